@@ -1,0 +1,54 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bad input is refused before the first change, with a sentence that says what to write instead."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lab.fixtures import Fleet
+
+LAB = Path(__file__).resolve().parents[3] / ".lab-molecule"
+Playbook = Callable[..., "subprocess.CompletedProcess[str]"]
+TINY: dict[str, Any] = {"recipe": "lab-tiny", "hosts": ["spark-2"], "port": 8000}
+EXABYTE = 1 << 60
+
+
+def changed(run: subprocess.CompletedProcess[str]) -> bool:
+    return "changed: [" in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("service", "sentence"),
+    [
+        (TINY | {"recipe": "lab-tny"}, 'write "lab-tiny"'),
+        (TINY | {"prot": 8001}, 'write "port"'),
+        (TINY | {"hosts": ["spark-4"]}, 'no host "spark-4"'),
+        (TINY | {"port": 22}, "port 22 is taken by sshd"),
+        (TINY | {"model": {"source": {"path": "/srv/lab/none"}}}, "/srv/lab/none is not on this host"),
+        (TINY | {"model": {"weights_bytes": EXABYTE}}, "GB of weights"),
+        (TINY | {"flags": {"max-model-lenn": 2048}}, "max-model-len"),
+    ],
+)
+def test_bad_input(playbook: Playbook, service: dict[str, Any], sentence: str) -> None:
+    variables = json.dumps({"fleet_services": {"other": service}})
+    run = playbook("site.yml", "--limit", "spark-2", "--extra-vars", variables)
+    assert run.returncode != 0
+    assert sentence in " ".join(run.stdout.split())
+    assert not changed(run)
+
+
+def test_a_host_that_is_off_does_not_hold_up_the_others(playbook: Playbook) -> None:
+    fleet = Fleet(LAB)
+    fleet.lab("power", "off", "spark-3")
+    run = playbook("site.yml", "--limit", "spark-2,spark-3", "--check")
+    fleet.lab("power", "on", "spark-3")
+    table = run.stdout[run.stdout.index("PLAY RECAP") :]
+    assert "spark-3: unreachable" in table
+    assert "failed=0" in next(line for line in table.splitlines() if line.startswith("spark-2"))

@@ -1,0 +1,71 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""titan serves a model, as planned, and goes on doing so after a crash and after a boot."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from lab.fixtures import Fleet
+from testinfra.host import Host
+
+testinfra_hosts = ["ssh://titan"]
+
+LAB = Path(__file__).resolve().parents[3] / ".lab-molecule"
+Playbook = Callable[..., "subprocess.CompletedProcess[str]"]
+URL = "http://127.0.0.1:8000"
+UNIT = "gb10-vllm-tiny.service"
+# A start takes half a minute of a quiet machine; a busy one may take this long.
+PATIENCE_S = 300
+
+
+def ask(host: Host) -> str | None:
+    body = {"model": "tiny", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 8, "temperature": 0}
+    reply = host.run(
+        "curl -sf -m 60 -H 'Content-Type: application/json' -d %s %s", json.dumps(body), f"{URL}/v1/chat/completions"
+    )
+    if reply.rc != 0:
+        return None
+    content: str = json.loads(reply.stdout)["choices"][0]["message"]["content"]
+    return content
+
+
+def answer(host: Host) -> str | None:
+    """The service's answer, when it gives one within the patience."""
+    end = time.monotonic() + PATIENCE_S
+    while (text := ask(host)) is None and time.monotonic() < end:
+        time.sleep(2)
+    return text
+
+
+def test_the_model_answers_through_the_services_endpoint(host: Host) -> None:
+    assert ask(host)
+
+
+def test_the_kv_pool_is_the_planned_one(host: Host, playbook: Playbook) -> None:
+    log = host.run("journalctl --unit %s --output cat", UNIT).stdout
+    plan = playbook("plan.yml", "--extra-vars", "fleet_plan_format=json").stdout
+    document = json.loads(plan[plan.index("\n{\n") : plan.index("\n}\n") + 2])
+    assert f"{document['services']['tiny']['kv']['tokens']:,} tokens" in log
+
+
+def test_the_container_has_no_more_rights_than_it_needs(host: Host) -> None:
+    settings = json.loads(host.run("docker inspect gb10-vllm-tiny").stdout)[0]["HostConfig"]
+    assert settings["Privileged"] is False
+    assert settings["NetworkMode"] == "bridge"
+    assert "no-new-privileges" in settings["SecurityOpt"]
+
+
+def test_a_killed_container_comes_back(host: Host) -> None:
+    host.run_expect([0], "docker kill gb10-vllm-tiny")
+    assert answer(host)
+
+
+def test_a_boot_brings_the_service_back(host: Host) -> None:
+    Fleet(LAB).lab("power", "cycle", "titan")
+    assert answer(host)

@@ -1,0 +1,50 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action of gb10.fleet.fabric_verdict: readings and measurements in, findings out; reaches no host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric_bandwidth import judge_bandwidth
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric_verify import judge, summary
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import ordered
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        host = (task_vars or {})["inventory_hostname"]
+        _checked, options = self.validate_argument_spec(
+            {
+                "plan": {"type": "dict", "required": True},
+                "readings": {"type": "dict", "required": True},
+                "bandwidth": {"type": "dict"},
+            }
+        )
+        plan, measured = options["plan"], options["bandwidth"]
+        findings = judge(host, plan, options["readings"])
+        if measured:
+            findings += judge_bandwidth(host, plan["gates"], measured)
+        findings = ordered(findings)
+        sentences = {
+            severity: [finding.sentence() for finding in findings if finding.severity == severity]
+            for severity in ("error", "warning")
+        }
+        result |= {
+            "changed": False,
+            "findings": [finding.as_dict() for finding in findings],
+            "fabric": summary(findings, bool(measured)),
+        }
+        for sentence in sentences["warning"]:
+            Display().warning(sentence)
+        if sentences["error"]:
+            raise AnsibleActionFail("the fabric is not as planned:\n" + "\n".join(sentences["error"]), result=result)
+        return result

@@ -1,0 +1,78 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action of gb10.fleet.plan: the inventory's variables in, the plan out; runs on the controller, reaches no host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._plan import plan_fleet
+from ansible_collections.gb10.fleet.plugins.module_utils._plan_text import as_json, as_text, concerning, sentence
+from ansible_collections.gb10.fleet.plugins.module_utils._recipe import load_all
+
+PREFIX = "fleet_"
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        variables = task_vars or {}
+        result: dict[str, Any] = super().run(tmp, variables)
+        _checked, options = self.validate_argument_spec(
+            {
+                "show": {"type": "bool", "default": False},
+                "format": {"type": "str", "choices": ["text", "json"], "default": "text"},
+            }
+        )
+        hosts = list(variables["ansible_play_hosts_all"])
+        folder = Path(variables.get("inventory_dir") or Path.cwd())
+        inventory = self._inventory(variables, folder)
+        library, of_recipes = load_all([*_recipe_folders(inventory, folder), SHIPPED_RECIPES])
+        plan = plan_fleet(inventory, library, of_recipes)
+        findings = concerning(plan, hosts)
+        if options["show"]:
+            Display().display(as_json(plan) if options["format"] == "json" else as_text(plan, hosts))
+        errors = [finding for finding in findings if finding["severity"] == "error"]
+        if errors:
+            sentences = "\n".join(sentence(error) for error in errors)
+            raise AnsibleActionFail(f"nothing was changed, since the plan has {_count(len(errors))}:\n{sentences}")
+        for finding in findings:
+            if finding["severity"] == "warning" and not options["show"]:
+                Display().warning(sentence(finding))
+        return result | {"changed": False, "plan": plan, "hosts": hosts}
+
+    def _inventory(self, variables: dict[str, Any], folder: Path) -> dict[str, Any]:
+        """Every host's address and `fleet_*` variables. What hosts share is templated once: a fleet has 500 of them."""
+        hostvars = variables["hostvars"]
+        templated: dict[int, tuple[Any, Any]] = {}  # id of the raw value -> (that value, kept alive; the templated one)
+        hosts = {}
+        for name in variables["groups"]["all"]:
+            raw = hostvars.raw_get(name)
+            found = {}
+            for key in (key for key in raw if key.startswith(PREFIX)):
+                if id(raw[key]) not in templated:
+                    templated[id(raw[key])] = (raw[key], hostvars[name][key])
+                found[key] = templated[id(raw[key])][1]
+            hosts[name] = {"address": str(hostvars[name].get("ansible_host", name)), "variables": found}
+        return {"hosts": hosts, "folder": str(folder)}
+
+
+def _recipe_folders(inventory: dict[str, Any], folder: Path) -> list[Path]:
+    """The owner's own recipes come first: the folder `recipes` of the inventory, or what `fleet_recipe_dirs` lists."""
+    for host in inventory["hosts"].values():
+        written = host["variables"].get("fleet_recipe_dirs")
+        if isinstance(written, list):
+            return [folder / str(path) for path in written]
+    return [folder / "recipes"] if (folder / "recipes").is_dir() else []
+
+
+def _count(errors: int) -> str:
+    return "an error" if errors == 1 else f"{errors} errors"

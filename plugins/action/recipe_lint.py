@@ -1,0 +1,41 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action of gb10.fleet.recipe_lint: runs on the controller, reaches no host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._recipe import load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._recipe_lint import lint_recipes, report
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _checked, options = self.validate_argument_spec({"folders": {"type": "list", "elements": "path"}})
+        written = options["folders"]
+        folders = _beside_inventories(task_vars or {}) if written is None else [*map(Path, written)]
+        library, of_recipes = load_all([*folders, SHIPPED_RECIPES])
+        verdicts = lint_recipes(library, of_recipes)
+        Display().display(report(verdicts))
+        failed = [verdict.name for verdict in verdicts if not verdict.passed]
+        if failed:
+            raise AnsibleActionFail(f"errors in {', '.join(failed)}: see the report above")
+        return result | {"changed": False, "recipes": [verdict.as_dict() for verdict in verdicts]}
+
+
+def _beside_inventories(variables: dict[str, Any]) -> list[Path]:
+    """The folder ``recipes`` of each inventory, which may be given as a folder or as a file in it."""
+    sources = [Path(source) for source in variables.get("ansible_inventory_sources") or ()]
+    candidates = [(source if source.is_dir() else source.parent) / "recipes" for source in sources if source.exists()]
+    return [folder for folder in dict.fromkeys(candidates) if folder.is_dir() and folder != SHIPPED_RECIPES]

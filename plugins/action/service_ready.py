@@ -1,0 +1,83 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action of gb10.fleet.service_ready: waits in the controller, so that a person sees progress."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.gb10.fleet.plugins.module_utils._verify import promised, verdict
+
+POLL_S = 3.0
+PROGRESS_S = 15.0
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
+    _requires_connection = True
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        self._host = (task_vars or {})["inventory_hostname"]
+        _checked, options = self.validate_argument_spec(
+            {
+                "service": {"type": "str", "required": True},
+                "unit": {"type": "str", "required": True},
+                "url": {"type": "str", "required": True},
+                "kind": {"type": "str", "choices": ["chat", "embed"], "default": "chat"},
+                "model": {"type": "str", "required": True},
+                "key_file": {"type": "str"},
+                "expected": {"type": "dict", "options": {"kv_tokens": {"type": "int"}}, "default": {}},
+                "timeout": {"type": "int", "default": 1800},
+            }
+        )
+        if self._task.check_mode:
+            return result | {"changed": False, "skipped": True, "msg": "check mode: nothing was started to be asked"}
+        reading = self._wait(options, task_vars)
+        findings = promised(options["service"], options["expected"], reading["boot"])
+        return result | {
+            "changed": False,
+            "service": options["service"],
+            "state": "serving",
+            "answer": reading["reply"]["answer"],
+            "boot": reading["boot"],
+            "findings": [finding.as_dict() for finding in findings],
+            "problems": [finding.sentence() for finding in findings],
+        }
+
+    def _wait(self, options: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
+        """Readings until one says ready; AnsibleActionFail when one says that it never will, or time is up."""
+        began = shown = time.monotonic()
+        restarts: int | None = None
+        while True:
+            reading = self._read(options, task_vars)
+            restarts = reading["unit"]["restarts"] if restarts is None else restarts
+            now = verdict(options["unit"], reading, restarts)
+            if now.state == "ready":
+                return reading
+            waited = time.monotonic() - began
+            if now.state == "failed":
+                raise AnsibleActionFail(now.text)
+            if waited > options["timeout"]:
+                raise AnsibleActionFail(
+                    f"{options['unit']} did not answer within {options['timeout']} s; it last said: {now.text}; "
+                    "a larger model needs a larger verify_timeout"
+                )
+            if time.monotonic() - shown > PROGRESS_S:
+                shown = time.monotonic()
+                Display().display(f"{self._host}: {options['service']}: {waited:.0f} s: {now.text[:160]}")
+            time.sleep(POLL_S)
+
+    def _read(self, options: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
+        arguments = {name: options[name] for name in ("unit", "url", "kind", "model", "key_file") if options[name]}
+        reading: dict[str, Any] = self._execute_module(
+            module_name="gb10.fleet.service_state", module_args=arguments, task_vars=task_vars
+        )
+        if reading.get("failed"):
+            raise AnsibleActionFail(reading["msg"])
+        return reading

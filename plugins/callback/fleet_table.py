@@ -1,0 +1,72 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: fleet_table
+type: aggregate
+short_description: The table at the end of a run
+version_added: 0.1.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Prints, after C(site.yml) and C(verify.yml), one row a host and service with its endpoint, model, context, KV pool,
+    memory and state, the answer to one real request, and what stopped a host.
+  - A callback, because it also has to speak for hosts that failed or could not be reached.
+requirements:
+  - Enable it with C(callbacks_enabled = gb10.fleet.fleet_table).
+"""
+
+from typing import Any
+
+from ansible.plugins.callback import CallbackBase
+from ansible_collections.gb10.fleet.plugins.module_utils._report import end_table
+
+
+class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carries no types
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "aggregate"
+    CALLBACK_NAME = "gb10.fleet.fleet_table"
+    CALLBACK_NEEDS_ENABLED = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._plan: dict[str, Any] | None = None
+        self._hosts: list[str] = []
+        self._verified: dict[tuple[str, str], dict[str, Any]] = {}
+        self._failed: dict[str, str] = {}
+
+    def v2_runner_on_ok(self, result: Any) -> None:
+        action = result.task.resolved_action
+        if action == "gb10.fleet.plan":
+            self._plan, self._hosts = result.result["plan"], result.result["hosts"]
+        elif action == "gb10.fleet.service_ready":
+            self._note(result.host.get_name(), result.result)
+
+    def v2_runner_item_on_ok(self, result: Any) -> None:
+        if result.task.resolved_action == "gb10.fleet.service_ready":
+            self._note(result.host.get_name(), result.result)
+
+    def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
+        if not ignore_errors:
+            self._failed.setdefault(result.host.get_name(), _reason(result.result))
+
+    def v2_runner_on_unreachable(self, result: Any) -> None:
+        self._failed.setdefault(result.host.get_name(), "unreachable: " + _reason(result.result))
+
+    def v2_playbook_on_stats(self, stats: Any) -> None:
+        if self._plan is not None and (self._verified or self._failed):
+            self._display.display("\n" + end_table(self._plan, self._hosts, self._verified, self._failed) + "\n")
+
+    def _note(self, host: str, result: dict[str, Any]) -> None:
+        if "service" in result:
+            self._verified[host, result["service"]] = result
+
+
+def _reason(result: dict[str, Any]) -> str:
+    """The message of a failed task; of its first failed item where the task was a loop."""
+    for item in result.get("results", []):
+        if item.get("failed"):
+            return str(item.get("msg", ""))
+    return str(result.get("msg", "")).strip()

@@ -1,0 +1,157 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""A `docker run` command line, taken apart: image, environment, mounts, and what runs in the container."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
+
+# Options of `docker run` without a value (docker/cli, cli/command/container/opts.go); all others have one.
+_SWITCHES = (
+    *("detach", "interactive", "tty", "rm", "privileged", "init", "read-only", "quiet", "help", "publish-all"),
+    *("no-healthcheck", "oom-kill-disable", "sig-proxy", "disable-content-trust", "use-api-socket"),
+)
+_SHORT = {
+    "a": "attach",
+    "c": "cpu-shares",
+    "d": "detach",
+    "e": "env",
+    "h": "hostname",
+    "i": "interactive",
+    "l": "label",
+    "m": "memory",
+    "p": "publish",
+    "P": "publish-all",
+    "q": "quiet",
+    "t": "tty",
+    "u": "user",
+    "v": "volume",
+    "w": "workdir",
+}
+_CLIENTS = ("docker", "podman", "nerdctl")
+
+
+@dataclass(frozen=True)
+class Bind:
+    """A host path or a volume seen in the container."""
+
+    source: str
+    target: str
+    read_only: bool = False
+
+
+@dataclass(frozen=True)
+class DockerCommand:
+    """argv: what follows the image. options: every other option by its long name, in order."""
+
+    image: str
+    argv: tuple[str, ...]
+    env: dict[str, str] = field(default_factory=dict)
+    mounts: tuple[Bind, ...] = ()
+    entrypoint: str | None = None
+    options: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def words_of(text: str) -> list[str]:
+    """A shell command's words: lines ending in a backslash joined, comments dropped, variables left as they are."""
+    return shlex.split(text.replace("\\\n", " "), comments=True)
+
+
+def split_docker_command(command: str | Sequence[str]) -> DockerCommand:
+    """Take a `docker run` (text or words) apart; FleetError if it isn't one."""
+    try:
+        words = words_of(command) if isinstance(command, str) else list(command)
+    except ValueError as error:
+        raise _refused(f"a text that no shell would read ({error})", "close the quotes") from error
+    start = next((i + 2 for i in range(len(words) - 1) if _is_run(words, i)), None)
+    if start is None and len(words) > 2 and _name(words[0]) in _CLIENTS and words[1:3] == ["container", "run"]:
+        start = 3
+    if start is None:
+        raise _refused(" ".join(words[:4])[:80] or "nothing", "begin with `docker run`")
+    options, rest = _options(words[start:])
+    if not rest:
+        raise _refused("options without an image", "write the image after the options")
+    return _command(options, rest)
+
+
+def _is_run(words: Sequence[str], index: int) -> bool:
+    return _name(words[index]) in _CLIENTS and words[index + 1] == "run"
+
+
+def _name(word: str) -> str:
+    return word.rsplit("/", 1)[-1]
+
+
+def _refused(found: str, remedy: str) -> FleetError:
+    return FleetError(
+        Finding("docker-command", "input", "error", "command", found, "docker run OPTIONS IMAGE ARGUMENTS", remedy)
+    )
+
+
+def _options(words: Sequence[str]) -> tuple[list[tuple[str, str]], list[str]]:
+    """The options as (long name, value), and the words from the image on."""
+    options: list[tuple[str, str]] = []
+    rest = list(words)
+    while rest and rest[0].startswith("-") and rest[0] not in ("-", "--"):
+        word = rest.pop(0)
+        if word.startswith("--"):
+            name, equals, value = word[2:].partition("=")
+            if not equals and name not in _SWITCHES:
+                value = rest.pop(0) if rest else ""
+            options.append((name, value))
+        else:
+            options += _short_options(word[1:], rest)
+    return options, rest[1:] if rest[:1] == ["--"] else rest
+
+
+def _short_options(cluster: str, rest: list[str]) -> list[tuple[str, str]]:
+    """``-it``, ``-p8000:8000``, ``-e NAME=x``: switches, then at most one option with its value."""
+    options = []
+    while cluster:
+        name, cluster = _SHORT.get(cluster[0], cluster[0]), cluster[1:]
+        if name in _SWITCHES:
+            options.append((name, ""))
+        else:
+            options.append((name, cluster.removeprefix("=") or (rest.pop(0) if rest else "")))
+            cluster = ""
+    return options
+
+
+def _command(options: Sequence[tuple[str, str]], rest: Sequence[str]) -> DockerCommand:
+    env: dict[str, str] = {}
+    mounts: list[Bind] = []
+    others: dict[str, tuple[str, ...]] = {}
+    for name, value in options:
+        if name == "env":
+            variable, _, text = value.partition("=")
+            env[variable] = text
+        elif name == "volume":
+            mounts.append(_volume(value))
+        elif name == "mount":
+            mounts.append(_mount(value))
+        else:
+            others[name] = (*others.get(name, ()), value)
+    entrypoint = others.pop("entrypoint", (None,))[-1]
+    return DockerCommand(rest[0], tuple(rest[1:]), env, tuple(mounts), entrypoint, others)
+
+
+def _volume(value: str) -> Bind:
+    """``source:target[:options]``; a target alone is an anonymous volume."""
+    parts = value.split(":")
+    if len(parts) == 1:
+        return Bind("", value)
+    return Bind(parts[0], parts[1], "ro" in ",".join(parts[2:]).split(","))
+
+
+def _mount(value: str) -> Bind:
+    fields = dict(part.partition("=")[::2] for part in value.split(","))
+    source = fields.get("source") or fields.get("src") or ""
+    target = fields.get("target") or fields.get("destination") or fields.get("dst") or ""
+    read_only = fields.get("readonly", fields.get("ro", "false")) in ("", "true", "1")
+    return Bind(source, target, read_only)

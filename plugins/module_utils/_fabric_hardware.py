@@ -1,0 +1,40 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The ConnectX-7 of a GB10 machine: two QSFP ports of two halves, each half an interface and an RDMA device of its own.
+
+Names, speed and largest MTU as found on machines of NVIDIA and of OEMs (peers 4.4; source 002, "Hardware Quirk"). Each
+half sits behind its own PCIe x4 and carries about half of the port's 200 Gb/s: only both together fill the cable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PORTS = (0, 1)
+HALVES = (0, 1)
+SPEED_MBPS = 200_000
+MTU_MIN, MTU_MAX = 1500, 9978
+# What iperf and ib_write_bw show on a port whose firmware came up degraded while ethtool still says 200000 Mb/s:
+# 12.9 and 13.2 Gb/s; NVIDIA's own check takes 8 to 25 Gb/s for it (dgx-spark-playbooks pull request 108).
+DEGRADED_GBPS = (8.0, 25.0)
+
+
+@dataclass(frozen=True)
+class Rail:
+    """One half of a port: its network interface and its RDMA device."""
+
+    port: int
+    half: int
+    interface: str
+    device: str
+
+
+def rail(port: int, half: int) -> Rail:
+    """Half 0 lies in PCI domain 0000 and half 1 in 0002, hence the capital P: ``enP2p1s0f1np1`` is no typing error."""
+    domain = "P2p1" if half else "p1"
+    return Rail(port, half, f"en{domain}s0f{port}np{port}", f"roce{domain}s0f{port}")
+
+
+RAILS = {known.interface: known for known in (rail(port, half) for port in PORTS for half in HALVES)}

@@ -1,0 +1,71 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What a check says: one finding a fact, in a form that a person can act on and a machine can compare."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Severity = Literal["error", "warning", "hint"]
+_ORDER: dict[str, int] = {"error": 0, "warning": 1, "hint": 2}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One statement about the declaration, the plan or a host.
+
+    rule: stable id, e.g. ``schema-unknown-key`` or ``R045``; what an owner writes to silence it.
+    kind: what was looked at: input, catalogue, combination, memory, fabric, host.
+    place: where, as an owner would look it up: ``fleet_services.nano.port``, ``titan: /etc/netplan/40-cx7.yaml``.
+    found, expected: in the owner's words and units. reason: why it matters. remedy: what to do or write next.
+    source: the document, vLLM file and version, or measurement that the rule comes from.
+    """
+
+    rule: str
+    kind: str
+    severity: Severity
+    place: str
+    found: str
+    expected: str
+    remedy: str
+    reason: str = ""
+    source: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def sentence(self) -> str:
+        """One line for a person: place, what was found, what was expected, what to do."""
+        parts = [f"{self.place}: {self.found}"]
+        if self.expected:
+            parts.append(f"expected {self.expected}")
+        if self.remedy:
+            parts.append(self.remedy)
+        return "; ".join(parts) + f" [{self.rule}]"
+
+
+class FleetError(Exception):
+    """Input that can't be used; carries the findings that say why."""
+
+    def __init__(self, *findings: Finding) -> None:
+        self.findings = findings
+        super().__init__("\n".join(finding.sentence() for finding in findings))
+
+
+def ordered(findings: Iterable[Finding]) -> list[Finding]:
+    """Errors first, then by place and rule: the same findings always come in the same order, each once."""
+    return sorted(set(findings), key=lambda f: (_ORDER[f.severity], f.place, f.rule, f.found))
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A remedy for a misspelt name: ``write "port"``, or the list of what is known."""
+    names = sorted(known)
+    close = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
+    if close:
+        return f'write "{close[0]}"'
+    return "known are: " + (", ".join(names) if names else "none")

@@ -1,0 +1,40 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""``data/gb10.yml``: what holds for every GB10 machine, each entry ``{value, reason, source}``."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer
+from ansible_collections.gb10.fleet.plugins.module_utils._yaml_text import read_yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+SHIPPED_RECIPES = ROOT / "recipes"
+
+
+@functools.cache
+def facts() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+    """The whole file: ``{section: {key: {value, reason, source}}}``."""
+    data: dict[str, dict[str, dict[str, Any]]] = read_yaml((ROOT / "data" / "gb10.yml").read_text("utf-8"))
+    return data
+
+
+def fact(section: str, key: str) -> Any:
+    """One value."""
+    return facts()[section][key]["value"]
+
+
+def default_layer(section: str) -> Layer:
+    """The lowest layer of ``flags`` or ``env``."""
+    entries = facts()[section]
+    return Layer(
+        "default",
+        {key: entry["value"] for key, entry in entries.items()},
+        {key: entry["reason"] for key, entry in entries.items()},
+    )

@@ -1,0 +1,64 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""A JSON file that others also write: our keys are laid over theirs, and what we don't name stays as it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
+
+
+def parsed(path: str, text: str) -> dict[str, Any]:
+    """The map that a file's text holds; an empty file holds an empty one. Raises FleetError for anything else."""
+    if not text.strip():
+        return {}
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise _unusable(path, f"line {error.lineno}, column {error.colno}: {error.msg}") from error
+    if not isinstance(data, dict):
+        raise _unusable(path, f"a {type(data).__name__} at the top")
+    return data
+
+
+def merged(current: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """`settings` laid over `current`: maps are merged, null removes a key, anything else replaces what was there."""
+    result = dict(current)
+    for key, value in settings.items():
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, Mapping):
+            there = result.get(key)
+            result[key] = merged(there if isinstance(there, Mapping) else {}, value)
+        else:
+            result[key] = value
+    return result
+
+
+def changed_keys(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """The top-level keys that were added, removed or changed."""
+    return sorted(key for key in {*before, *after} if before.get(key) != after.get(key))
+
+
+def written(data: Mapping[str, Any]) -> str:
+    """The file's text; keys keep the order that their owner gave them."""
+    return json.dumps(data, indent=4) + "\n"
+
+
+def _unusable(path: str, found: str) -> FleetError:
+    return FleetError(
+        Finding(
+            rule="json-unusable",
+            kind="host",
+            severity="error",
+            place=path,
+            found=found,
+            expected="one JSON map",
+            remedy="mend the file, or move it away; it was left as it is",
+        )
+    )

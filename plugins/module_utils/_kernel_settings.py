@@ -1,0 +1,145 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What a running kernel is set to: sysctl keys, disks' read-ahead, swap. Read as one flat map, compared, then written.
+
+Live values and the files that set them at boot are two things: either can drift without the other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
+
+# (exit code, stdout, stderr) of an argument list
+Run = Callable[[list[str]], tuple[int, str, str]]
+Values = dict[str, str]
+
+SWAP, ON, OFF = "swap", "on", "off"
+_READ_AHEAD = "queue/read_ahead_kb"
+# Writing one of a pair zeroes the other (Linux, Documentation/admin-guide/sysctl/vm.rst, dirty_bytes)
+_COUNTERPARTS = (("vm.dirty_bytes", "vm.dirty_ratio"), ("vm.dirty_background_bytes", "vm.dirty_background_ratio"))
+
+
+def contradictions(sysctl: Mapping[str, object]) -> list[Finding]:
+    """Keys that can't both have the value that was asked for: the kernel zeroes one when the other is set."""
+    return [
+        Finding(
+            rule="tuning-contradiction",
+            kind="input",
+            severity="error",
+            place=f"sysctl.{ratio}",
+            found=f"set together with {amount}",
+            expected="one of the two",
+            remedy=f"remove {ratio}, or set {amount} to null",
+            reason="the kernel zeroes one when the other is written",
+            source="Linux, Documentation/admin-guide/sysctl/vm.rst",
+        )
+        for amount, ratio in _COUNTERPARTS
+        if amount in sysctl and ratio in sysctl
+    ]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is declared. None leaves read-ahead or swap as it is; read-ahead is wanted of each disk."""
+
+    sysctl: Mapping[str, object]
+    read_ahead_kb: int | None = None
+    swap: bool | None = None
+
+    def differing(self, live: Values) -> Values:
+        """The values that have to be written for `live` to become what is wanted."""
+        values = {key: normalised(str(value)) for key, value in self.sysctl.items()}
+        if self.read_ahead_kb is not None:
+            values |= {name: str(self.read_ahead_kb) for name in live if name.endswith(_READ_AHEAD)}
+        if self.swap is not None and self.swap != (live[SWAP] != OFF):
+            values[SWAP] = ON if self.swap else OFF
+        return {name: value for name, value in values.items() if live[name] != value}
+
+
+def normalised(value: str) -> str:
+    """A value as it is compared: the kernel separates fields by tabs, people by spaces."""
+    return " ".join(value.split())
+
+
+def sysctl_path(key: str) -> Path:
+    """The file of a sysctl key. As in sysctl(8), a slash in it stands for a dot in a name: net.ipv4.conf.eth0/1."""
+    return Path("/proc/sys", *(part.replace("/", ".") for part in key.split(".")))
+
+
+def swap_areas(swaps: str) -> str:
+    """The names of the active swap areas of /proc/swaps' text, with commas between; "off" without any."""
+    return ", ".join(line.split()[0] for line in swaps.splitlines()[1:]) or OFF
+
+
+def read_live(sysctl: Mapping[str, object]) -> Values:
+    """The asked sysctl keys, each NVMe disk's read-ahead, and the active swap areas.
+
+    Raises FleetError for every key at once that this kernel does not have.
+    """
+    values, unknown = {}, []
+    for key in sorted(sysctl):
+        try:
+            values[key] = normalised(sysctl_path(key).read_text(encoding="utf-8"))
+        except OSError as error:
+            unknown.append(_unreadable(key, error))
+    if unknown:
+        raise FleetError(*unknown)
+    for disk in sorted(Path("/sys/block").glob("nvme*")):
+        if re.fullmatch(r"nvme\d+n\d+", disk.name):
+            values[f"{disk.name}/{_READ_AHEAD}"] = normalised((disk / _READ_AHEAD).read_text(encoding="ascii"))
+    return values | {SWAP: swap_areas(Path("/proc/swaps").read_text(encoding="utf-8"))}
+
+
+def write_live(wanted: Wanted, values: Values, run: Run) -> None:
+    """Sets each value in the running kernel, and reads all back. Raises FleetError for what the kernel did not take."""
+    for name, value in values.items():
+        if name == SWAP:
+            _switch_swap(value, run)
+            continue
+        path = Path("/sys/block") / name if name.endswith(_READ_AHEAD) else sysctl_path(name)
+        try:
+            path.write_text(f"{value}\n", encoding="utf-8")
+        except OSError as error:
+            raise FleetError(_refused(name, value, f"{error.strerror} on writing {path}")) from error
+
+    live = read_live(wanted.sysctl)
+    if left := wanted.differing(live):
+        raise FleetError(*(_refused(name, value, f"it says {live[name]!r} now") for name, value in left.items()))
+
+
+def _switch_swap(wanted: str, run: Run) -> None:
+    command = [f"swap{wanted}", "--all"]
+    code, _, errors = run(command)
+    if code:
+        raise FleetError(_refused(SWAP, wanted, errors.strip() or f"{command[0]} ended with {code}"))
+
+
+def _unreadable(key: str, error: OSError) -> Finding:
+    return Finding(
+        rule="tuning-unreadable",
+        kind="host",
+        severity="error",
+        place=f"sysctl.{key}",
+        found=f"{sysctl_path(key)}: {error.strerror}",
+        expected="a setting of this host's kernel",
+        remedy="correct the key, or remove it for this host with null",
+    )
+
+
+def _refused(name: str, value: str, why: str) -> Finding:
+    return Finding(
+        rule="tuning-refused",
+        kind="host",
+        severity="error",
+        place=name,
+        found=why,
+        expected=f"the kernel to take {value!r}",
+        remedy="see `journalctl -k -n 20` on that host; in a container the settings are the outer machine's",
+    )

@@ -1,0 +1,86 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What the KV pool needs to know of a model, as read from its config.json: plain shapes, no sizes yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Attention:
+    """What one attention layer keeps of a token: kv_heads heads of a key and a value.
+
+    window: tokens that a sliding layer looks back; None for full attention. latent: one compressed vector of key_width
+    elements for all heads (MLA), the same on every rank.
+    """
+
+    kv_heads: int
+    key_width: int
+    value_width: int
+    window: int | None = None
+    latent: bool = False
+
+
+@dataclass(frozen=True)
+class Mamba2:
+    """A Mamba2 layer's state. groups share the input projections; width: elements of state a head element."""
+
+    heads: int
+    head_width: int
+    groups: int
+    width: int
+    kernel: int
+
+
+@dataclass(frozen=True)
+class DeltaNet:
+    """A Gated DeltaNet layer's state."""
+
+    key_heads: int
+    key_width: int
+    value_heads: int
+    value_width: int
+    kernel: int
+
+
+Recurrent = Mamba2 | DeltaNet
+Layer = Attention | Recurrent | None
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model's cache by layer, in order; None where a layer keeps nothing (MoE-only, KV-sharing).
+
+    attention_heads: query heads, which tensor parallelism must divide. mtp: what the checkpoint's own prediction layer
+    keeps; None without one. dtype: of the weights as run. state_dtype: the config's own for recurrent state.
+    chunk: tokens of a Mamba2 kernel's chunk. experts: a mixture of experts. longest: tokens of context that the
+    config allows. kv_dtype: the checkpoint's own KV quantization as a --kv-cache-dtype; None without one.
+    """
+
+    architecture: str
+    layers: tuple[Layer, ...]
+    attention_heads: int
+    dtype: str
+    longest: int
+    mtp: Attention | None = None
+    state_dtype: str | None = None
+    chunk: int = 1
+    experts: bool = False
+    kv_dtype: str | None = None
+
+    @property
+    def recurrent(self) -> Recurrent | None:
+        """The recurrent layers' shape: one for all of them in every family known here."""
+        return next((layer for layer in self.layers if isinstance(layer, Mamba2 | DeltaNet)), None)
+
+    @property
+    def attention(self) -> Attention:
+        """The first attention layer's shape."""
+        return next(layer for layer in self.layers if isinstance(layer, Attention))
+
+    @property
+    def has_windows(self) -> bool:
+        return any(isinstance(layer, Attention) and layer.window is not None for layer in self.layers)

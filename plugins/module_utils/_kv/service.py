@@ -1,0 +1,66 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What the planner asks of a service: the KV bytes that its workload needs, and the pool that given bytes make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._kv import pool
+from ansible_collections.gb10.fleet.plugins.module_utils._kv.answer import answer
+from ansible_collections.gb10.fleet.plugins.module_utils._kv.config import read_model
+from ansible_collections.gb10.fleet.plugins.module_utils._kv.flags import read_flags
+from ansible_collections.gb10.fleet.plugins.module_utils._kv.inverse import least_bytes_to_serve
+from ansible_collections.gb10.fleet.plugins.module_utils._kv.model import Model
+from ansible_collections.gb10.fleet.plugins.module_utils._kv.release import parse_release
+from ansible_collections.gb10.fleet.plugins.module_utils._kv.settings import resolve
+
+
+@dataclass(frozen=True)
+class ServiceKv:
+    """A service's cache, decided but for its size. All bytes are of one rank.
+
+    max_model_len, max_num_seqs: as vLLM decides them. bytes_per_block: the unit in which the pool grows.
+    bytes_per_request: of one request of max_model_len.
+    """
+
+    max_model_len: int
+    max_num_seqs: int
+    bytes_per_block: int
+    bytes_per_request: int
+    layout: pool.Layout
+    model: Model
+
+    def bytes_for(self, sequences: int, tokens: int | None = None) -> int:
+        """The least --kv-cache-memory-bytes for so many sequences of so many tokens (without: of max_model_len).
+
+        Raises FleetError for a workload that these options can't hold, and a start that vLLM refuses with any memory.
+        """
+        return least_bytes_to_serve(self.layout, sequences, tokens or self.max_model_len)
+
+    def pool(self, available_bytes: int) -> dict[str, Any]:
+        """The pool in so many bytes, in the form of a truth. Raises FleetError where vLLM would refuse to start."""
+        return answer(pool.fill(self.layout, available_bytes), self.model)
+
+
+def kv_for_service(config: object, flags: Mapping[str, Any], vllm_version: str) -> ServiceKv:
+    """The cache of a service with these vLLM options, which hold its parallel sizes, length and sequences too.
+
+    Raises FleetError with every problem: unknown model or option value, or a start that vLLM refuses.
+    """
+    release = parse_release(vllm_version)
+    model = read_model(config, release)
+    layout = pool.lay_out(model, resolve(read_flags(flags), model, release))
+    length = layout.settings.max_model_len
+    return ServiceKv(
+        max_model_len=length,
+        max_num_seqs=layout.settings.max_num_seqs,
+        bytes_per_block=layout.bytes_per_block,
+        bytes_per_request=layout.request_bytes(length),
+        layout=layout,
+        model=model,
+    )

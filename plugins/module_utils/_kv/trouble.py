@@ -1,0 +1,32 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Findings of the KV pool: input that can't be used, models that aren't known, and vLLM's own refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._schema import describe
+
+
+def bad_input(rule: str, place: str, value: object, expected: str, remedy: str) -> Finding:
+    return Finding(rule, "input", "error", place, describe(value), expected, remedy)
+
+
+def with_remedy(findings: Iterable[Finding], remedy: str) -> list[Finding]:
+    """The findings of a schema check, with something to do where the schema knows nothing."""
+    return [finding if finding.remedy else replace(finding, remedy=remedy) for finding in findings]
+
+
+def not_sized(place: str, found: str, expected: str, remedy: str) -> Finding:
+    """What this plugin doesn't know well enough to size: said, never guessed."""
+    return Finding("kv-unknown", "memory", "error", place, found, expected, remedy)
+
+
+def refusal(rule: str, place: str, words: str, remedy: str, source: str) -> Finding:
+    """vLLM would stop its start with these words."""
+    return Finding(rule, "memory", "error", place, words, "", remedy, source=source)

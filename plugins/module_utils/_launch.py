@@ -1,0 +1,124 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""From decisions to what runs on a host: the `docker run` argument list and the systemd unit that owns it.
+
+Everything here is data in, text or lists out. No value passes through a shell, so that JSON flags survive as written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ansible_collections.gb10.fleet.plugins.module_utils._layout import container
+
+# A model load writes and reads tens of GB: three starts in half an hour tell a crash loop from bad luck
+# (perf-reliability 7.2: `unless-stopped` looped 35 times until the host hung).
+START_BURST = 3
+START_INTERVAL_S = 1800
+STOP_TIMEOUT_S = 60
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A bind mount: both paths absolute."""
+
+    source: str
+    target: str
+    read_only: bool = True
+
+    def argument(self) -> str:
+        return f"type=bind,source={self.source},target={self.target}" + (",readonly" if self.read_only else "")
+
+
+@dataclass(frozen=True)
+class Container:
+    """One container as the plan wants it.
+
+    arguments: what follows the image. published: host address and port given to the container's own port; empty on the
+    host's network. environment holds no secret: `docker inspect` shows it.
+    """
+
+    name: str
+    image: str
+    arguments: Sequence[str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    mounts: Sequence[Mount] = ()
+    published: Sequence[tuple[str, int]] = ()
+    host_network: bool = False
+    devices: Sequence[str] = ()
+    capabilities: Sequence[str] = ()
+    entrypoint: str | None = None
+    shared_memory: str = "16g"
+
+
+def docker_run(wanted: Container) -> list[str]:
+    """The full argument list, beginning with the docker client's path."""
+    run = ["/usr/bin/docker", "run", "--rm", "--name", wanted.name, "--pull", "never", "--gpus", "all"]
+    run += ["--security-opt", "no-new-privileges", "--ulimit", "memlock=-1", "--ulimit", "stack=67108864"]
+    if wanted.host_network:
+        run += ["--network", "host", "--ipc", "host"]
+    else:
+        run += ["--shm-size", wanted.shared_memory]
+        for address, port in wanted.published:
+            run += ["--publish", f"{address}:{port}:{port}"]
+    for device in wanted.devices:
+        run += ["--device", device]
+    for capability in wanted.capabilities:
+        run += ["--cap-add", capability]
+    for mount in wanted.mounts:
+        run += ["--mount", mount.argument()]
+    for name in sorted(wanted.environment):
+        run += ["--env", f"{name}={wanted.environment[name]}"]
+    if wanted.entrypoint is not None:
+        run += ["--entrypoint", wanted.entrypoint]
+    return [*run, wanted.image, *wanted.arguments]
+
+
+def exec_words(argv: Sequence[str]) -> str:
+    """An argument list as systemd reads it (systemd.service(5), "Command lines"): one word a line, nothing expanded."""
+    return " \\\n    ".join(_word(argument) for argument in argv)
+
+
+def _word(argument: str) -> str:
+    plain = argument.replace("%", "%%").replace("$", "$$")
+    safe = all(character.isalnum() or character in "@%+=:,./-_$" for character in plain)
+    if plain and safe:
+        return plain
+    escaped = plain.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    return f'"{escaped}"'
+
+
+def service_unit(service: str, command: Sequence[str], prestart: Sequence[str], summary: str) -> str:
+    """The unit that owns a service's container on one host.
+
+    Restart=always, because vLLM exits 0 when its engine dies (vllm-cpu-lab 5); the start budget ends a crash loop.
+    It stops and starts with Docker, since a daemon that goes away ends the client that is attached to the container.
+    The start has no time limit of its own: a large model loads for many minutes, and `verify` watches readiness.
+    """
+    return f"""\
+# Managed by gb10.fleet: changes are overwritten by site.yml and reported by drift.yml.
+[Unit]
+Description=gb10.fleet: {summary}
+Wants=network-online.target
+Requires=docker.service
+After=network-online.target docker.service
+StartLimitIntervalSec={START_INTERVAL_S}
+StartLimitBurst={START_BURST}
+
+[Service]
+Type=exec
+ExecStartPre={exec_words(prestart)}
+ExecStart={exec_words(command)}
+ExecStop=/usr/bin/docker stop --time {STOP_TIMEOUT_S // 2} {container(service)}
+Restart=always
+RestartSec=10
+TimeoutStartSec=infinity
+TimeoutStopSec={STOP_TIMEOUT_S}
+SyslogIdentifier={container(service)}
+
+[Install]
+WantedBy=multi-user.target docker.service
+"""

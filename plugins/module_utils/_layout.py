@@ -1,0 +1,44 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Where things lie on a host and inside a container: every path of ours, once."""
+
+from __future__ import annotations
+
+# On the host.
+LIBRARY = "/usr/local/lib/gb10-fleet"
+PRESTART = f"{LIBRARY}/gb10_prestart.py"
+SECRETS = "/etc/gb10-fleet/secrets"
+MODELS = "/var/lib/gb10-fleet/hf"  # HF_HOME: the standard cache layout, with hub/ below
+OVERLAYS = "/var/lib/gb10-fleet/overlays"  # small files laid over images and models, by service
+COMPILED = "/var/cache/gb10-fleet"  # what torch.compile, Triton and FlashInfer build, by image
+
+# In the container.
+IN_MODELS = "/hf"
+IN_KEY = "/run/secrets/vllm.yaml"
+# Compile caches that are worth keeping between starts (source 001, section 3; peers.md 4.6).
+IN_COMPILED = {
+    "vllm": "/root/.cache/vllm",
+    "flashinfer": "/root/.cache/flashinfer",
+    "triton": "/root/.triton",
+}
+
+
+def unit(service: str) -> str:
+    """The systemd unit that owns a service on a host."""
+    return f"gb10-vllm-{service}.service"
+
+
+def container(service: str) -> str:
+    """The container that the unit runs."""
+    return f"gb10-vllm-{service}"
+
+
+def model_folder(repository: str, revision: str | None, home: str = MODELS) -> str:
+    """A model's files in the standard Hugging Face cache layout below ``home``.
+
+    Without a pinned revision it is the link that model_store keeps to the revision that ``main`` stands for.
+    """
+    folder = f"{home}/hub/models--{repository.replace('/', '--')}"
+    return f"{folder}/snapshots/{revision}" if revision else f"{folder}/main"

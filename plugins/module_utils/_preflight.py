@@ -1,0 +1,94 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Can this host carry its slice of the plan? The judgement over a `host_state` reading, before the first change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, ordered
+from ansible_collections.gb10.fleet.plugins.module_utils._report import size
+
+# A transfer needs room for partial files beside what it writes.
+DISK_FACTOR = 1.1
+# Kernel and firmware differ by some MB between GB10 machines; a smaller machine differs by GBs.
+MEMORY_SLACK = 0.97
+
+
+def preflight(needs: Mapping[str, Any], state: Mapping[str, Any]) -> list[Finding]:
+    """needs: `hosts.<host>.needs` of the plan; state: a `host_state` reading. What can't be read is not judged."""
+    return ordered([*_files(needs, state), *_disk(needs, state), *_ports(needs, state), *_memory(needs, state)])
+
+
+def _is_there(path: str | None, state: Mapping[str, Any]) -> bool:
+    return path is not None and (state["paths"] or {}).get(path, {}).get("exists", False)
+
+
+def _files(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Finding]:
+    for file in needs["files"]:
+        if not _is_there(file["path"], state) and not _is_there(file.get("unless"), state):
+            yield _problem(
+                "preflight-file",
+                file["place"],
+                f"{file['path']} is not on this host",
+                "the file or folder that it names",
+                "put it there, or write another source",
+            )
+
+
+def _disk(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Finding]:
+    wanted: dict[int, list[Mapping[str, Any]]] = {}
+    for write in needs["disk"]:
+        reading = (state["paths"] or {}).get(write["path"])
+        if reading is not None and not _is_there(write.get("unless"), state):
+            # equal free space to the byte means the same file system: its writes count together
+            wanted.setdefault(reading["free_bytes"], []).append(write)
+    for free, writes in sorted(wanted.items()):
+        total = int(sum(write["bytes"] for write in writes) * DISK_FACTOR)
+        if total > free:
+            what = ", ".join(f"{write['what']} {size(write['bytes'])}" for write in writes)
+            place = " and ".join(sorted({write["path"] for write in writes}))
+            yield _problem(
+                "preflight-disk",
+                place,
+                f"{size(free)} are free",
+                f"{size(total)} ({what}, and a tenth for partial files)",
+                f"free {size(total - free)}, for instance with `docker image prune`, or use a larger disk",
+            )
+
+
+def _ports(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Finding]:
+    containers = {container["name"]: container for container in state["containers"] or []}
+    for wanted in needs["ports"]:
+        ours = containers.get(wanted["container"])
+        for listener in state["listening"] or []:
+            if listener["port"] != wanted["port"]:
+                continue
+            if ours and (listener["container"] == ours["id"] or wanted["port"] in ours["ports"]):
+                continue
+            yield _problem(
+                "preflight-port",
+                wanted["place"],
+                f"port {wanted['port']} is taken by {listener['process'] or 'another process'}",
+                "a free port",
+                f"write another port, or end that process (ss -ltnp sport = :{wanted['port']})",
+            )
+
+
+def _memory(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Finding]:
+    memory = state["memory_bytes"]
+    if memory is not None and memory["total"] < needs["memory_bytes"] * MEMORY_SLACK:
+        yield _problem(
+            "preflight-memory",
+            "fleet_host.memory_kib",
+            f"this host has {size(memory['total'])} of memory",
+            f"{size(needs['memory_bytes'])} as the plan counts on",
+            f"write memory_kib: {memory['total'] // 1024} for this host and read plan.yml again",
+        )
+
+
+def _problem(rule: str, place: str, found: str, expected: str, remedy: str) -> Finding:
+    return Finding(rule, "host", "error", place, found, expected, remedy)

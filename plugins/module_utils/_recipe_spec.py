@@ -1,0 +1,243 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The shape of a recipe: how one model is served well on GB10, as a spec for `_schema.check`."""
+
+from __future__ import annotations
+
+from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
+
+_TEXT: Spec = {"type": "str", "min": 1}
+_PATH: Spec = {"type": "str", "required": True, "pattern": "/.*"}
+_GIB: Spec = {"type": "number", "nullable": True, "default": None, "min": 0, "max": 1024}
+_BYTES: Spec = {"type": "int", "nullable": True, "default": None, "min": 1}
+_REPOSITORY: Spec = {
+    "type": "str",
+    "required": True,
+    "pattern": r"[\w.-]+/[\w.-]+",
+    "expected": "the hub's id, organisation/name",
+}
+_REVISION: Spec = {
+    "type": "str",
+    "nullable": True,
+    "default": None,
+    "pattern": "[0-9a-f]{40}",
+    "expected": "a commit of 40 hex digits, or null where it is not known",
+}
+_NAME: Spec = {
+    "type": "str",
+    "required": True,
+    "pattern": r"[a-z0-9][a-z0-9.-]{0,80}",
+    "expected": "a name of a-z, 0-9, . and -",
+}
+
+FLAGS: Spec = {
+    "type": "map",
+    "default": {},
+    "keys": {
+        "type": "str",
+        "pattern": r"[a-z][a-z0-9-]*(\.[A-Za-z0-9_-]+)*",
+        "expected": "an option as `vllm serve --help` writes it, without dashes before it: max-model-len",
+    },
+}
+# Flags that the plan calculates with, so that vLLM's other notations (8k, auto, -1) are no use here.
+CALCULATED_FLAGS: dict[str, Spec] = {
+    "enforce-eager": {"type": "bool"},
+    "gpu-memory-utilization": {"type": "number", "min": 0, "max": 1},
+    "kv-cache-memory-bytes": {"type": "int", "min": 1},
+    "load-format": {"type": "str"},
+    "max-model-len": {"type": "int", "min": 1},
+    "max-num-batched-tokens": {"type": "int", "min": 1},
+    "max-num-seqs": {"type": "int", "min": 1},
+    "pipeline-parallel-size": {"type": "int", "min": 1},
+    "safetensors-load-strategy": {"type": "str"},
+    "speculative-config": {"type": "map"},
+    "tensor-parallel-size": {"type": "int", "min": 1},
+}
+ENVIRONMENT: Spec = {
+    "type": "map",
+    "default": {},
+    "keys": {"type": "str", "pattern": "[A-Za-z_][A-Za-z0-9_]*", "expected": "the name of a variable"},
+    "values": {"type": "str", "nullable": True, "expected": "text (numbers in quotes), or null to remove it"},
+}
+
+MODEL: Spec = {
+    "type": "map",
+    "required": True,
+    "options": {
+        "repository": _REPOSITORY,
+        "revision": _REVISION,
+        "config": {**_NAME, "required": False, "nullable": True, "default": None},
+        "weights_bytes": _BYTES,
+        "quantization": {
+            "type": "str",
+            "nullable": True,
+            "default": None,
+            "choices": ["modelopt", "compressed-tensors", "fp8", "awq", "gptq", "mxfp4"],
+        },
+        "gated": {"type": "bool", "default": False},
+        "draft": {
+            "type": "map",
+            "options": {"repository": _REPOSITORY, "revision": _REVISION, "weights_bytes": _BYTES},
+        },
+        "source": {
+            "default": "hub",
+            "expected": "hub, {host: <a host that has it>} or {path: <a folder on the host>}",
+            "any_of": [
+                {"type": "str", "choices": ["hub"]},
+                {"type": "map", "options": {"host": _TEXT, "path": _TEXT}, "min": 1, "max": 1},
+            ],
+        },
+    },
+}
+
+IMAGE: Spec = {
+    "type": "map",
+    "required": True,
+    "options": {
+        "reference": {
+            "type": "str",
+            "required": True,
+            "pattern": r"[a-z0-9][\w./:-]*:[\w.-]+",
+            "expected": "an image with its tag, such as vllm/vllm-openai:v0.24.0; the digest has a key of its own",
+        },
+        "digest": {
+            "type": "str",
+            "nullable": True,
+            "default": None,
+            "pattern": "sha256:[0-9a-f]{64}",
+            "expected": "sha256: and 64 hex digits, or null where it is not known",
+        },
+        "family": {"type": "str", "required": True, "choices": ["upstream", "ngc", "eugr", "custom"]},
+        "entrypoint": {"type": "str", "nullable": True, "default": None},
+        "vllm": {
+            "type": "str",
+            "nullable": True,
+            "default": None,
+            "pattern": r"\d+\.\d+\.\d+\S*",
+            "expected": "a version such as 0.24.0, or null to have it read from the image",
+        },
+        "source": {
+            "default": "registry",
+            "expected": "registry, {host: <a host that has it>} or {archive: <a file of docker save>}",
+            "any_of": [
+                {"type": "str", "choices": ["registry"]},
+                {"type": "map", "options": {"host": _TEXT, "archive": _TEXT}, "min": 1, "max": 1},
+            ],
+        },
+    },
+}
+
+OVERLAY: Spec = {
+    "type": "map",
+    "options": {
+        "target": {**_TEXT, "required": True, "expected": "a path in the container, or one below the model's folder"},
+        "json_merge": {"type": "map", "min": 1},
+        "model_file": _TEXT,
+        "file": {"type": "str", "pattern": r"[\w][\w.-]*", "expected": "the name of a file in the folder overlays"},
+        "sha256": {"type": "str", "nullable": True, "default": None, "pattern": "[0-9a-f]{64}"},
+        "where": _TEXT,
+        "reason": {**_TEXT, "required": True},
+        "source": {**_TEXT, "required": True},
+    },
+}
+
+MEMORY: Spec = {
+    "type": "map",
+    "default": {},
+    "options": {
+        "calibrations": {
+            "type": "list",
+            "default": [],
+            "elements": {
+                "type": "map",
+                "options": {
+                    "hosts": {"type": "int", "min": 1, "default": 1},
+                    "vllm": {**_TEXT, "required": True},
+                    "flags": FLAGS,
+                    "weights_gib": {**_GIB, "required": True},
+                    "non_kv_gib": _GIB,
+                    "graphs_gib": _GIB,
+                    "source": {**_TEXT, "required": True},
+                },
+            },
+        },
+        "utilization": {
+            "type": "map",
+            "options": {
+                "min": {"type": "number", "min": 0, "max": 1, "default": 0},
+                "max": {"type": "number", "min": 0, "max": 1, "default": 1},
+                "source": {**_TEXT, "required": True},
+            },
+        },
+    },
+}
+
+STATUS: Spec = {
+    "type": "map",
+    "required": True,
+    "options": {
+        "state": {"type": "str", "required": True, "choices": ["tested", "reported", "known-bad"]},
+        "by": {**_TEXT, "required": True},
+        "when": {
+            "type": "str",
+            "nullable": True,
+            "default": None,
+            "pattern": r"\d{4}-\d\d(-\d\d)?",
+            "expected": "a date such as 2026-03-26, or null where it is not known",
+        },
+        "hardware": {**_TEXT, "required": True},
+        "note": _TEXT,
+    },
+}
+
+MEASURED: Spec = {
+    "type": "map",
+    "options": {
+        "what": {**_TEXT, "required": True},
+        "value": {"type": "number", "required": True},
+        "unit": {**_TEXT, "required": True},
+        "conditions": {**_TEXT, "required": True},
+        "source": {**_TEXT, "required": True},
+    },
+}
+
+RECIPE: Spec = {
+    "type": "map",
+    "options": {
+        "name": _NAME,
+        "summary": {**_TEXT, "required": True},
+        "kind": {"type": "str", "choices": ["chat", "embed"], "default": "chat"},
+        "host_counts": {"type": "list", "min": 1, "default": [1], "elements": {"type": "int", "min": 1}},
+        "startup_limit_s": {"type": "int", "nullable": True, "default": None, "min": 60},
+        "model": MODEL,
+        "image": IMAGE,
+        "flags": FLAGS,
+        "env": ENVIRONMENT,
+        "reasons": {"type": "map", "default": {}, "values": _TEXT},
+        "mounts": {
+            "type": "list",
+            "default": [],
+            "elements": {
+                "type": "map",
+                "options": {
+                    "source": {"type": "str", "required": True, "pattern": "/.*", "expected": "a path on the host"},
+                    "target": {
+                        "type": "str",
+                        "required": True,
+                        "pattern": "/.*",
+                        "expected": "a path in the container",
+                    },
+                    "read_only": {"type": "bool", "default": True},
+                },
+            },
+        },
+        "overlays": {"type": "list", "default": [], "elements": OVERLAY},
+        "memory": MEMORY,
+        "silence": {"type": "map", "default": {}, "values": _TEXT},
+        "status": STATUS,
+        "measured": {"type": "list", "default": [], "elements": MEASURED},
+        "sources": {"type": "list", "required": True, "min": 1, "elements": _TEXT},
+    },
+}

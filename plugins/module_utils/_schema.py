@@ -1,0 +1,212 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Checks a map that a person wrote (a recipe, ``fleet_services``, ``fleet_fabric``) against a spec in plain data.
+
+All problems are collected, none is raised: a wrong value becomes a finding with its exact place, and the walk goes on.
+Nothing is converted: ``"8003"`` is not a port, since the file that says so would mean something else elsewhere.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import re
+import reprlib
+from collections.abc import Mapping
+from typing import Any, Literal, TypedDict
+
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean
+
+TypeName = Literal["str", "int", "number", "bool", "list", "map", "any"]
+
+_TYPES: dict[str, tuple[Any, str]] = {
+    "str": (str, "text"),
+    "int": (int, "a whole number"),
+    "number": (int | float, "a number"),
+    "bool": (bool, "true or false"),
+    "list": (list, "a list"),
+    "map": (Mapping, "a map"),
+    "any": (object, "a value"),
+}
+_BOUNDS: tuple[tuple[Literal["min", "max"], str], ...] = (("min", "at least"), ("max", "at most"))
+
+
+class Spec(TypedDict, total=False):
+    """What is allowed at one place. The words are those of Ansible's argument specs where it has them.
+
+    type: kind of value; without it anything goes. nullable: null is a value of its own (else null counts as absent).
+    required, default: of a key in a map; a default gets its own defaults in turn. choices: the only values allowed.
+    min, max: of a number; the length of a text, list or map. pattern: a regular expression that the whole text matches.
+    elements: spec of a list's items. options: the known keys of a map, all others are misspelt.
+    values, keys: of a map with free keys: spec of each value, spec of each key.
+    any_of: alternatives of different types, instead of type. expected: words for a person, instead of made ones.
+    """
+
+    type: TypeName
+    nullable: bool
+    required: bool
+    default: Any
+    choices: list[Any]
+    min: float
+    max: float
+    pattern: str
+    elements: Spec
+    options: dict[str, Spec]
+    values: Spec
+    keys: Spec
+    any_of: list[Spec]
+    expected: str
+
+
+def check(spec: Spec, value: Any, place: str) -> tuple[Any, list[Finding]]:
+    """Return a copy of ``value`` with the defaults of ``spec`` filled in, and every problem found below ``place``.
+
+    place: a variable's name, or a file's with ": " after it.
+    A value with a problem is handed back as it was: use the result only if there is no finding. Never raises.
+    """
+    findings: list[Finding] = []
+    return _checked(spec, value, place, findings), findings
+
+
+def _checked(spec: Spec, value: Any, place: str, findings: list[Finding]) -> Any:
+    if "any_of" in spec:
+        fitting = [alternative for alternative in spec["any_of"] if _is_type(alternative, value)]
+        if fitting:
+            return _checked(fitting[0], value, place, findings)
+    if not _is_type(spec, value) or "any_of" in spec:
+        findings.append(_problem("schema-type", place, describe(value), _expectation(spec), _type_remedy(spec, value)))
+        return value
+    if value is None:
+        return None
+    _check_bounds(spec, value, place, findings)
+    if spec.get("type") == "map":
+        return _checked_map(spec, value, place, findings)
+    if spec.get("type") == "list":
+        items = spec.get("elements", {})
+        return [_checked(items, item, f"{place}[{index}]", findings) for index, item in enumerate(value)]
+    return value
+
+
+def _checked_map(spec: Spec, value: Mapping[Any, Any], place: str, findings: list[Finding]) -> dict[Any, Any]:
+    options = spec.get("options")
+    result: dict[Any, Any] = {}
+    for key, item in value.items():
+        if options is None:
+            _checked(spec.get("keys", {}), key, f"{place}, key {_show(key)}", findings)
+            result[key] = _checked(spec.get("values", {}), item, below(place, key), findings)
+        elif key not in options:
+            findings.append(_unknown_key(key, place, options))
+        elif item is not None or options[key].get("nullable"):
+            result[key] = _checked(options[key], item, below(place, key), findings)
+    for key, option in (options or {}).items():
+        if key in result:
+            continue
+        if option.get("required"):
+            remedy = f'write "{key}"'
+            findings.append(_problem("schema-required", below(place, key), "missing", _expectation(option), remedy))
+        elif "default" in option:
+            result[key] = _checked(option, copy.deepcopy(option["default"]), below(place, key), findings)
+    return result
+
+
+def _check_bounds(spec: Spec, value: Any, place: str, findings: list[Finding]) -> None:
+    """Choices, pattern, range: what goes beyond the type."""
+    broken = {
+        "schema-choice": "choices" in spec and value not in spec["choices"],
+        "schema-pattern": "pattern" in spec and not re.fullmatch(spec["pattern"], value),
+        "schema-range": not _in_range(spec, value),
+    }
+    for rule in (rule for rule, is_broken in broken.items() if is_broken):
+        misspelt = rule == "schema-choice" and isinstance(value, str)
+        remedy = did_you_mean(value[:80], map(str, spec["choices"])) if misspelt else ""
+        findings.append(_problem(rule, place, describe(value), _expectation(spec), remedy))
+
+
+def _in_range(spec: Spec, value: Any) -> bool:
+    if "min" not in spec and "max" not in spec:
+        return True
+    size = value if isinstance(value, int | float) else len(value)
+    return bool(spec.get("min", -math.inf) <= size <= spec.get("max", math.inf))
+
+
+def _is_type(spec: Spec, value: Any) -> bool:
+    kind = spec.get("type", "any")
+    if isinstance(value, bool) and kind in ("int", "number"):
+        return False
+    return isinstance(value, _TYPES[kind][0]) or (value is None and spec.get("nullable", False))
+
+
+def _expectation(spec: Spec) -> str:
+    """What a value that fits looks like, in words."""
+    if "expected" in spec:
+        return spec["expected"]
+    if "any_of" in spec:
+        return " or ".join(_expectation(alternative) for alternative in spec["any_of"])
+    if "choices" in spec:
+        return "one of " + ", ".join(map(_show, spec["choices"]))
+    words = _TYPES[spec.get("type", "any")][1]
+    if "options" in spec:
+        words += " with " + ", ".join(sorted(spec["options"]))
+    if "pattern" in spec:
+        words += f" like {spec['pattern']}"
+    if "min" in spec or "max" in spec:
+        limits = [f"{limit} {spec[bound]}" for bound, limit in _BOUNDS if bound in spec]
+        counts = spec.get("type") in ("str", "list", "map")
+        words += (" of length " if counts else " of ") + " and ".join(limits)
+    return words + (" or null" if spec.get("nullable") else "")
+
+
+def _type_remedy(spec: Spec, value: Any) -> str:
+    """Two slips of YAML have a known cure: quotes too many and quotes too few."""
+    wanted = spec.get("type", "any")
+    if isinstance(value, str) and wanted in ("int", "number", "bool"):
+        return "write it without quotes"
+    if isinstance(value, bool | int | float) and wanted == "str":
+        return "write it in quotes"
+    return ""
+
+
+def _unknown_key(key: Any, place: str, options: Mapping[str, Spec]) -> Finding:
+    remedy = "YAML takes a bare yes, no, on, off, null or number for a value: write the key in quotes"
+    if isinstance(key, str):
+        remedy = did_you_mean(key[:80], options)
+    return _problem("schema-unknown-key", below(place, key), "unknown key", "", remedy)
+
+
+def describe(value: Any) -> str:
+    """A value with its type, as an owner would say it: ``text "8003"``, ``a list``."""
+    if value is None:
+        return "nothing (null)"
+    if isinstance(value, Mapping):
+        return "a map" if value else "an empty map"
+    if isinstance(value, list):
+        return "a list" if value else "an empty list"
+    words = {str: "text", bool: "the boolean", int | float: "the number"}
+    kind = next((word for known, word in words.items() if isinstance(value, known)), type(value).__name__)
+    return f"{kind} {_show(value)}"
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, str):
+        return '"' + (value if len(value) <= 60 else value[:57] + "...") + '"'
+    if isinstance(value, bool):
+        return str(value).lower()
+    try:
+        return reprlib.repr(value)
+    except ValueError:  # Python writes no whole number of more than 4300 digits
+        return "of thousands of digits"
+
+
+def below(place: str, *keys: Any) -> str:
+    """The place of a key in a map, in a map of that map and so on, as an owner would look it up."""
+    for key in keys:
+        dot = "" if place.endswith(": ") else "."
+        plain = isinstance(key, str) and re.fullmatch(r"[\w/-]+", key)
+        place = f"{place}{dot}{key}" if plain else f"{place}[{_show(key)}]"
+    return place
+
+
+def _problem(rule: str, place: str, found: str, expected: str, remedy: str = "") -> Finding:
+    return Finding(rule, "input", "error", place.removesuffix(": "), found, expected, remedy)

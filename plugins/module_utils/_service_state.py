@@ -1,0 +1,134 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Reading one vLLM service on its host: the unit, the boot log, and one real request through its own endpoint."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import urllib.error
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.urls import open_url  # type: ignore[import-untyped]  # ansible-core carries no types
+
+Run = Callable[[list[str]], tuple[int, str, str]]
+_UNIT_FIELDS = ("ActiveState", "SubState", "Result", "NRestarts", "InvocationID")
+_REQUEST_S = 120
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request that proves the service: the path below the endpoint, and the body."""
+
+    path: str
+    body: Mapping[str, Any]
+
+
+def proof_request(kind: str, model: str) -> Request:
+    """The smallest real request for a kind of model: `chat` or `embed`."""
+    if kind == "embed":
+        return Request("/v1/embeddings", {"model": model, "input": "gb10.fleet"})
+    question = [{"role": "user", "content": "Say hello in five words."}]
+    return Request("/v1/chat/completions", {"model": model, "messages": question, "max_tokens": 24, "temperature": 0})
+
+
+def answer_text(kind: str, reply: Mapping[str, Any]) -> str:
+    """What came back, for a person: the text, or the embedding's size. ValueError when the reply holds no answer.
+
+    A reasoning parser moves text to `reasoning_content` (vLLM >= 0.9) or `reasoning` (newer): an answer too.
+    """
+    try:
+        if kind == "embed":
+            return f"{len(reply['data'][0]['embedding'])} dimensions"
+        message = reply["choices"][0]["message"]
+        text = message.get("content") or message.get("reasoning_content") or message.get("reasoning")
+    except (KeyError, IndexError, TypeError) as error:
+        raise ValueError(f"the reply has no {error}") from error
+    if not text:
+        raise ValueError("the reply's message is empty")
+    return str(text)
+
+
+def unit_state(run: Run, unit: str) -> dict[str, Any]:
+    """`systemctl show` as data: active, sub, result, restarts, invocation."""
+    code, out, err = run(["systemctl", "show", unit, "--property", ",".join(_UNIT_FIELDS)])
+    if code != 0:
+        raise ValueError(err.strip() or f"systemctl show {unit} ended with {code}")
+    fields = dict(line.partition("=")[::2] for line in out.splitlines())
+    return {
+        "active": fields["ActiveState"],
+        "sub": fields["SubState"],
+        "result": fields["Result"],
+        "restarts": int(fields["NRestarts"] or 0),
+        "invocation": fields["InvocationID"],
+    }
+
+
+def boot_log(run: Run, unit: str, invocation: str) -> str:
+    """The journal of the unit's current start; of the whole unit where systemd no longer knows the invocation."""
+    this_start = [f"_SYSTEMD_INVOCATION_ID={invocation}"] if invocation else ["--unit", unit, "--lines", "200"]
+    _code, out, _err = run(["journalctl", "--no-pager", "--output", "cat", *this_start])
+    return out
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An HTTP reply; status 0 when there was none, with the reason as text."""
+
+    status: int
+    text: str
+
+
+def fetch(url: str, key: str = "", body: Mapping[str, Any] | None = None, timeout_s: float = _REQUEST_S) -> Reply:
+    """GET, or POST of a JSON body; never raises for what a server or the network does."""
+    data = json.dumps(body).encode() if body is not None else None
+    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
+    try:
+        with open_url(url, data=data, headers=headers, timeout=timeout_s, use_proxy=False) as reply:
+            return Reply(reply.status, reply.read().decode("utf-8", "replace"))
+    except urllib.error.HTTPError as error:
+        return Reply(error.code, error.read().decode("utf-8", "replace"))
+    except (OSError, http.client.HTTPException) as error:
+        return Reply(0, str(getattr(error, "reason", error)))
+
+
+def ask(url: str, kind: str, model: str, key: str) -> dict[str, Any]:
+    """One real request: {ok, answer, fingerprint, error}."""
+    request = proof_request(kind, model)
+    reply = fetch(url + request.path, key, request.body)
+    if reply.status != 200:
+        return {"ok": False, "answer": "", "fingerprint": "", "error": f"HTTP {reply.status}: {reply.text[:500]}"}
+    try:
+        document = json.loads(reply.text)
+        answer = answer_text(kind, document)
+    except ValueError as error:
+        return {"ok": False, "answer": "", "fingerprint": "", "error": f"{error}: {reply.text[:500]}"}
+    return {"ok": True, "answer": answer, "fingerprint": document.get("system_fingerprint") or "", "error": ""}
+
+
+def read_service(run: Run, *, unit: str, url: str, kind: str, model: str, key: str) -> dict[str, Any]:
+    """The whole reading: unit, health, the answer to one request when healthy (else None), the boot log's text."""
+    state = unit_state(run, unit)
+    health = fetch(url + "/health", timeout_s=10)
+    return {
+        "unit": state,
+        "health": asdict(health),
+        "reply": ask(url, kind, model, key) if health.status == 200 else None,
+        "log": boot_log(run, unit, state["invocation"]),
+    }
+
+
+def key_of(path: str | None) -> str:
+    """The API key in a file of vLLM's `--config` form, or an empty string when the service has none."""
+    if path is None:
+        return ""
+    for line in Path(path).read_text(encoding="utf-8").splitlines():
+        name, _colon, value = line.partition(":")
+        if name.strip() == "api-key":
+            return value.strip().strip("\"'")
+    raise ValueError(f"{path} has no line `api-key: KEY`")

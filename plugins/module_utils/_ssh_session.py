@@ -1,0 +1,35 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The SSH session that a process belongs to, also behind sudo, which takes SSH_CONNECTION out of the environment."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+
+def session_address(process: int, proc: Path = Path("/proc")) -> str | None:
+    """The host's own address of the SSH connection that this process or one of its ancestors was started over."""
+    while process > 1:
+        try:
+            environment = (proc / str(process) / "environ").read_bytes()
+            status = (proc / str(process) / "status").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return None
+        if address := server_address(environment):
+            return address
+        found = re.search(r"^PPid:\s*(\d+)$", status, re.MULTILINE)
+        process = int(found.group(1)) if found else 0
+    return None
+
+
+def server_address(environment: bytes) -> str | None:
+    """The third word of SSH_CONNECTION: client address, client port, server address, server port."""
+    for variable in environment.split(b"\0"):
+        name, _, value = variable.partition(b"=")
+        words = value.decode("ascii", "replace").split()
+        if name == b"SSH_CONNECTION" and len(words) == 4:
+            return words[2].partition("%")[0].removeprefix("::ffff:")
+    return None

@@ -1,0 +1,219 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What every long staging job needs: a lock that names its holder, room on the disk, progress, a lease."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import getpass
+import json
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
+
+# Kernel locks: one file a kind of job, gone with the machine.
+LOCKS = Path("/run/lock/gb10-fleet")
+# Room for what else happens on the disk while the bytes come in.
+DISK_MARGIN = 1.1
+# A controller that has not looked for so long is gone; its job ends itself, and the next run goes on where it stopped.
+LEASE_SECONDS = 90
+
+
+def refusal(rule: str, place: str, found: str, expected: str, remedy: str, reason: str = "") -> FleetError:
+    """A host's state that a staging job can't work with."""
+    return FleetError(obstacle(rule, place, found, expected, remedy, reason))
+
+
+def obstacle(rule: str, place: str, found: str, expected: str, remedy: str, reason: str = "") -> Finding:
+    """The same as a finding, for who collects several before refusing."""
+    return Finding(rule, "host", "error", place, found, expected, remedy, reason)
+
+
+def require_space(directory: Path, needed: int, what: str) -> None:
+    """Refuse before the first byte when ``needed`` bytes and a tenth more do not fit below ``directory``."""
+    existing = existing_parent(directory)
+    free = shutil.disk_usage(existing).free
+    if needed and free < needed * DISK_MARGIN:
+        raise refusal(
+            "disk-full",
+            str(directory),
+            f"{human_bytes(free)} free",
+            f"{human_bytes(int(needed * DISK_MARGIN))} for {what}",
+            f"free {human_bytes(int(needed * DISK_MARGIN) - free)} there",
+        )
+
+
+def existing_parent(path: Path) -> Path:
+    """The path itself, or its nearest parent that exists."""
+    return path if path.exists() else existing_parent(path.parent)
+
+
+def human_bytes(count: int) -> str:
+    """``19.3 GB``: decimal units, as disks and links are sold."""
+    value = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(value) < 999.5:
+            return f"{value:.0f} {unit}" if unit == "B" or value >= 99.95 else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} TB"
+
+
+def replace_file(path: Path, content: bytes, mode: int = 0o644) -> None:
+    """Write a file so that a reader sees the old or the new one, never a part, whatever ends this process."""
+    partial = path.with_name(f".{path.name}.partial")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with partial.open("wb") as stream:
+        os.fchmod(stream.fileno(), mode)
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+    partial.replace(path)
+
+
+@contextlib.contextmanager
+def held(lock: Path, what: str, patience: float = 0, pause: Callable[[float], None] = time.sleep) -> Iterator[None]:
+    """Hold ``lock`` for the duration; the kernel lets go of it when this process ends, however it ends.
+
+    patience: seconds to wait for another holder. Raises FleetError with the holder's own words.
+    """
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    deadline = time.monotonic() + patience
+    with lock.open("a+", encoding="utf-8") as stream:
+        while not _locked(stream.fileno()):
+            if time.monotonic() >= deadline:
+                stream.seek(0)
+                raise _held_by_another(lock, stream.read())
+            pause(0.2)
+        stream.truncate(0)
+        stream.write(json.dumps({"pid": os.getpid(), "user": _user(), "what": what, "since": _now()}))
+        stream.flush()
+        yield
+        stream.truncate(0)
+
+
+def is_held(lock: Path) -> bool:
+    """Whether a process holds ``lock`` at this moment."""
+    try:
+        with lock.open("rb") as stream:
+            return not _locked(stream.fileno())
+    except FileNotFoundError:
+        return False
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _held_by_another(lock: Path, text: str) -> FleetError:
+    holder = json.loads(text) if text.startswith("{") else {}
+    words = "process {pid} of {user}: {what}, since {since}".format(**holder) if holder else "another process"
+    return refusal(
+        "staging-locked",
+        str(lock),
+        f"held by {words}",
+        "one staging job at a time on a host",
+        "wait for it, or end that process if its controller is gone (it ends by itself after "
+        f"{LEASE_SECONDS} s without one)",
+    )
+
+
+def _user() -> str:
+    return os.environ.get("SUDO_USER") or getpass.getuser()
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+class Progress:
+    """Counts the bytes of one job and keeps a small file up to date, which the controller reads.
+
+    The controller touches the file at every look; when it stops, the job stops too (FleetError), so that no orphan
+    fills a disk or holds a lock. Without a file it only counts.
+    """
+
+    def __init__(self, file: Path | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._file = file
+        self._clock = clock
+        self._written = 0.0
+        self._job: dict[str, Any] = {}
+        self._counting = threading.Lock()
+
+    def start(self, what: str, total: int) -> None:
+        """Begin a job of ``total`` bytes; the one before it is over."""
+        self._job = {"what": what, "done": 0, "total": total, "began": self._clock()}
+        self._write()
+
+    def add(self, count: int) -> None:
+        """Count some bytes; threads may do so at once."""
+        with self._counting:
+            self.reach(self._job["done"] + count)
+
+    def counted(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        """Pass the chunks on and count them."""
+        for chunk in chunks:
+            yield chunk
+            self.add(len(chunk))
+
+    def say(self, words: str) -> None:
+        """Tell where a job stands that can't be counted in bytes."""
+        self._job["said"] = words.strip()
+        self.reach(self._job["done"])
+
+    def reach(self, done: int) -> None:
+        self._job["done"] = done
+        if self._clock() - self._written >= 1:
+            self._write()
+
+    def _write(self) -> None:
+        self._written = self._clock()
+        if self._file is None:
+            return
+        self._require_controller(self._file)
+        looked = self._file.stat().st_mtime if self._file.exists() else time.time()
+        seconds = self._written - self._job["began"]
+        replace_file(self._file, json.dumps({**self._job, "seconds": seconds}).encode())
+        os.utime(self._file, (looked, looked))
+
+    @staticmethod
+    def _require_controller(file: Path) -> None:
+        if file.exists() and time.time() - file.stat().st_mtime > LEASE_SECONDS:
+            raise refusal(
+                "controller-gone",
+                str(file),
+                f"no controller has looked for {LEASE_SECONDS} s",
+                "the run that began this job",
+                "run the playbook again: it goes on where this stopped",
+            )
+
+
+def progress_line(job: dict[str, Any]) -> str:
+    """``image vllm:1, 1.2 of 2.1 GB, 350 MB/s, 3 s left``, from what ``Progress`` writes."""
+    done, total, seconds = job["done"], job["total"], job["seconds"]
+    if not total:
+        return f"{job['what']}, {job.get('said') or 'begun'}, {_duration(seconds)}"
+    parts = [job["what"], f"{human_bytes(done)} of {human_bytes(total)}"]
+    if seconds > 0 and done:
+        rate = done / seconds
+        parts += [f"{human_bytes(int(rate))}/s", f"{_duration((total - done) / rate)} left"]
+    return ", ".join(parts)
+
+
+def _duration(seconds: float) -> str:
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    return f"{whole // 60} min {whole % 60:02d} s"

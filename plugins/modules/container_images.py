@@ -1,0 +1,214 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: container_images
+short_description: Bring container images to a host, moving only what it does not have
+version_added: 0.1.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Compares each image by its identity (ordered DiffIDs and config), which is equal in every Docker image store, and
+    moves the missing layers from where the plan says.
+  - Examines all images before it changes the first. What stands in the way is told at once, for all of them.
+  - Keeps the pinned digest of each image in a record on the host, since C(docker save) and C(docker load) lose it.
+  - Shows progress while it works.
+options:
+  images:
+    description: The images that the host must have.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      reference:
+        description: The image's name, with its tag. Containers are started by it.
+        type: str
+        required: true
+      digest:
+        description:
+          - The pin. A registry's digest, or for an archive the image's ID or a digest that the archive keeps.
+          - Without it, any image of that name will do.
+        type: str
+      source:
+        description: Where the image comes from when it is not there.
+        type: dict
+        required: true
+        suboptions:
+          kind:
+            description: V(registry) pulls; V(archive) loads an archive that C(docker save) wrote; V(host) fetches the
+              missing layers from another host of the fleet, see O(images[].peers).
+            type: str
+            choices: [registry, archive, host]
+            required: true
+          path:
+            description: The archive on the host.
+            type: path
+          host:
+            description: The inventory name of the host that has it.
+            type: str
+      peers:
+        description: The hosts to fetch it from, nearest first, the one that has it last. The role
+          P(gb10.fleet.peer_access#role) gives access to them.
+        type: list
+        elements: dict
+        default: []
+        suboptions:
+          host:
+            description: Its inventory name, which its SSH host key is pinned to.
+            type: str
+            required: true
+          address:
+            description: Its address on the best network that both have.
+            type: str
+            required: true
+          port:
+            description: Its SSH port.
+            type: int
+            default: 22
+  streams:
+    description: Connections at once to other hosts. One keeps about one core busy on either side.
+    type: int
+    default: 4
+  present_hosts:
+    description: Hosts of this run. What one of them lacks is waited for. Set by the action plugin of this name.
+    type: list
+    elements: str
+    default: []
+  folder:
+    description: Where the host keeps its notes on images, and layers on their way.
+    type: path
+    default: /var/lib/gb10-fleet
+  patience:
+    description: Seconds to wait for another staging job on this host to end.
+    type: int
+    default: 0
+  examine_only:
+    description: Tell what would be done and stop, as in check mode.
+    type: bool
+    default: false
+  progress_file:
+    description: A file on the host to keep up to date while working. Set by the action plugin of this name.
+    type: path
+attributes:
+  check_mode:
+    description: Tells which images would be moved, and how many bytes.
+    support: full
+  diff_mode:
+    description: Shows each image before and after.
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Bring the images
+  gb10.fleet.container_images:
+    images:
+      - reference: vllm/vllm-openai:v0.23.0
+        digest: sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
+        source: {kind: registry}
+      - reference: vllm-cpu:lab
+        source: {kind: archive, path: /srv/images/vllm-cpu.tar}
+"""
+
+RETURN = r"""
+images:
+  description: For each image its C(reference), the C(action) (V(nothing), V(tag), V(load), V(pull),
+    V(fetch)) and the C(bytes) that it moves, of a fetch at most (null where only others know); after the work also its
+    C(id) and C(identity).
+  returned: success
+  type: list
+  elements: dict
+findings:
+  description: What stands in the way, as findings.
+  returned: failure
+  type: list
+  elements: dict
+"""
+
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._image_docker import Docker
+from ansible_collections.gb10.fleet.plugins.module_utils._image_step import Step, Wanted
+from ansible_collections.gb10.fleet.plugins.module_utils._image_store import ImageStore
+from ansible_collections.gb10.fleet.plugins.module_utils._staging import LOCKS, Progress, held
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer_peer import PEER
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer_places import Places
+
+SOURCE = {
+    "kind": {"type": "str", "choices": ["registry", "archive", "host"], "required": True},
+    "path": {"type": "path"},
+    "host": {"type": "str"},
+}
+IMAGE = {
+    "reference": {"type": "str", "required": True},
+    "digest": {"type": "str"},
+    "source": {
+        "type": "dict",
+        "required": True,
+        "options": SOURCE,
+        "required_if": [("kind", "archive", ["path"]), ("kind", "host", ["host"])],
+    },
+    "peers": {"type": "list", "elements": "dict", "default": [], "options": PEER},
+}
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "images": {"type": "list", "elements": "dict", "required": True, "options": IMAGE},
+            "streams": {"type": "int", "default": 4},
+            "present_hosts": {"type": "list", "elements": "str", "default": []},
+            "folder": {"type": "path", "default": "/var/lib/gb10-fleet"},
+            "patience": {"type": "int", "default": 0},
+            "examine_only": {"type": "bool", "default": False},
+            "progress_file": {"type": "path"},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        module.exit_json(**converge(module))
+    except FleetError as error:
+        module.fail_json(msg=str(error), findings=[finding.as_dict() for finding in error.findings])
+
+
+def converge(module: AnsibleModule) -> dict[str, Any]:
+    parameters = module.params
+    wanted = [Wanted.from_plan(entry, parameters["present_hosts"]) for entry in parameters["images"]]
+    folder, file = Path(parameters["folder"]), parameters["progress_file"]
+    progress = Progress(Path(file) if file else None)
+    store = ImageStore(Docker(), Places(folder, folder / "hf"), progress, parameters["streams"])
+    if module.check_mode or parameters["examine_only"]:
+        return told(store.examine(wanted, virgin=module.check_mode))
+    with held(LOCKS / "images.lock", "moving images", parameters["patience"]):
+        steps = store.examine(wanted)
+        result = told(steps)
+        for step, entry in zip(steps, result["images"], strict=True):
+            if step.changes:
+                image = store.apply(step)
+                entry.update(id=image.id, identity=image.identity.digest)
+    for note in store.notes:
+        module.warn(note)
+    return result
+
+
+def told(steps: list[Step]) -> dict[str, Any]:
+    """The module's result, before any work."""
+    return {
+        "changed": any(step.changes for step in steps),
+        "images": [
+            {"reference": str(step.wanted.reference), "action": step.action, "bytes": step.moved} for step in steps
+        ],
+        "diff": {
+            "before": "".join(f"{step.wanted.reference}: {step.found}\n" for step in steps),
+            "after": "".join(f"{step.wanted.reference}: {step.words()}\n" for step in steps),
+        },
+    }
+
+
+if __name__ == "__main__":
+    main()

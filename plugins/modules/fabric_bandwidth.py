@@ -1,0 +1,129 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: fabric_bandwidth
+short_description: Measure RDMA bandwidth between hosts
+version_added: 0.1.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Runs C(ib_write_bw) as planned, first as server on the listening hosts, then as client, both halves of a port alone
+    and together. Reads the RDMA devices' byte counters before and after.
+  - Where programs can't use RDMA it says so and measures nothing.
+options:
+  state:
+    description: V(listening) starts the servers, each for one client and for five minutes at most. V(measured) runs the
+      clients.
+    type: str
+    choices: [listening, measured]
+    required: true
+  plan:
+    description: C(bandwidth) of the host's fabric slice of the plan.
+    type: dict
+    required: true
+  seconds:
+    description: How long each measurement lasts.
+    type: int
+    default: 5
+attributes:
+  check_mode:
+    description: Nothing is started in check mode.
+    support: full
+  diff_mode:
+    description: Changes nothing that lasts, so there is no diff.
+    support: none
+"""
+
+EXAMPLES = r"""
+- name: Measure
+  gb10.fleet.fabric_bandwidth:
+    state: measured
+    plan: "{{ fabric_plan.bandwidth }}"
+"""
+
+RETURN = r"""
+result:
+  description: Whether it was C(possible), what was C(said) if not, C(virtualization), C(speeds) by interface, and what
+    was C(measured).
+  returned: success
+  type: dict
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gb10.fleet.plugins.module_utils import _perftest as perftest
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric_reading import (
+    counters,
+    read_links,
+    verbs,
+    virtualization,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._together import run_together
+
+SERVER_LIFE_S = 300
+# Connecting, and the report of the other side.
+CLIENT_PATIENCE_S = 30
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str", "choices": ["listening", "measured"], "required": True},
+            "plan": {"type": "dict", "required": True},
+            "seconds": {"type": "int", "default": 5},
+        },
+        supports_check_mode=True,
+    )
+    run = partial(module.run_command, handle_exceptions=False)
+    plan, seconds = module.params["plan"], module.params["seconds"]
+    possible, said = verbs(run)
+    if module.check_mode:
+        possible, said = False, "check mode measures nothing"
+    result: dict[str, Any] = {"possible": possible, "said": said, "virtualization": virtualization(run)}
+    if possible and module.params["state"] == "listening":
+        for server in plan["listen"]:
+            _listen(module, server, seconds)
+    elif possible:
+        names = [rail["interface"] for one in plan["measure"] for rail in one["rails"]]
+        result["speeds"] = {name: link["speed_mbps"] for name, link in read_links(run, names).items()}
+        result["measured"] = [one | {"rails": _measure(one["rails"], seconds)} for one in plan["measure"]]
+    module.exit_json(changed=False, result=result)
+
+
+def _listen(module: AnsibleModule, server: Mapping[str, Any], seconds: int) -> None:
+    """A server as a unit of its own: it ends with its client, or by itself."""
+    unit = f"gb10-perftest-{server['port']}"
+    module.run_command(["systemctl", "stop", unit])
+    limits = ["--collect", "--quiet", f"--property=RuntimeMaxSec={SERVER_LIFE_S}", f"--unit={unit}"]
+    command = perftest.command(server["device"], server["port"], seconds)
+    module.run_command(["systemd-run", *limits, *command], check_rc=True)
+
+
+def _measure(rails: Sequence[Mapping[str, Any]], seconds: int) -> list[dict[str, Any]]:
+    """All rails at the same time."""
+    before = {rail["device"]: counters(rail["device"])["xmit"] for rail in rails}
+    commands = [perftest.command(rail["device"], rail["port"], seconds, rail["server"]) for rail in rails]
+    outputs = run_together(commands, seconds + CLIENT_PATIENCE_S)
+    return [_result(rail, output, before[rail["device"]]) for rail, output in zip(rails, outputs, strict=True)]
+
+
+def _result(rail: Mapping[str, Any], output: str, before: int | None) -> dict[str, Any]:
+    after = counters(rail["device"])["xmit"]
+    counted = None if before is None or after is None else after - before
+    try:
+        bandwidth = perftest.parse(output)
+    except perftest.NoResultError as words:
+        return {**rail, "gbps": None, "said": str(words), "payload_bytes": 0, "counted_bytes": counted}
+    return {**rail, "gbps": bandwidth.gbps, "said": "", "payload_bytes": bandwidth.payload_bytes,
+            "counted_bytes": counted}  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: host_state
+short_description: Read a host's state in one call
+version_added: 0.1.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Reads what the preflight and the drift check compare with the plan, as data, in one call.
+  - Writes nothing and needs nothing but Python 3 on the host. What can't be read is V(null) with the reason in
+    RV(unknown).
+options:
+  paths:
+    description: Paths whose presence and free disk space are asked for. A path that does not exist is looked up by its
+      nearest existing parent.
+    type: list
+    elements: path
+    default: []
+attributes:
+  check_mode:
+    description: Runs the same in check mode.
+    support: full
+  diff_mode:
+    description: Changes nothing, so there is no diff.
+    support: none
+"""
+
+EXAMPLES = r"""
+- name: Read the host
+  gb10.fleet.host_state:
+    paths: [/var/lib/docker]
+  register: host_state
+"""
+
+RETURN = r"""
+state:
+  description: The reading. C(memory_bytes) with C(total) and C(available); C(paths), a map of each asked path to
+    C(exists) and C(free_bytes); C(listening), the TCP listeners with C(port), C(process) and C(container);
+    C(containers), the running ones with C(name) and C(ports); C(architecture).
+  returned: always
+  type: dict
+unknown:
+  description: What could not be read, each with the reason.
+  returned: always
+  type: dict
+  sample: {containers: "docker is not installed"}
+"""
+
+from functools import partial
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gb10.fleet.plugins.module_utils._host_state import read_state
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={"paths": {"type": "list", "elements": "path", "default": []}},
+        supports_check_mode=True,
+    )
+    state, unknown = read_state(partial(module.run_command, handle_exceptions=False), module.params["paths"])
+    module.exit_json(changed=False, state=state, unknown=unknown)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: json_settings
+short_description: Set keys of a JSON file that others also write
+version_added: 0.1.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Lays the wanted keys over those that the file has. Keys that are not named stay, and so does the file's text when it
+    already says what is wanted, however it is laid out.
+  - The new file is complete and valid before it takes the old one's place.
+options:
+  path:
+    description: The file. It is made when it is not there; its folder is not.
+    type: path
+    required: true
+  original:
+    description:
+      - Another file, whose keys the wanted ones are laid over instead; it is never changed. What C(path) says otherwise
+        is replaced.
+      - Where it is not there yet, check mode takes the file for changed.
+    type: path
+  settings:
+    description: What the file should say. Maps are merged, V(null) removes a key, anything else replaces what is there.
+    type: dict
+    required: true
+  validate:
+    description:
+      - A program and its arguments that end with 0 when the new file is good; C(%s) stands for its path.
+      - It is not run when the program is not there.
+    type: list
+    elements: str
+extends_documentation_fragment: [ansible.builtin.files]
+attributes:
+  check_mode:
+    description: Says what would change, and changes nothing.
+    support: full
+  diff_mode:
+    description: Shows the file before and after. Use C(diff=false) on the task where it holds a secret.
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Give vLLM a config.json with the key that the model's own lacks
+  gb10.fleet.json_settings:
+    path: /var/lib/gb10-fleet/overlays/qwen/0-config.json
+    original: /srv/models/qwen/config.json
+    settings: {text_config: {rope_theta: 10000000}}
+
+- name: Let containers live on while Docker restarts
+  gb10.fleet.json_settings:
+    path: /etc/docker/daemon.json
+    settings:
+      live-restore: true
+    validate: [dockerd, --validate, --config-file, "%s"]
+    mode: "0644"
+"""
+
+RETURN = r"""
+changed_keys:
+  description: The top-level keys that were added, removed or changed.
+  returned: always
+  type: list
+  elements: str
+  sample: [live-restore]
+"""
+
+import os
+import shutil
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._json_settings import changed_keys, merged, parsed, written
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "path": {"type": "path", "required": True},
+            "original": {"type": "path"},
+            "settings": {"type": "dict", "required": True},
+            "validate": {"type": "list", "elements": "str"},
+        },
+        add_file_common_args=True,
+        supports_check_mode=True,
+    )
+    os.umask(0o077)  # private until the mode is set
+    path = Path(module.params["path"])
+    text = path.read_text("utf-8") if path.exists() else ""
+    try:
+        before = parsed(str(path), text)
+        after = merged(starting_point(module, before), module.params["settings"])
+    except FleetError as error:
+        module.fail_json(msg=str(error), findings=[finding.as_dict() for finding in error.findings])
+    keys = changed_keys(before, after)
+    if keys and not module.check_mode:
+        replace(module, path, written(after))
+    access_changed = False
+    if path.exists():
+        access = module.load_file_common_arguments(module.params)
+        access_changed = module.set_fs_attributes_if_different(access, False)
+    diff = {"before": text, "after": written(after) if keys else text}
+    module.exit_json(changed=bool(keys) or access_changed, changed_keys=keys, diff=diff)
+
+
+def starting_point(module: AnsibleModule, before: dict[str, Any]) -> dict[str, Any]:
+    """What the settings are laid over."""
+    if module.params["original"] is None:
+        return before
+    original = Path(module.params["original"])
+    if original.exists():
+        return parsed(str(original), original.read_text("utf-8"))
+    if not module.check_mode:
+        module.fail_json(msg=f"{original} is not there, so nothing can be laid over it")
+    return {}
+
+
+def replace(module: AnsibleModule, path: Path, text: str) -> None:
+    """Writes beside the file, has it validated, and moves it over. What was there stays when that fails."""
+    with NamedTemporaryFile("w", dir=module.tmpdir, suffix=".json", encoding="utf-8", delete=False) as new:
+        new.write(text)
+    validate: list[Any] = module.params["validate"] or []
+    if validate and shutil.which(validate[0]):
+        code, out, err = module.run_command([word.replace("%s", new.name) for word in validate])
+        if code:
+            said = (err or out).strip()
+            module.fail_json(msg=f"{path}: {validate[0]} refuses the new file, the old one stays: {said}")
+    module.atomic_move(new.name, str(path))
+
+
+if __name__ == "__main__":
+    main()

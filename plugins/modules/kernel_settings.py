@@ -1,0 +1,94 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: kernel_settings
+short_description: Set the running kernel
+version_added: 0.1.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Compares the live values of sysctl keys, of the NVMe disks' read-ahead and of swap with what is wanted, and sets
+    what differs.
+  - Writes no file that lasts. What holds after the next boot stands in files below C(/etc).
+options:
+  sysctl:
+    description:
+      - Keys with dots and their values. A key that this kernel does not have is an error, before anything is set.
+      - A pair of which the kernel zeroes one when the other is written is refused, such as C(vm.dirty_bytes) and
+        C(vm.dirty_ratio).
+    type: dict
+    default: {}
+  read_ahead_kb:
+    description: Read-ahead of each NVMe disk, in KiB. It is left alone when this is not given.
+    type: int
+  swap:
+    description:
+      - V(false) switches all swap off, V(true) switches on what C(/etc/fstab) lists if none is active.
+      - It is left alone when this is not given.
+    type: bool
+attributes:
+  check_mode:
+    description: Says what would change, and changes nothing.
+    support: full
+  diff_mode:
+    description: Shows the live values before and after.
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Set the running kernel
+  gb10.fleet.kernel_settings:
+    sysctl:
+      vm.swappiness: 1
+      vm.dirty_bytes: 268435456
+    read_ahead_kb: 8192
+    swap: false
+"""
+
+RETURN = r"""
+changes:
+  description: What differed, each name with the value that it has now.
+  returned: always
+  type: dict
+  sample: {vm.swappiness: "1", nvme0n1/queue/read_ahead_kb: "8192", swap: "off"}
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._kernel_settings import (
+    Wanted,
+    contradictions,
+    read_live,
+    write_live,
+)
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "sysctl": {"type": "dict", "default": {}},
+            "read_ahead_kb": {"type": "int"},
+            "swap": {"type": "bool"},
+        },
+        supports_check_mode=True,
+    )
+    wanted = Wanted(**module.params)
+    try:
+        if found := contradictions(wanted.sysctl):
+            raise FleetError(*found)
+        live = read_live(wanted.sysctl)
+        differing = wanted.differing(live)
+        if not module.check_mode:
+            write_live(wanted, differing, module.run_command)
+    except FleetError as error:
+        module.fail_json(msg=str(error), findings=[finding.as_dict() for finding in error.findings])
+    before = {name: live[name] for name in differing}
+    module.exit_json(changed=bool(differing), changes=differing, diff={"before": before, "after": differing})
+
+
+if __name__ == "__main__":
+    main()

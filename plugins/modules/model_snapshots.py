@@ -1,0 +1,246 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: model_snapshots
+short_description: Bring model revisions to a host, in the standard Hugging Face cache layout
+version_added: 0.1.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Makes each model's files visible under C(hub/models--ORG--NAME/snapshots/REVISION), as vLLM finds them offline, only
+    when all of them are there and verified; seals a manifest of their sha256 sums.
+  - Files of a local folder are hard-linked, so that they take no room; from another filesystem they are copied.
+  - Examines all models before it changes the first. What stands in the way is told at once, for all of them.
+  - Shows progress while it works.
+options:
+  models:
+    description: The models that the host must have.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      repository:
+        description: The hub's id, C(ORG/NAME).
+        type: str
+        required: true
+      revision:
+        description:
+          - The pin, a commit of the hub. Files that say they are of another revision are refused.
+          - Without it, the hub's C(main) as it is at the first run, or for a folder one made of its content.
+        type: str
+      bytes:
+        description: Size of the files where known, to check the disk before a download.
+        type: int
+      source:
+        description: Where the files come from when they are not there.
+        type: dict
+        required: true
+        suboptions:
+          kind:
+            description: V(hub) downloads with C(hf); V(path) takes in a folder of the host; V(host) fetches it from
+              another host of the fleet, see O(models[].peers).
+            type: str
+            choices: [hub, path, host]
+            required: true
+          path:
+            description: The folder, plain or itself an HF cache's C(models--ORG--NAME).
+            type: path
+          host:
+            description: The inventory name of the host that has it.
+            type: str
+      peers:
+        description: The hosts to fetch it from, nearest first, the one that has it last. The role
+          P(gb10.fleet.peer_access#role) gives access to them.
+        type: list
+        elements: dict
+        default: []
+        suboptions:
+          host:
+            description: Its inventory name, which its SSH host key is pinned to.
+            type: str
+            required: true
+          address:
+            description: Its address on the best network that both have.
+            type: str
+            required: true
+          port:
+            description: Its SSH port.
+            type: int
+            default: 22
+  streams:
+    description: Connections at once to other hosts. One keeps about one core busy on either side.
+    type: int
+    default: 4
+  present_hosts:
+    description: Hosts of this run. What one of them lacks is waited for. Set by the action plugin of this name.
+    type: list
+    elements: str
+    default: []
+  root:
+    description: What C(HF_HOME) is for the services on this host.
+    type: path
+    default: /var/lib/gb10-fleet/hf
+  folder:
+    description: Where the host keeps its notes on models, the sealed manifests among them.
+    type: path
+    default: /var/lib/gb10-fleet
+  caches:
+    description: Patterns of Hugging Face caches (their C(hub) folders) of the host's users. A model that the plan wants
+      from the hub is linked from there if it is there.
+    type: list
+    elements: str
+    default: [/root/.cache/huggingface/hub, /home/*/.cache/huggingface/hub]
+  hf:
+    description: The C(hf) program on the host.
+    type: path
+    default: hf
+  token_file:
+    description: A file on the host that holds the hub's token, for gated models.
+    type: path
+  patience:
+    description: Seconds to wait for another staging job on this host to end.
+    type: int
+    default: 0
+  examine_only:
+    description: Tell what would be done and stop, as in check mode.
+    type: bool
+    default: false
+  progress_file:
+    description: A file on the host to keep up to date while working. Set by the action plugin of this name.
+    type: path
+attributes:
+  check_mode:
+    description: Tells which models would be brought, and how many bytes.
+    support: full
+  diff_mode:
+    description: Shows each model before and after.
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Bring the models
+  gb10.fleet.model_snapshots:
+    models:
+      - repository: nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-NVFP4
+        revision: 0123456789abcdef0123456789abcdef01234567
+        bytes: 19327352832
+        source: {kind: hub}
+      - repository: lab/tiny
+        source: {kind: path, path: /srv/models/tiny}
+"""
+
+RETURN = r"""
+models:
+  description: For each model its C(repository), the C(action) (V(nothing), V(link), V(copy), V(download),
+    V(fetch)) and the C(bytes) that it moves (null where only others know); after the work also its C(revision) and
+    C(seal).
+  returned: success
+  type: list
+  elements: dict
+findings:
+  description: What stands in the way, as findings.
+  returned: failure
+  type: list
+  elements: dict
+"""
+
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._staging import LOCKS, Progress, held
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer_peer import PEER
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer_places import Places
+from ansible_collections.gb10.fleet.plugins.module_utils._weights_hub import Hub
+from ansible_collections.gb10.fleet.plugins.module_utils._weights_store import ModelStore, Step, Wanted
+
+CACHES = ["/root/.cache/huggingface/hub", "/home/*/.cache/huggingface/hub"]
+SOURCE = {
+    "kind": {"type": "str", "choices": ["hub", "path", "host"], "required": True},
+    "path": {"type": "path"},
+    "host": {"type": "str"},
+}
+MODEL = {
+    "repository": {"type": "str", "required": True},
+    "revision": {"type": "str"},
+    "bytes": {"type": "int"},
+    "source": {
+        "type": "dict",
+        "required": True,
+        "options": SOURCE,
+        "required_if": [("kind", "path", ["path"]), ("kind", "host", ["host"])],
+    },
+    "peers": {"type": "list", "elements": "dict", "default": [], "options": PEER},
+}
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "models": {"type": "list", "elements": "dict", "required": True, "options": MODEL},
+            "root": {"type": "path", "default": "/var/lib/gb10-fleet/hf"},
+            "streams": {"type": "int", "default": 4},
+            "present_hosts": {"type": "list", "elements": "str", "default": []},
+            "folder": {"type": "path", "default": "/var/lib/gb10-fleet"},
+            "caches": {"type": "list", "elements": "str", "default": CACHES},
+            "hf": {"type": "path", "default": "hf"},
+            "token_file": {"type": "path", "no_log": False},
+            "patience": {"type": "int", "default": 0},
+            "examine_only": {"type": "bool", "default": False},
+            "progress_file": {"type": "path"},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        module.exit_json(**converge(module))
+    except FleetError as error:
+        module.fail_json(msg=str(error), findings=[finding.as_dict() for finding in error.findings])
+
+
+def converge(module: AnsibleModule) -> dict[str, Any]:
+    parameters = module.params
+    wanted = [Wanted.from_plan(entry, parameters["present_hosts"]) for entry in parameters["models"]]
+    places = Places(Path(parameters["folder"]), Path(parameters["root"]), tuple(parameters["caches"]))
+    file, token = parameters["progress_file"], parameters["token_file"]
+    hub = Hub(parameters["hf"], places.downloads, Path(token) if token else None)
+    store = ModelStore(places, hub, Progress(Path(file) if file else None), parameters["streams"])
+    if module.check_mode or parameters["examine_only"]:
+        return told(store.examine(wanted))
+    with held(LOCKS / "models.lock", "moving models", parameters["patience"]):
+        steps = store.examine(wanted)
+        result = told(steps)
+        for step, entry in zip(steps, result["models"], strict=True):
+            manifest = store.apply(step)
+            entry.update(revision=manifest.revision, seal=manifest.seal)
+    for note in store.notes:
+        module.warn(note)
+    return result
+
+
+def told(steps: list[Step]) -> dict[str, Any]:
+    """The module's result, before any work."""
+    return {
+        "changed": any(step.changes for step in steps),
+        "models": [
+            {
+                "repository": step.wanted.repository,
+                "action": step.action,
+                "bytes": step.moved,
+                "revision": step.revision,
+            }
+            for step in steps
+        ],
+        "diff": {
+            "before": "".join(f"{step.wanted.repository}: {step.found}\n" for step in steps),
+            "after": "".join(f"{step.wanted.repository}: {step.words()}\n" for step in steps),
+        },
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,201 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: netplan_apply
+short_description: Change a netplan file without locking the owner out
+version_added: 0.1.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Writes one netplan file, applies it, and has the host itself take everything back within 90 seconds unless a new SSH
+    connection, opened after the change was applied, confirms it.
+  - Nothing is changed when netplan refuses the result, when another file configures the same interfaces, or when the
+    interface that carries SSH would change without having been named.
+  - Needs the units and the program that the role P(gb10.fleet.fabric#role) installs.
+options:
+  path:
+    description: The file.
+    type: path
+    default: /etc/netplan/40-cx7.yaml
+  content:
+    description: Its text. Without it a file that bears this collection's mark is removed.
+    type: str
+  interfaces:
+    description:
+      - What has to be there afterwards. An interface that differs is set right also when the file is as it should be.
+      - Each is a map with C(name), C(address) (its one IPv4 address with prefix, or null) and C(mtu) (in bytes, or
+        null). What is null is not looked at, and other keys neither.
+    type: list
+    elements: dict
+    required: true
+  foreign:
+    description: What to do with other files that configure the same interfaces. With V(refuse) nothing is changed and
+      they are named. With V(move) they are kept in C(/etc/gb10-fleet/netplan/moved).
+    type: str
+    choices: [refuse, move]
+    default: refuse
+  ssh_interface:
+    description: The interface that carries SSH, to say that it may be changed.
+    type: str
+attributes:
+  check_mode:
+    description: Says what would change, changes nothing.
+    support: full
+  diff_mode:
+    description: Shows each file before and after. Files that are moved aside are named, not shown.
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Give both halves of port 1 their addresses
+  gb10.fleet.netplan_apply:
+    content: "{{ fabric_plan.files['/etc/netplan/40-cx7.yaml'].content }}"
+    interfaces:
+      - {name: enp1s0f1np1, address: 192.168.100.10/24, mtu: 9000}
+      - {name: enP2p1s0f1np1, address: 192.168.101.10/24, mtu: 9000}
+"""
+
+RETURN = r"""
+findings:
+  description: Why nothing was changed, each with rule, place, found, expected and remedy.
+  returned: when refused
+  type: list
+  elements: dict
+moved:
+  description: Files that were moved aside, with the place of their copy.
+  returned: success
+  type: dict
+  sample: {/etc/netplan/50-10gbe.yaml: /etc/gb10-fleet/netplan/moved/50-10gbe.yaml.1f2e3d4c}
+live:
+  description: What of the interfaces was not as it should be before.
+  returned: success
+  type: list
+  elements: str
+transaction:
+  description: The id of the change that waits to be confirmed.
+  returned: when changed
+  type: str
+"""
+
+import base64
+import json
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gb10.fleet.plugins.module_utils import _netplan_guard as guard
+from ansible_collections.gb10.fleet.plugins.module_utils import _netplan_host as judge
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._netplan import MARK
+from ansible_collections.gb10.fleet.plugins.module_utils._ssh_session import session_address
+
+OPTIONS = {
+    "path": {"type": "path", "default": "/etc/netplan/40-cx7.yaml"},
+    "content": {"type": "str"},
+    "interfaces": {"type": "list", "elements": "dict", "required": True},
+    "foreign": {"type": "str", "choices": ["refuse", "move"], "default": "refuse"},
+    "ssh_interface": {"type": "str"},
+}
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec=OPTIONS, supports_check_mode=True)
+    if shutil.which("netplan") is None:
+        module.fail_json(msg="there is no netplan on this host; apt-get install netplan.io [netplan-missing]")
+    links = guard.read_links()
+    host = _read_host(links)
+    wanted = module.params["interfaces"]
+    try:
+        decision = judge.decide(
+            host,
+            _render,
+            module.params["path"],
+            module.params["content"],
+            [one["name"] for one in wanted],
+            move_foreign=module.params["foreign"] == "move",
+            ssh_interface=module.params["ssh_interface"],
+        )
+    except FleetError as refusal:
+        module.fail_json(msg=str(refusal), findings=[finding.as_dict() for finding in refusal.findings])
+    files = {path: _file(path, text) for path, text in decision.files.items()}
+    files |= _loose_mode(module.params["path"], decision, host)
+    live = guard.unmet(wanted, links)
+    changed = bool(files or live)
+    diff = judge.describe(decision, host.files)
+    if live:
+        diff.append({"before": "".join(f"{problem}\n" for problem in live), "after": "", "before_header": "interfaces"})
+    result = {"changed": changed, "diff": diff, "moved": dict(decision.moved), "live": live}
+    if changed and not module.check_mode:
+        result["transaction"] = _start(module, files, wanted)
+    module.exit_json(**result)
+
+
+def _read_host(links: list[dict[str, Any]]) -> judge.Host:
+    files = {str(path): path.read_bytes() for folder in judge.FOLDERS for path in sorted(Path(folder).glob("*.yaml"))}
+    address = session_address(os.getppid())
+    names = [link["ifname"] for link in links if address and address in _plain_addresses(link)]
+    macs = {str(link["ifname"]): str(link.get("address", "")) for link in links if link["ifname"] != "lo"}
+    return judge.Host(files, macs, str(names[0]) if names else None)
+
+
+def _plain_addresses(link: Mapping[str, Any]) -> set[str]:
+    return {str(one["local"]) for one in link["addr_info"]}
+
+
+def _render(files: Mapping[str, bytes]) -> dict[str, str]:
+    with tempfile.TemporaryDirectory(prefix="gb10-netplan-") as scratch:
+        root = Path(scratch)
+        for path, text in files.items():
+            target = root / path.lstrip("/")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.touch(mode=0o600)
+            target.write_bytes(text)
+        try:
+            guard.run(["netplan", "generate", "--root-dir", scratch])
+        except guard.CommandError as refusal:
+            raise judge.RenderError(str(refusal).replace(scratch, "")) from None
+        return {
+            path.name: path.read_text(encoding="utf-8", errors="replace")
+            for folder in judge.RENDERED
+            for path in sorted((root / folder).glob("*"))
+        }
+
+
+def _file(path: str, text: bytes | None) -> dict[str, Any] | None:
+    if text is None:
+        return None
+    return {"content": base64.b64encode(text).decode("ascii"), "mode": 0o600, "uid": 0, "gid": 0}
+
+
+def _loose_mode(path: str, decision: judge.Decision, host: judge.Host) -> dict[str, dict[str, Any] | None]:
+    """The file again, when its text is right and its mode or owner is not."""
+    present = guard.snapshot(Path(path))
+    if present is None or path in decision.files or not host.files[path].startswith(MARK.encode("ascii")):
+        return {}
+    wanted = _file(path, host.files[path])
+    return {} if wanted == present else {path: wanted}
+
+
+def _start(module: AnsibleModule, files: dict[str, dict[str, Any] | None], wanted: list[dict[str, Any]]) -> str:
+    """Stage the change and have the host's own unit carry it out; returns the change's id."""
+    code, _out, _err = module.run_command(["systemctl", "is-active", "--quiet", guard.UNIT])
+    if code == 0:
+        module.fail_json(msg="another change of the network waits for its confirmation on this host: run again in 90 s")
+    change = guard.stage(uuid.uuid4().hex, files, wanted)
+    code, out, err = module.run_command(["systemctl", "start", guard.UNIT])
+    if code != 0:
+        module.fail_json(msg=f"{guard.UNIT} does not start, nothing was changed: {json.dumps(err or out)}")
+    return str(change["id"])
+
+
+if __name__ == "__main__":
+    main()

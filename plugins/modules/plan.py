@@ -1,0 +1,58 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: plan
+short_description: Decide everything for the fleet
+version_added: 0.1.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Computes, on the controller and from the inventory alone, every decision for every host and service, and what is
+    wrong with the declaration. Reaches no host.
+  - Reads C(fleet_services), C(fleet_fabric), C(fleet_host) and C(fleet_recipe_dirs) of all hosts, so that hosts outside
+    of C(--limit) are planned as well.
+  - Fails when an error concerns a host of this run.
+options:
+  show:
+    description: Print the plan.
+    type: bool
+    default: false
+  format:
+    description: How it is printed. The outermost braces of V(json) stand at the beginning of a line.
+    type: str
+    choices: [text, json]
+    default: text
+attributes:
+  check_mode:
+    description: Runs the same in check mode.
+    support: full
+  diff_mode:
+    description: Changes nothing, so there is no diff.
+    support: none
+  action:
+    description: Runs on the controller only.
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Decide everything for the fleet
+  gb10.fleet.plan:
+  run_once: true
+  register: fleet_plan
+"""
+
+RETURN = r"""
+plan:
+  description: The decisions, as C(docs/architecture.md) describes them.
+  returned: success
+  type: dict
+hosts:
+  description: The hosts of this run.
+  returned: success
+  type: list
+  elements: str
+"""

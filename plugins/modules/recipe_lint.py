@@ -1,0 +1,64 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: recipe_lint
+short_description: Judge recipes before anyone places them
+version_added: 0.1.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Plans every recipe alone, on hosts that have nothing else to do, and shows what the plan says of it.
+  - Fails when a recipe has an error, unless its status is C(known-bad).
+options:
+  folders:
+    description:
+      - Folders of recipes, looked through before the shipped one.
+      - Without it, the folder C(recipes) of each inventory that has one.
+    type: list
+    elements: path
+attributes:
+  check_mode:
+    description: Runs the same in check mode.
+    support: full
+  diff_mode:
+    description: Changes nothing, so there is no diff.
+    support: none
+  action:
+    description: Runs on the controller only.
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Judge my recipes and the shipped ones
+  gb10.fleet.recipe_lint:
+    folders: ["{{ inventory_dir }}/recipes"]
+"""
+
+RETURN = r"""
+recipes:
+  description: A verdict for every recipe.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: The recipe.
+      type: str
+    file:
+      description: Where it is written.
+      type: str
+    status:
+      description: Its own word.
+      type: str
+    passed:
+      description: Whether it has no error, or is known to be bad.
+      type: bool
+    findings:
+      description: What the plan says of it.
+      type: list
+      elements: dict
+"""

@@ -1,0 +1,104 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: service_ready
+short_description: Wait until a vLLM service answers a real request
+version_added: 0.1.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Waits until the service answers one real request through its own endpoint, showing progress, and compares what vLLM
+    printed at this start with the plan.
+  - Fails at once, with the telling line of the journal, when the start dies.
+options:
+  service:
+    description: The service's name in C(fleet_services).
+    type: str
+    required: true
+  unit:
+    description: The systemd unit that owns the service's container.
+    type: str
+    required: true
+  url:
+    description: The endpoint as the host itself reaches it, without C(/v1).
+    type: str
+    required: true
+  kind:
+    description: What the model does, so what proves it.
+    type: str
+    choices: [chat, embed]
+    default: chat
+  model:
+    description: The served model's name.
+    type: str
+    required: true
+  key_file:
+    description: "A file on the host that holds the API key as vLLM reads it: a line C(api-key: KEY)."
+    type: str
+  expected:
+    description: What the plan promised.
+    type: dict
+    default: {}
+    suboptions:
+      kv_tokens:
+        description: Tokens in the KV pool; left out when the plan can't know them.
+        type: int
+  timeout:
+    description: Seconds to wait at most.
+    type: int
+    default: 1800
+attributes:
+  check_mode:
+    description: Is skipped in check mode, since nothing was started.
+    support: partial
+    details: Reads nothing and says so.
+  diff_mode:
+    description: Changes nothing, so there is no diff.
+    support: none
+  action:
+    description: Runs on the controller and reads the host through M(gb10.fleet.service_state).
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Wait for the answer
+  gb10.fleet.service_ready:
+    service: nano
+    unit: gb10-vllm-nano.service
+    url: http://127.0.0.1:8003
+    model: nemotron-nano
+    expected: {kv_tokens: 292320}
+"""
+
+RETURN = r"""
+service:
+  description: The service's name.
+  returned: success
+  type: str
+state:
+  description: Always V(serving).
+  returned: success
+  type: str
+answer:
+  description: The model's answer.
+  returned: success
+  type: str
+boot:
+  description: What vLLM printed about its memory and KV cache at this start.
+  returned: success
+  type: dict
+findings:
+  description: Where the running service differs from the plan.
+  returned: success
+  type: list
+  elements: dict
+problems:
+  description: The findings as sentences.
+  returned: success
+  type: list
+  elements: str
+"""

@@ -1,0 +1,141 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: vllm_lint
+short_description: Check a vLLM launch before it starts
+version_added: 0.1.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Checks options, values and C(VLLM_*) variables against the catalogue of the image's vLLM release (0.11.0 and
+    later), and their combinations against the rules in C(docs/rules.md).
+  - Runs on the controller. Reaches no host and no network. Never fails because of what it finds.
+  - A check that lacks a fact stays silent. Wrong input is a finding too.
+attributes:
+  check_mode:
+    description: Changes nothing.
+    support: full
+  diff_mode:
+    description: Changes nothing, so there is no diff.
+    support: none
+options:
+  argv:
+    description:
+      - The words that the container gets after its image. A leading C(vllm serve) or C(python3 -m
+        vllm.entrypoints.openai.api_server) is understood, also inside C(bash -c).
+    type: list
+    elements: raw
+  env:
+    description: The container's environment, name to text.
+    type: dict
+  command:
+    description: A whole C(docker run) command line instead, as text or as words. What else is given comes
+      before what it says.
+    type: raw
+  vllm_version:
+    description: The image's vLLM. Without it the version is taken from O(image), where that is known.
+    type: str
+  image:
+    description: The image's reference, or a map with C(reference), C(digest), C(family), C(entrypoint) and
+      C(vllm) as in a recipe.
+    type: raw
+  entrypoint:
+    description: What replaces the image's entrypoint.
+    type: str
+  mounts:
+    description: Mounts as maps with C(source), C(target) and C(read_only). Not given means not known.
+    type: list
+    elements: dict
+  container:
+    description: Other options of C(docker run) by their long names, each a list of texts, such as
+      V({"restart":["always"]}).
+    type: dict
+  model:
+    description:
+      - Facts of the model, such as C(repository), C(family), C(quant_method), C(quant_algo), C(architecture),
+        C(moe), C(hybrid), C(vision), C(audio), C(reasoning), C(native_length), C(weights_bytes), C(gated),
+        C(cached), and C(config), the content of its C(config.json).
+      - What isn't given is taken from the configuration, then from what is known of the repository.
+    type: dict
+  host:
+    description:
+      - Facts of the host, such as C(driver), C(memory_bytes), C(mem_available_bytes), C(utilizations) of its
+        other services, C(swap), C(sysctl). A GB10 is assumed.
+    type: dict
+  group:
+    description: Facts of a service over several hosts, C(hosts), C(revisions), C(fabric_addresses).
+    type: dict
+  service:
+    description:
+      - What is wanted, C(tools), C(reasoning), C(video), C(media_files), C(profile), C(ready_timeout_s),
+        C(recipe), C(address), and what is planned, C(kv_pool_tokens), C(kv_blocks), C(kv_block_size).
+    type: dict
+  catalogue:
+    description: The image's own names, as returned by M(gb10.fleet.vllm_catalogue_info), instead of a
+      release's.
+    type: dict
+  silence:
+    description: Rules to silence, id to reason. Their findings come marked, as hints.
+    type: dict
+  place:
+    description: What to put before the place of each finding.
+    type: str
+"""
+
+EXAMPLES = r"""
+- name: Check a launch
+  gb10.fleet.vllm_lint:
+    image: vllm/vllm-openai:v0.24.0
+    argv: [nvidia/Qwen3.6-35B-A3B-NVFP4, --moe-backend, marlin, --gpu-memory-utilization, "0.8"]
+    env: {VLLM_USE_FLASHINFER_MOE_FP4: "1"}
+    silence: {R043: the reasoning is wanted in the answer}
+  register: checked
+
+- name: Check a command as documented somewhere
+  gb10.fleet.vllm_lint:
+    command: docker run --gpus all vllm/vllm-openai:v0.20.0 vllm serve Qwen/Qwen3-0.6B
+"""
+
+RETURN = r"""
+findings:
+  description: Everything found, errors first.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    rule:
+      description: Stable id of the rule or check.
+      type: str
+      sample: R025
+    kind:
+      description: V(catalogue), V(combination), V(memory) or V(host).
+      type: str
+    severity:
+      description: V(error), V(warning) or V(hint).
+      type: str
+    place:
+      description: Where.
+      type: str
+      sample: env VLLM_USE_FLASHINFER_MOE_FP4
+    found:
+      description: What was found there.
+      type: str
+    expected:
+      description: What would be right.
+      type: str
+    remedy:
+      description: What to do.
+      type: str
+    reason:
+      description: Why it matters.
+      type: str
+    source:
+      description: Where the rule comes from.
+      type: str
+    silenced:
+      description: The owner's reason where the rule is silenced.
+      type: str
+"""

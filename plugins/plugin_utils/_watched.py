@@ -1,0 +1,78 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This plugin util is PRIVATE to the collection.
+"""Runs a long module in the background of its host and shows, while it works, what it writes to its progress file."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shlex
+import time
+from pathlib import PurePosixPath
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.gb10.fleet.plugins.module_utils._staging import progress_line
+
+_LOOK_SECONDS = 3
+_LIMIT_SECONDS = 7 * 24 * 3600
+
+
+class WatchedAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no types
+    """The module of the action's own name, asked first what there is to do (``examine_only``), then run and watched.
+
+    A run without work costs one module call.
+    """
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        variables = task_vars or {}
+        self._task.args = {**self._task.args, "present_hosts": variables.get("ansible_play_hosts", [])}
+        examined = self._module({"examine_only": True}, task_vars)
+        if examined.get("failed") or not examined.get("changed") or self._task.check_mode:
+            return examined
+        return self._watch(variables.get("inventory_hostname", ""), task_vars)
+
+    def _watch(self, host: str, task_vars: dict[str, Any] | None) -> dict[str, Any]:
+        file = f"/run/gb10-fleet-progress-{secrets.token_hex(8)}"
+        self._shell(f": > {file}")
+        try:
+            job = self._start({"progress_file": file}, task_vars)
+            while not job.get("finished") and not job.get("failed"):
+                time.sleep(_LOOK_SECONDS)
+                self._show(host, self._shell(f"touch -c {file} && cat {file}"))
+                job = self._poll(job, task_vars)
+            return job
+        finally:
+            self._shell(f"rm -f {file}")
+
+    def _start(self, more: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
+        # The way of ansible-core's own gather_facts: async_val is what its async wrapper reads.
+        self._task.async_val = _LIMIT_SECONDS
+        try:
+            return self._module(more, task_vars, wrap_async=True)
+        finally:
+            self._task.async_val = 0
+
+    def _poll(self, job: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
+        arguments = {"jid": job["ansible_job_id"], "_async_dir": str(PurePosixPath(job["results_file"]).parent)}
+        answer = self._execute_module("ansible.legacy.async_status", arguments, task_vars=task_vars)
+        if not answer.get("finished"):
+            return job
+        self._execute_module("ansible.legacy.async_status", {**arguments, "mode": "cleanup"}, task_vars=task_vars)
+        return {key: value for key, value in answer.items() if key not in ("results_file", "started", "ansible_job_id")}
+
+    def _module(self, more: dict[str, Any], task_vars: dict[str, Any] | None, **how: Any) -> dict[str, Any]:
+        arguments = {**self._task.args, **more}
+        result: dict[str, Any] = self._execute_module(module_args=arguments, task_vars=task_vars, **how)
+        return result
+
+    def _shell(self, command: str) -> str:
+        answer = self._low_level_execute_command(f"/bin/sh -c {shlex.quote(command)}", sudoable=True)
+        return str(answer.get("stdout", ""))
+
+    def _show(self, host: str, text: str) -> None:
+        if text.startswith("{"):
+            self._display.display(f"{host}: {progress_line(json.loads(text))}")

@@ -1,0 +1,61 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The command line of the benchmarks: all of them, or those that are named. Ends with 1 if a goal was not reached."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from . import images, weights
+from .figures import Figure
+from .fleet import Fleet
+
+# Slow enough for this to hold on two cores: the links are what limits, not the processors.
+RATE = "40mbit"
+
+
+def of_images(directory: Path, _: argparse.Namespace) -> Iterator[Figure]:
+    with Fleet(directory, 2, "1gbit") as fleet:
+        fleet.trust()
+        yield from images.figures(fleet)
+
+
+def of_fan_out(directory: Path, _: argparse.Namespace) -> Iterator[Figure]:
+    with Fleet(directory, 8, RATE) as fleet:
+        fleet.trust()
+        weights.prepare(fleet)
+        yield from weights.fan_out(fleet, [4, 8])
+
+
+def of_breaks(directory: Path, options: argparse.Namespace) -> Iterator[Figure]:
+    with Fleet(directory, 2, "160mbit") as fleet:
+        weights.prepare(fleet)
+        yield from weights.breaks(fleet, options.kills)
+        yield from weights.damage(fleet)
+
+
+BENCHMARKS: dict[str, Callable[[Path, argparse.Namespace], Iterator[Figure]]] = {
+    "images": of_images,
+    "fan-out": of_fan_out,
+    "breaks": of_breaks,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="bench", description="Staging in the lab against the peers' way: one JSON line a figure."
+    )
+    parser.add_argument("benchmark", nargs="*", choices=[[], *BENCHMARKS], help="default: all")
+    parser.add_argument("--kills", type=int, default=20, help="how often a transfer is broken (default: %(default)s)")
+    options = parser.parse_args()
+    met = True
+    for name in options.benchmark or BENCHMARKS:
+        with tempfile.TemporaryDirectory(prefix="gb10-bench-") as directory:
+            for figure in BENCHMARKS[name](Path(directory) / "lab", options):
+                print(figure.line(), flush=True)
+                met = met and figure.met
+    return 0 if met else 1

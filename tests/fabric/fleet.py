@@ -1,0 +1,166 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A lab of its own for the fabric's tests: hosts, cables, and plays run against them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric import plan_fabric
+
+ROOT = Path(__file__).resolve().parents[2]
+LAB = ROOT / "tests" / "lab" / "lab"
+PLAYS = Path(__file__).resolve().parent / "plays"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the planner needs to know of a host."""
+
+    address: str
+
+
+class Fleet:
+    """Simulated hosts in a directory of their own."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.addresses: dict[str, str] = {}
+
+    def up(self, hosts: Sequence[str], cables: Sequence[str] = ()) -> None:
+        """cables: as `lab up --cable` takes them."""
+        wires = [word for cable in cables for word in ("--cable", cable)] or ["--topology", "direct"]
+        self._lab("up", "--hosts", ",".join(hosts), *wires)
+        # Else the lab's own network answers for the controller's address at the far end of every cable.
+        self._lab("net", "--", "sysctl", "-qw", "net.ipv4.conf.all.arp_ignore=1")
+        status = json.loads(self._lab("status", "--json"))
+        self.addresses = {name: host["address"] for name, host in status["hosts"].items()}
+
+    def down(self) -> None:
+        self._lab("down")
+
+    def _lab(self, *arguments: str) -> str:
+        words = [str(LAB), "-d", str(self.directory), *arguments]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"lab {' '.join(arguments)}: {done.stderr}{done.stdout}"
+        return done.stdout
+
+    def cable(self, *words: str) -> None:
+        self._lab("cable", *words)
+
+    def power_cycle(self, host: str) -> None:
+        self._lab("power", "cycle", host)
+
+    def run(self, host: str, command: str) -> str:
+        """What a shell command prints on a host, without SSH; its failure is an error."""
+        return self._lab("exec", host, "--", "sh", "-c", command)
+
+    def try_run(self, host: str, command: str) -> subprocess.CompletedProcess[str]:
+        words = [str(LAB), "-d", str(self.directory), "exec", host, "--", "sh", "-c", command]
+        return subprocess.run(words, capture_output=True, text=True, check=False)
+
+    def answers_ssh(self, host: str) -> bool:
+        """Whether a new SSH connection can be made now."""
+        options = ["-F", self.directory / "ssh_config", "-o", "ControlPath=none", "-o", "ConnectTimeout=3"]
+        command = ["ssh", *map(str, options), host, "true"]
+        try:
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=6)
+        except subprocess.TimeoutExpired:
+            return False
+        return done.returncode == 0
+
+    def wait_for_ssh(self, host: str, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while not self.answers_ssh(host):
+            assert time.monotonic() < deadline, f"{host} did not answer SSH within {seconds} s"
+            time.sleep(0.5)
+
+    def netplan_files(self, host: str) -> str:
+        """The bytes, modes and owners of all netplan files, as one digest with their names."""
+        listing = self.run(host, "cd /etc/netplan && for f in *; do stat -c '%n %a %u %g' $f; sha256sum < $f; done")
+        return listing + hashlib.sha256(listing.encode()).hexdigest()[:8]
+
+    # Plays --------------------------------------------------------------------------------------------------------
+
+    def plan(self, fabric: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        plan, findings = plan_fabric(fabric, {name: Facts(address) for name, address in self.addresses.items()})
+        assert [finding.sentence() for finding in findings if finding.severity == "error"] == []
+        return plan
+
+    def inventory(self, variables: Mapping[str, Mapping[str, Any]]) -> Path:
+        """An inventory of these hosts with their variables."""
+        path = self.directory.parent / f"{self.directory.name}-{'-'.join(variables)[:40]}.json"
+        common = {
+            "ansible_ssh_common_args": f"-F {self.directory}/ssh_config",
+            # Ansible names its shared connections by host alone: another lab may have one of the same name.
+            "ansible_control_path_dir": f"{self.directory}/ssh",
+            "ansible_python_interpreter": "/usr/bin/python3",
+        }
+        path.write_text(json.dumps({"all": {"hosts": dict(variables), "vars": common}}))
+        return path
+
+    def start(self, play: str, variables: Mapping[str, Mapping[str, Any]], *options: str) -> subprocess.Popen[str]:
+        """A play as a process of its own process group; its result comes as JSON."""
+        environment = os.environ | {
+            "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json",
+            "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+            "PYTHONPATH": str(ROOT / "collections"),
+        }
+        program = Path(sys.executable).parent / "ansible-playbook"
+        command = [str(word) for word in (program, "-i", self.inventory(variables), PLAYS / play)]
+        return subprocess.Popen(
+            [*command, *options],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def play(self, play: str, variables: Mapping[str, Mapping[str, Any]], *options: str) -> Outcome:
+        process = self.start(play, variables, *options)
+        out, err = process.communicate()
+        return Outcome.of(out, err)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a play did: each host's counts, and each task's result by host."""
+
+    stats: dict[str, dict[str, int]]
+    tasks: dict[str, dict[str, dict[str, Any]]]
+    errors: str
+
+    @classmethod
+    def of(cls, out: str, err: str) -> Outcome:
+        assert "{" in out, f"no result: {out}{err}"
+        data = json.loads(out[out.index("{\n") :])
+        tasks = {task["task"]["name"]: task["hosts"] for play in data["plays"] for task in play["tasks"]}
+        return cls(data["stats"], tasks, err)
+
+    def succeeded(self) -> bool:
+        return all(not counts["failures"] and not counts["unreachable"] for counts in self.stats.values())
+
+    def changed(self) -> dict[str, int]:
+        return {host: counts["changed"] for host, counts in self.stats.items()}
+
+    def failures(self) -> dict[str, str]:
+        """Each failed host's message."""
+        return {
+            host: str(result.get("msg", result))
+            for hosts in self.tasks.values()
+            for host, result in hosts.items()
+            if result.get("failed") or result.get("unreachable")
+        }

@@ -1,0 +1,10 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lab's own tests need a lab: slow, and only where it can run."""
+
+from __future__ import annotations
+
+from .fixtures import fleet, new_fleet
+
+__all__ = ["fleet", "new_fleet"]

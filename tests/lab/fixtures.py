@@ -1,0 +1,111 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""For tests of every suite: a lab for the whole session, and short ways to act on it.
+
+``from lab.fixtures import fleet`` in a conftest.py (``tests`` is on pytest's path). Without root or the packages that
+the lab needs, tests that use it are skipped; where that must not happen, set GB10_LAB_REQUIRED=1.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from . import requirements
+from .errors import LabError
+from .workspace import Running, Workspace
+
+COMMAND = Path(__file__).resolve().parent / "lab"
+_POLL_SECONDS = 0.1
+_PATIENCE_SECONDS = 180
+
+
+class Fleet:
+    """A lab in a directory, driven through its own command line."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.workspace = Workspace.at(directory)
+
+    @property
+    def ssh_config(self) -> Path:
+        return self.workspace.ssh_config
+
+    def running(self) -> Running:
+        found = Running.find(self.workspace.state)
+        assert found, f"no lab is up in {self.directory}"
+        return found
+
+    def lab(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """``lab -d DIRECTORY ...``; a failure is a failed test that shows what was said."""
+        result = subprocess.run(
+            [str(COMMAND), "-d", str(self.directory), *arguments],
+            check=False,
+            text=True,
+            capture_output=True,
+        )
+        assert not check or result.returncode == 0, f"lab {' '.join(arguments)}: {result.stdout}{result.stderr}"
+        return result
+
+    def ssh(self, host: str, command: str, *, check: bool = True) -> str:
+        """A shell command on the host, as its user."""
+        return self.lab("ssh", host, command, check=check).stdout
+
+    def root(self, host: str, command: str, *, check: bool = True) -> str:
+        """A shell command on the host, as its root and without SSH."""
+        return self.lab("exec", host, "--", "sh", "-c", command, check=check).stdout
+
+    def ok(self, host: str, command: str) -> bool:
+        return self.lab("exec", host, "--", "sh", "-c", command, check=False).returncode == 0
+
+
+def eventually(true: Callable[[], bool], what: str) -> None:
+    """Wait for what takes its time; the limit only ends a test that has failed."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while not true():
+        assert time.monotonic() < deadline, f"not after {_PATIENCE_SECONDS} s: {what}"
+        time.sleep(_POLL_SECONDS)
+
+
+def need_lab() -> None:
+    try:
+        requirements.check()
+    except LabError as error:
+        if os.environ.get("GB10_LAB_REQUIRED"):
+            pytest.fail(f"no lab: {error}")
+        pytest.skip(f"no lab: {error}")
+
+
+@pytest.fixture
+def new_fleet() -> Iterator[Callable[[], Fleet]]:
+    """Makes directories for labs of one test; what is up in them at its end goes down."""
+    need_lab()
+    fleets: list[Fleet] = []
+
+    def make() -> Fleet:
+        fleets.append(Fleet(Path(tempfile.mkdtemp(prefix="gb10-lab-"))))
+        return fleets[-1]
+
+    yield make
+    for fleet in fleets:
+        fleet.lab("down")
+
+
+@pytest.fixture(scope="session")
+def fleet() -> Iterator[Fleet]:
+    """titan, spark-2, spark-3 with their cable. GB10_LAB_DIR: a lab that is up there is used, and left up."""
+    need_lab()
+    given = os.environ.get("GB10_LAB_DIR")
+    found = Fleet(Path(given)) if given else Fleet(Path(tempfile.mkdtemp(prefix="gb10-lab-")))
+    was_up = Running.find(found.workspace.state) is not None
+    found.lab("up")
+    yield found
+    if not was_up:
+        found.lab("down")

@@ -1,0 +1,297 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lab's daemon: process 1 of the lab's namespaces. It boots and reboots the hosts, holds the cables, takes orders.
+
+`up` starts it as ``python3 -m lab.labd`` (as the machine's root) with one line of JSON on stdin (``Settings``). It
+answers ``booted`` on stdout, and keeps running once it has read ``ready``; if stdin ends before that, so does the lab.
+Whatever ends this process ends every process, mount and interface of the lab: all of them live in its namespaces.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import socket
+import sys
+import traceback
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from . import base, hostinit, links, userns
+from .errors import LabError
+from .kernel import Mount, Namespace, bind_mapped, die_with_parent, make_mounts_private, mount, unshare
+from .linkwatch import LinkWatch
+from .model import Lab, parse_cable, parse_port
+from .wiring import Half, Socket, Wiring, sockets
+
+# In the daemon's own mount namespace, a tmpfs with these directories hides whatever this machine has there.
+_STAGE = Path("/mnt")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """lab: as JSON. id: the workspace's. control: number of the inherited, listening unix socket. The rest: paths."""
+
+    lab: dict[str, Any]
+    id: str
+    hosts: str
+    base: str
+    cgroup: str
+    control: int
+
+    def as_line(self) -> str:
+        return json.dumps(asdict(self)) + "\n"
+
+
+def log(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+class Daemon:
+    """The lab's hosts and cables. One thread: it sleeps until a host ends, an interface changes or an order comes."""
+
+    def __init__(self, lab: Lab, places: dict[str, hostinit.Place], control: socket.socket) -> None:
+        self._lab = lab
+        self._places = places
+        self._control = control
+        self._wiring = Wiring.of(lab.hosts, lab.cables)
+        # What the kernel was told last; of hosts that are on: process -> host, network namespace, its announcements.
+        self._sockets: dict[Half, Socket] = {}
+        self._processes: dict[int, str] = {}
+        self._networks: dict[str, int] = {}
+        self._watches: dict[str, LinkWatch] = {}
+        self._selector = selectors.DefaultSelector()
+
+    # -- hosts
+
+    def power_on(self, host: str) -> None:
+        place = self._places[host]
+        network = userns.new_network(place.users)
+        self._networks[host] = network
+        links.run(links.plug_in_host(self._lab.hosts, host, f"/proc/self/fd/{network}"), descriptors=[network])
+        self._watches[host] = LinkWatch(network)
+        self._selector.register(self._watches[host], selectors.EVENT_READ, self._rewire)
+        self._rewire()
+        try:
+            self._processes[hostinit.start(place, network)] = host
+        except LabError:
+            self._disconnect(host)
+            raise
+        log(f"{host}: on")
+
+    def power_off(self, host: str) -> None:
+        """As if the plug were pulled."""
+        process = self._process_of(host)
+        if process is not None:
+            os.kill(process, signal.SIGKILL)
+            os.waitpid(process, 0)
+            self._is_off(process)
+
+    def _process_of(self, host: str) -> int | None:
+        return next((process for process, name in self._processes.items() if name == host), None)
+
+    def _is_off(self, process: int) -> None:
+        host = self._processes.pop(process)
+        self._disconnect(host)
+        _remove_cgroups_below(self._places[host].cgroup)
+        log(f"{host}: off")
+
+    def _disconnect(self, host: str) -> None:
+        watch = self._watches.pop(host)
+        self._selector.unregister(watch)
+        watch.close()
+        links.run(links.unplug_host(self._lab.hosts, host))
+        os.close(self._networks.pop(host))
+        self._rewire()
+
+    def _reap(self, announced: int) -> None:
+        """Every ended child. A host that called reboot(2) starts again (the kernel says: SIGHUP), others stay off."""
+        os.read(announced, 512)
+        while True:
+            try:
+                process, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if process == 0:
+                return
+            if process in self._processes:
+                self._has_ended(process, status)
+
+    def _has_ended(self, process: int, status: int) -> None:
+        host = self._processes[process]
+        self._is_off(process)
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGHUP:
+            try:
+                self.power_on(host)
+            except LabError as error:
+                log(f"{error}\n{host}: stays off")
+
+    # -- cables
+
+    def _rewire(self) -> None:
+        on = set(self._networks)
+        up = {host: watch.interfaces_up() for host, watch in self._watches.items()}
+        active = frozenset(
+            half for host in on for half in links.ports_of(host) if half.interface in up.get(host, frozenset())
+        )
+        wanted = {half: end for half, end in sockets(self._wiring, active).items() if half.port.host in on}
+        links.run(links.rewire(self._lab.hosts, self._sockets, wanted))
+        links.run(links.reshape(self._lab.hosts, self._sockets, wanted), program="tc")
+        self._sockets = wanted
+
+    # -- orders
+
+    def _answer_order(self) -> None:
+        connection, _ = self._control.accept()
+        with connection, connection.makefile("rw", encoding="utf-8") as stream, contextlib.suppress(OSError):
+            answer: dict[str, Any]
+            try:
+                answer = {"done": self._carry_out(json.loads(stream.readline()))}
+            except LabError as error:
+                answer = {"refused": str(error)}
+            except Exception:
+                log(traceback.format_exc())
+                answer = {"refused": "the lab's daemon failed; see labd.log in the lab's directory"}
+            stream.write(json.dumps(answer) + "\n")
+
+    def _carry_out(self, order: dict[str, Any]) -> dict[str, Any]:
+        match order:
+            case {"power": "on", "host": host} if self._process_of(host) is None:
+                self.power_on(host)
+            case {"power": "off", "host": host}:
+                self.power_off(host)
+            case {"cable": "pull", "ports": [port]}:
+                self._wiring = self._wiring.pull(parse_port(port))
+            case {"cable": "plug", "ports": [port]}:
+                self._wiring = self._wiring.plug_back(parse_port(port))
+            case {"cable": "plug", "as": cable}:
+                self._wiring = self._wiring.plug(parse_cable(cable))
+            case {"cable": "swap", "ports": [one, other]}:
+                self._wiring = self._wiring.swap(parse_port(one), parse_port(other))
+            case {"cable": "rate", "ports": [port], "rate": rate}:
+                self._wiring = self._wiring.limit(parse_port(port), rate)
+        self._rewire()
+        return {
+            "hosts": {host: "on" if host in self._networks else "off" for host in self._lab.hosts},
+            "cables": [str(cable) for cable in self._wiring.plugged],
+        }
+
+    # -- life
+
+    def run(self) -> NoReturn:
+        # A cable says nothing of its own on the wire.
+        for name in ("all", "default"):
+            Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6").write_text("1")
+        links.run(links.lab_network())
+        for host in self._lab.hosts:
+            self.power_on(host)
+        os.write(1, b"booted\n")
+        child_ended, child_ended_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(child_ended_writer)
+        self._selector.register(child_ended, selectors.EVENT_READ, lambda: self._reap(child_ended))
+        self._selector.register(self._control, selectors.EVENT_READ, self._answer_order)
+        self._selector.register(0, selectors.EVENT_READ, self._hear_from_up)
+        os.write(child_ended_writer, b"x")  # one may have ended before
+        while True:
+            for key, _ in self._selector.select():
+                key.data()
+
+    def _hear_from_up(self) -> None:
+        if os.read(0, 64) != b"ready\n":
+            log("`up` ended before the lab was ready")
+            os._exit(1)
+        self._selector.unregister(0)
+        null = os.open("/dev/null", os.O_RDWR)
+        os.dup2(null, 0)
+        os.dup2(null, 1)
+
+
+def _remove_cgroups_below(cgroup: Path) -> None:
+    for directory, _, _ in os.walk(cgroup, topdown=False):
+        if Path(directory) != cgroup:
+            with contextlib.suppress(OSError):
+                Path(directory).rmdir()
+
+
+def _stage(settings: Settings, lab: Lab) -> dict[str, hostinit.Place]:
+    """Mount what each host is made of where its root can reach it: the lab's directory may be closed to it."""
+    sources = {"base": settings.base, "hosts": settings.hosts}
+    handles = {name: os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) for name, path in sources.items()}
+    shares = [os.open(share.source, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) for share in lab.shares]
+    mount("gb10-lab", _STAGE, "tmpfs", Mount.NO_SUID | Mount.NO_DEV, "mode=755")
+    places = {}
+    for index, host in enumerate(lab.hosts):
+        place = hostinit.Place(
+            name=host,
+            directory=_STAGE / host,
+            shares=tuple(share.target for share in lab.shares),
+            cgroup=Path(settings.cgroup, host),
+            users=userns.create(userns.first_id(settings.id, index)),
+        )
+        for name in ("base", "disk", "root", *(f"share-{number}" for number in range(len(shares)))):
+            (place.directory / name).mkdir(parents=True)
+        _bind_layer(f"/proc/self/fd/{handles['base']}", place, "base", settings.base)
+        _bind_layer(f"/proc/self/fd/{handles['hosts']}/{host}", place, "disk", settings.hosts)
+        for number, handle in enumerate(shares):
+            _bind_share(f"/proc/self/fd/{handle}", place, f"share-{number}")
+        places[host] = place
+    return places
+
+
+def _bind_layer(source: str, place: hostinit.Place, name: str, said_as: str) -> None:
+    try:
+        bind_mapped(source, place.directory / name, place.users, read_only=name == "base")
+    except OSError as error:
+        raise LabError(
+            f"the file system of {said_as} can't map owners ({os.strerror(error.errno or 0)}): "
+            "put the lab (-d) and the cache (XDG_CACHE_HOME) on ext4, xfs or btrfs"
+        ) from error
+
+
+def _bind_share(source: str, place: hostinit.Place, name: str) -> None:
+    """Also from a file system that can't map owners, NFS for one: then what everybody may read can be read."""
+    try:
+        bind_mapped(source, place.directory / name, place.users, read_only=True)
+    except OSError:
+        bind_mapped(source, place.directory / name, None, read_only=True)
+
+
+def main() -> int:
+    """The keeper: this machine's child that waits for the daemon. Its network is the lab's."""
+    settings = Settings(**json.loads(sys.stdin.readline()))
+    base.hold(settings.base)
+    Path(settings.cgroup, "labd/cgroup.procs").write_text("0")
+    unshare(Namespace.MOUNT | Namespace.NET | Namespace.PID | Namespace.IPC | Namespace.UTS)
+    make_mounts_private()
+    daemon = os.fork()
+    if daemon == 0:
+        _become_daemon(settings)
+    null = os.open("/dev/null", os.O_RDWR)
+    for inherited in (0, 1, settings.control):
+        os.dup2(null, inherited)
+    os.waitpid(daemon, 0)
+    return 0
+
+
+def _become_daemon(settings: Settings) -> NoReturn:
+    die_with_parent()
+    try:
+        mount("proc", "/proc", "proc", Mount.NO_SUID | Mount.NO_DEV | Mount.NO_EXEC)
+        lab = Lab.from_json(settings.lab)
+        Daemon(lab, _stage(settings, lab), socket.socket(fileno=settings.control)).run()
+    except LabError as error:
+        log(str(error))
+    except BaseException:
+        log(traceback.format_exc())
+    finally:
+        os._exit(1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What this machine must have, and the words that say what is missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from .console import say
+from .errors import LabError
+
+PYTHON = "/usr/bin/python3"
+# A program or file, and Debian's and Ubuntu's package that brings it.
+_PACKAGES = {
+    PYTHON: "python3",
+    "ip": "iproute2",
+    "tc": "iproute2",
+    "mmdebstrap": "mmdebstrap",
+    "nsenter": "util-linux",
+    "ssh": "openssh-client",
+    "ssh-keygen": "openssh-client",
+    "strip": "binutils",
+    "tar": "tar",
+    "unshare": "util-linux",
+    "/usr/share/keyrings/debian-archive-keyring.gpg": "debian-archive-keyring",
+}
+
+
+def missing_packages() -> list[str]:
+    return sorted({package for need, package in _PACKAGES.items() if not _is_there(need)})
+
+
+def _is_there(need: str) -> bool:
+    return Path(need).exists() if need.startswith("/") else shutil.which(need) is not None
+
+
+def complete_path() -> None:
+    """Debian's `su` keeps a user's PATH, which leaves out the administrator's programs."""
+    os.environ["PATH"] = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
+
+
+def check() -> None:
+    """Refuses before anything is touched."""
+    if os.geteuid() != 0:
+        raise LabError("the lab needs root on this machine (it makes user, network and mount namespaces): use sudo")
+    missing = missing_packages()
+    if missing:
+        raise LabError(
+            f"this machine lacks {', '.join(missing)}; type: apt-get install -y {' '.join(missing)} (or: lab deps)"
+        )
+
+
+def install() -> None:
+    """``lab deps``: installs what is missing, after saying so."""
+    missing = missing_packages()
+    if not missing:
+        say("everything that the lab needs is installed")
+        return
+    if os.geteuid() != 0:
+        raise LabError(f"installing {', '.join(missing)} needs root: use sudo")
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    for command in (["apt-get", "update"], ["apt-get", "install", "-y", "--no-install-recommends", *missing]):
+        say("running: " + " ".join(command))
+        if subprocess.run(command, env=environment, check=False).returncode != 0:
+            raise LabError(f"`{' '.join(command)}` failed: see its own words above")

@@ -1,0 +1,67 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Builds the collection, installs the artifact as a user would, and runs `ansible-test sanity` on what was installed.
+
+ansible-test keeps its virtual environments below HOME: here a folder of .cache, so that nothing is written to the
+user's own and `make clean` removes them.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+HOME = ROOT / ".cache" / "sanity"
+PYTHON_LINE = f"{sys.version_info.major}.{sys.version_info.minor}"
+# shellcheck: no shell script ships. pep8, pylint: ruff has their rules; these two want other indents, and forbid `_`
+# for a value that isn't used. no-assert: assertions tell mypy what the code has made sure of; no input meets one.
+SKIPPED = ("no-assert", "pep8", "pylint", "shellcheck")
+# ansible-test fetches pip from a server of the Ansible project. Python brings one: a package index is all that we need.
+GET_PIP = """\
+import os, subprocess, sys
+subprocess.check_call([sys.executable, "-m", "ensurepip"])
+arguments = [word for word in sys.argv[1:] if word not in ("--no-setuptools", "--no-wheel")]
+environment = {name: value for name, value in os.environ.items() if name != "GET_PIP"}
+sys.exit(subprocess.call([sys.executable, "-m", "pip", "install", *arguments], env=environment))
+"""
+
+
+def environment() -> dict[str, str]:
+    """pyenv's shims name Pythons that don't run; ansible-test would take them for real ones."""
+    path = os.pathsep.join(part for part in os.environ["PATH"].split(os.pathsep) if not part.endswith("/shims"))
+    return os.environ | {"PATH": path, "HOME": str(HOME)}
+
+
+def install_artifact(place: Path) -> Path:
+    """The folder of the collection, installed below `place` from its freshly built artifact."""
+    settings = environment() | {"ANSIBLE_COLLECTIONS_PATH": str(place)}
+    galaxy = ("ansible-galaxy", "collection")
+    subprocess.run((*galaxy, "build", "--output-path", place, ROOT), check=True, env=settings)
+    (artifact,) = place.glob("*.tar.gz")
+    subprocess.run((*galaxy, "install", "--no-deps", "-p", place, artifact), check=True, env=settings)
+    return place / "ansible_collections" / "gb10" / "fleet"
+
+
+def offer_pip() -> None:
+    for name in ("get_pip_24_2.py", "get_pip_25_2.py"):
+        stub = HOME / ".ansible" / "test" / "cache" / name
+        stub.parent.mkdir(parents=True, exist_ok=True)
+        stub.write_text(GET_PIP)
+
+
+def main() -> int:
+    offer_pip()
+    skipped = [word for test in SKIPPED for word in ("--skip-test", test)]
+    command = ("ansible-test", "sanity", "--color", "no", "--python", PYTHON_LINE, *skipped)
+    # outside any checkout: inside one, ansible-test asks git for the files, and git knows none of an artifact's
+    with tempfile.TemporaryDirectory(prefix="gb10-fleet-sanity-") as place:
+        return subprocess.run(command, cwd=install_artifact(Path(place)), env=environment(), check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,35 @@
+"""Boot logs as vLLM's releases print them."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._boot_log import BootLog, parse_boot_log
+
+TWO_LINES = """\
+(EngineCore_DP0 pid=99) INFO [gpu_model_runner.py:2653] Model loading took 17.7012 GiB and 84.123456 seconds
+(EngineCore_DP0 pid=99) INFO [gpu_worker.py:298] Available KV cache memory: 76.49 GiB
+(EngineCore_DP0 pid=99) INFO [kv_cache_utils.py:1087] GPU KV cache size: 4,843,965 tokens
+(EngineCore_DP0 pid=99) INFO [kv_cache_utils.py:1091] Maximum concurrency for 65,536 tokens per request: 73.91x
+(EngineCore_DP0 pid=99) INFO [gpu_model_runner.py:3480] Graph capturing finished in 3 secs, took 0.55 GiB
+"""
+ONE_LINE = (
+    "(EngineCore pid=17) INFO 11-21 03:23:07 [kv_cache_utils.py:2327] CPU KV cache size: 65,536 tokens, "
+    "Maximum concurrency for 2,048 tokens per request: 32.00x"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (TWO_LINES, BootLog(17.7012, 76.49, 0.55, 4843965, 65536, 73.91)),
+        (ONE_LINE, BootLog(kv_cache_tokens=65536, max_model_len=2048, max_concurrency=32.0)),
+        ("Available KV cache memory: -1.8 GiB", BootLog(available_kv_gib=-1.8)),
+        ("", BootLog()),
+    ],
+)
+def test_the_figures_of_a_start(text: str, expected: BootLog) -> None:
+    assert parse_boot_log(text) == expected
+
+
+def test_the_last_start_in_a_log_counts() -> None:
+    assert parse_boot_log(TWO_LINES + ONE_LINE).kv_cache_tokens == 65536

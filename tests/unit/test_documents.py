@@ -1,0 +1,68 @@
+"""What the documents point at is there: relative links, headings, and the commands that README.md names."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SKIPPED = (".", "collections")
+DOCUMENTS = sorted(
+    path for path in ROOT.rglob("*.md") if not path.relative_to(ROOT).parts[0].startswith(SKIPPED)
+)
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def prose(document: Path) -> str:
+    """Without code, in which brackets are no links."""
+    return re.sub(r"```.*?```|`[^`\n]*`", "", document.read_text("utf-8"), flags=re.DOTALL)
+
+
+def anchors(document: Path) -> set[str]:
+    """The headings as they are linked to."""
+    headings = re.findall(r"^#+ (.+)$", document.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def broken(document: Path) -> list[str]:
+    found = []
+    for link in LINK.findall(prose(document)):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (document.parent / path).resolve() if path else document
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            found.append(link)
+    return found
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(document: Path) -> None:
+    assert broken(document) == []
+
+
+def commands() -> list[list[str]]:
+    """The commands in README.md's blocks, as words; comments and what a command prints are left out."""
+    blocks = re.findall(r"^```\n(.*?)^```", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines()]
+    starts = ("./", "tests/", "ansible-playbook ")
+    return [shlex.split(line, comments=True) for line in lines if line.startswith(starts)]
+
+
+def test_the_readme_names_commands() -> None:
+    assert {"./demo", "./test", "ansible-playbook"} <= {words[0] for words in commands()}
+
+
+@pytest.mark.parametrize("words", commands(), ids=" ".join)
+def test_a_command_of_the_readme_exists(words: list[str]) -> None:
+    if words[0] != "ansible-playbook":
+        program = ROOT / words[0]
+        assert program.exists()
+        assert program.stat().st_mode & 0o111
+        return
+    name = next(word for word in words[1:] if word.endswith(".yml") or word.startswith("gb10.fleet."))
+    playbook = ROOT / name if name.endswith(".yml") else ROOT / "playbooks" / f"{name.rpartition('.')[2]}.yml"
+    assert playbook.exists()

@@ -1,0 +1,102 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Readings of the real tools' output: ip and ping of a lab host, ibv_devices there and on a machine with Soft-RoCE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils import _fabric_reading as reading
+
+IP = """[{"ifindex":5,"link_index":7,"ifname":"enp1s0f1np1","flags":["BROADCAST","MULTICAST","UP","LOWER_UP"],
+"mtu":9000,"qdisc":"noqueue","operstate":"UP","group":"default","txqlen":1000,"link_type":"ether","address":"02:c7:00:01:00:00",
+"broadcast":"ff:ff:ff:ff:ff:ff","link_netnsid":0,"addr_info":[{"family":"inet","local":"192.168.100.10","prefixlen":24,
+"broadcast":"192.168.100.255","scope":"global","label":"enp1s0f1np1","valid_life_time":4294967295,
+"preferred_life_time":4294967295},{"family":"inet6","local":"fe80::c7:ff:fe01:0","prefixlen":64,"scope":"link"}]}]"""
+
+LOST = """PING 192.168.100.11 (192.168.100.11) from 192.168.100.10 enp1s0f1np1: 8972(9000) bytes of data.
+
+--- 192.168.100.11 ping statistics ---
+3 packets transmitted, 0 received, 100% packet loss, time 408ms
+"""
+TOO_LARGE = "ping: local error: message too long, mtu=1500\n"
+DEVICES = """    device          \t   node GUID
+    ------          \t----------------
+    rocep1s0f1      \t28658ffffe6db77f
+"""
+
+
+def says(code: int, out: str = "", err: str = "") -> Callable[[list[str]], tuple[int, str, str]]:
+    return lambda _command: (code, out, err)
+
+
+def test_a_link_is_read() -> None:
+    links = reading.read_links(says(0, IP), ["enp1s0f1np1", "enP2p1s0f1np1"])
+    assert set(links) == {"enp1s0f1np1"}
+    link = links["enp1s0f1np1"]
+    assert (link["mac"], link["mtu"], link["up"], link["carrier"]) == ("02:c7:00:01:00:00", 9000, True, True)
+    assert link["addresses"] == ["192.168.100.10/24"]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "said"),
+    [
+        (says(0, "3 packets transmitted, 3 received"), ""),
+        (says(1, LOST), "3 packets transmitted, 0 received, 100% packet loss, time 408ms"),
+        (says(1, "", TOO_LARGE), "ping: local error: message too long, mtu=1500"),
+        (says(2), "no answer"),
+    ],
+)
+def test_a_ping_is_read(outcome: Callable[[list[str]], tuple[int, str, str]], said: str) -> None:
+    assert reading._ping(outcome, "enp1s0f1np1", "192.168.100.11", 9000) == said
+
+
+def test_the_packet_fills_the_mtu() -> None:
+    asked: list[list[str]] = []
+
+    def ping(command: list[str]) -> tuple[int, str, str]:
+        asked.append(command)
+        return 0, "", ""
+
+    reading._ping(ping, "enp1s0f1np1", "192.168.100.11", 9000)
+    words = " ".join(asked[0])
+    assert "-M do" in words
+    assert "-s 8972" in words
+    assert "-I enp1s0f1np1" in words
+
+
+def test_whether_rdma_can_be_used_is_read() -> None:
+    assert reading.verbs(says(0, DEVICES)) == (True, "")
+    lab = "Failed to get IB devices list: Function not implemented"
+    assert reading.verbs(says(1, "", f"{lab}\n")) == (False, lab)
+    assert reading.verbs(says(0, "".join(DEVICES.splitlines(keepends=True)[:2])))[0] is False
+
+    def missing(_command: list[str]) -> tuple[int, str, str]:
+        raise FileNotFoundError
+
+    assert reading.verbs(missing) == (False, "ibv_devices is not installed")
+
+
+def test_a_device_is_read_with_its_counters_in_bytes(tmp_path: Path) -> None:
+    port = tmp_path / "rocep1s0f1/ports/1"
+    for name, text in (("state", "4: ACTIVE"), ("link_layer", "Ethernet"), ("rate", "200 Gb/sec (4X HDR)")):
+        (port / name).parent.mkdir(parents=True, exist_ok=True)
+        (port / name).write_text(f"{text}\n")
+    assert reading.counters("rocep1s0f1", tmp_path) == {"xmit": None, "rcv": None}
+    (port / "counters").mkdir()
+    for way, words in (("xmit", 250), ("rcv", 3)):
+        (port / f"counters/port_{way}_data").write_text(f"{words}\n")
+    (device,) = reading.read_rdma(["rocep1s0f1", "roceP2p1s0f1"], tmp_path).items()
+    assert device == (
+        "rocep1s0f1",
+        {
+            "state": "ACTIVE",
+            "link_layer": "Ethernet",
+            "rate": "200 Gb/sec (4X HDR)",
+            "gids": [],
+            "bytes": {"xmit": 1000, "rcv": 12},
+        },
+    )

@@ -1,0 +1,256 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plan against readings: a healthy pair, and each fault by its name and place."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils import _arp as arp
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric import plan_fabric
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric_bandwidth import judge_bandwidth
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric_verify import judge, summary, where
+
+
+@dataclass(frozen=True)
+class Facts:
+    address: str
+
+
+HOSTS = {name: Facts(f"10.77.0.{number}") for number, name in enumerate(("spark-2", "spark-3", "titan"), 12)}
+PLANS, _ = plan_fabric({"cables": [["spark-2:1", "spark-3:1"]]}, HOSTS)
+GATES = {"rail_gbps": 87.5, "port_gbps": 175}
+Readings = dict[str, dict[str, Any]]
+
+
+def mac(host: str, half: int) -> str:
+    return f"02:c7:00:01:0{half}:0{host[-1]}"
+
+
+def mapped(address: str) -> str:
+    plain = [int(part) for part in address.partition("/")[0].split(".")]
+    return "0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x" % tuple(plain)  # noqa: UP031
+
+
+def reading(host: str) -> dict[str, Any]:
+    """A host on which all is as planned."""
+    result: dict[str, Any] = {"links": {}, "asked": {}, "rdma": {}}
+    for one in PLANS[host]["interfaces"]:
+        (peer,) = one["peers"]
+        result["links"][one["name"]] = {
+            "mac": mac(host, one["half"]), "mtu": 9000, "up": True, "carrier": True, "speed_mbps": 200000,
+            "addresses": [one["address"]], "pcie_width": 4, "pcie_width_max": 4,
+        }  # fmt: skip
+        result["asked"][one["name"]] = {
+            "answers": {peer["address"]: mac(peer["host"], one["half"])},
+            "pings": {peer["address"]: ""},
+        }
+        gids = [{"index": 3, "gid": mapped(one["address"]), "type": "RoCE v2"}]
+        result["rdma"][one["rdma_device"]] = {
+            "state": "ACTIVE", "link_layer": "Ethernet", "rate": "200 Gb/sec (4X HDR)", "gids": gids,
+            "bytes": {"xmit": 0, "rcv": 0},
+        }  # fmt: skip
+    return result
+
+
+def readings(change: Callable[[Readings], None] | None = None) -> Readings:
+    both = {host: reading(host) for host in ("spark-2", "spark-3")}
+    if change:
+        change(both)
+    return both
+
+
+FIRST, SECOND = "enp1s0f1np1", "enP2p1s0f1np1"
+
+
+def test_a_healthy_pair_is_silent_and_ok() -> None:
+    both = readings()
+    assert [finding for host in both for finding in judge(host, PLANS[host], both)] == []
+    assert set(summary([], measured=True).values()) == {"ok"}
+    assert summary([], measured=False)["bandwidth"] == "not measured"
+
+
+def at(host: str, part: str, name: str, **values: Any) -> Callable[[Readings], None]:
+    def change(both: Readings) -> None:
+        both[host][part][name].update(values)
+
+    return change
+
+
+def gone(host: str, part: str, name: str) -> Callable[[Readings], None]:
+    def change(both: Readings) -> None:
+        del both[host][part][name]
+
+    return change
+
+
+def pulled(both: Readings) -> None:
+    for host in both:
+        for name in (FIRST, SECOND):
+            both[host]["links"][name]["carrier"] = False
+            del both[host]["asked"][name]
+
+
+def swapped(both: Readings) -> None:
+    """spark-2's port 1 leads to titan's port 0."""
+    both["titan"] = copy.deepcopy(both["spark-3"])
+    both["titan"]["links"] = {
+        "enp1s0f0np0": both["titan"]["links"][FIRST] | {"mac": "02:c7:00:00:00:0n"},
+        "enP2p1s0f0np0": both["titan"]["links"][SECOND] | {"mac": "02:c7:00:00:01:0n"},
+    }
+    for half, name in enumerate((FIRST, SECOND)):
+        both["spark-2"]["asked"][name]["answers"] = {f"192.168.10{half + 2}.11": f"02:c7:00:00:0{half}:0n"}
+
+
+PEER_1 = "spark-3: port 1 half 0 (enp1s0f1np1)"
+FAULTS: list[tuple[str, Callable[[Readings], None], int, str, str]] = [
+    # rule, what is changed, on how many halves of spark-2, what is found and expected on the first
+    ("fabric-no-interface", gone("spark-2", "links", FIRST), 1, "there is no such interface", ""),
+    ("fabric-link-down", at("spark-2", "links", FIRST, up=False, carrier=False), 1, "switched off", "up"),
+    ("fabric-no-carrier", pulled, 2, "no carrier", f"a cable to {PEER_1}"),
+    ("fabric-half-dead", at("spark-2", "links", FIRST, carrier=False), 1, "no carrier, while", PEER_1),
+    ("fabric-link-speed", at("spark-2", "links", FIRST, speed_mbps=100000), 1, "100000 Mb/s", "200000 Mb/s"),
+    ("fabric-mtu", at("spark-2", "links", FIRST, mtu=1500), 1, "MTU 1500", "MTU 9000"),
+    ("fabric-address", at("spark-2", "links", FIRST, addresses=["192.168.100.10/24", "10.0.0.1/8"]), 1,
+     "192.168.100.10/24, 10.0.0.1/8", "192.168.100.10/24"),
+    ("fabric-pcie-narrow", at("spark-2", "links", SECOND, pcie_width=2), 1, "PCIe x2", "x4"),
+    ("fabric-wrong-peer", swapped, 2, "connected to titan: port 0 half 0 (enp1s0f0np0)", PEER_1),
+    ("fabric-wrong-peer", at("spark-2", "asked", FIRST, answers={"192.168.100.11": "02:00:00:00:00:99"}), 1,
+     "an unknown machine (02:00:00:00:00:99)", PEER_1),
+    ("fabric-wrong-peer", at("spark-2", "asked", FIRST, answers={"192.168.100.11": mac("spark-3", 1)}), 1,
+     "connected to spark-3: port 1 half 1", PEER_1),
+    ("fabric-no-peer", at("spark-2", "asked", FIRST, answers={}), 1, "a carrier, but nobody answers", PEER_1),
+    ("fabric-frames", at("spark-2", "asked", FIRST, pings={"192.168.100.11": "100% packet loss"}), 1,
+     "packets of 9000 bytes to spark-3 (192.168.100.11) do not come back: 100% packet loss", "whole packets"),
+    ("fabric-no-rdma-device", gone("spark-2", "rdma", "rocep1s0f1"), 1, "no RDMA device rocep1s0f1", "rocep1s0f1"),
+    ("fabric-rdma-state", at("spark-2", "rdma", "rocep1s0f1", state="DOWN"), 1, "rocep1s0f1 is DOWN", "ACTIVE"),
+    ("fabric-link-layer", at("spark-2", "rdma", "rocep1s0f1", link_layer="InfiniBand"), 1, "InfiniBand", "Ethernet"),
+    ("fabric-no-gid", at("spark-2", "rdma", "rocep1s0f1", gids=[]), 1, "no RoCE v2 GID for 192.168.100.10", "one"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "change", "halves", "found", "expected"), FAULTS, ids=[row[0] for row in FAULTS])
+def test_a_fault_is_named(
+    rule: str, change: Callable[[Readings], None], halves: int, found: str, expected: str
+) -> None:
+    findings = judge("spark-2", PLANS["spark-2"], readings(change))
+    assert [finding.rule for finding in findings] == [rule] * halves
+    assert findings[0].place in (where("spark-2", FIRST), where("spark-2", SECOND))
+    assert found in findings[0].found
+    assert expected in findings[0].expected
+    assert findings[0].remedy
+
+
+def test_a_peer_outside_of_the_run_is_known_by_its_address() -> None:
+    alone = {"spark-2": reading("spark-2")}
+    assert judge("spark-2", PLANS["spark-2"], alone) == []
+
+
+# Bandwidth ---------------------------------------------------------------------------------------------------------
+
+
+def test_each_half_alone_and_both_together_are_measured_from_the_second_end() -> None:
+    plan = PLANS["spark-3"]["bandwidth"]
+    assert plan["listen"] == []
+    assert [(one["name"], one["peer"], [rail["server"] for rail in one["rails"]]) for one in plan["measure"]] == [
+        ("half 0", "spark-2", ["192.168.100.10"]),
+        ("half 1", "spark-2", ["192.168.101.10"]),
+        ("both halves", "spark-2", ["192.168.100.10", "192.168.101.10"]),
+    ]
+    listening = [(server["device"], server["port"]) for server in PLANS["spark-2"]["bandwidth"]["listen"]]
+    asked = [
+        (rail["device"], rail["port"]) for one in plan["measure"] for rail in one["rails"]
+    ]  # the same port on both ends, so the devices' names are the same
+    assert listening == asked
+    assert len({port for _, port in listening}) == 4
+    assert PLANS["titan"]["bandwidth"] == {"listen": [], "measure": []}
+
+
+def test_each_port_of_a_switch_is_measured() -> None:
+    switch = {"switches": {"qsfp": {"ports": {"spark-2:0": 1, "spark-3:0": 2, "titan:0": 3}}}}
+    plans, _ = plan_fabric(switch, HOSTS)
+    pairs = [(host, one["peer"]) for host, part in plans.items() for one in part["bandwidth"]["measure"]]
+    assert sorted(set(pairs)) == [("spark-3", "spark-2"), ("titan", "spark-3")]
+
+
+def measured(*gbps: float | None, counted: float | None = 1.02, said: str = "") -> dict[str, Any]:
+    names = [("rocep1s0f1", FIRST), ("roceP2p1s0f1", SECOND)]
+    rails = [
+        {
+            "interface": interface, "device": device, "server": "192.168.100.10", "port": 18515, "gbps": rate,
+            "said": said, "payload_bytes": 10**10, "counted_bytes": None if counted is None else int(counted * 10**10),
+        }
+        for (device, interface), rate in zip(names, gbps, strict=False)
+    ]  # fmt: skip
+    name = "half 0" if len(gbps) == 1 else "both halves"
+    one = {"name": name, "segment": "spark-2:1--spark-3:1", "peer": "spark-2", "rails": rails}
+    speeds = dict.fromkeys((FIRST, SECOND), 200000)
+    return {"possible": True, "said": "", "virtualization": "none", "speeds": speeds, "measured": [one]}
+
+
+@pytest.mark.parametrize(
+    ("rules", "result"),
+    [
+        ([], measured(106.7)),
+        ([], measured(106.7, 105.9)),
+        ([], measured(106.7, counted=None)),
+        (["fabric-bandwidth"], measured(80.0)),
+        (["fabric-bandwidth"], measured(106.7, 60.0)),
+        (["fabric-bandwidth"], measured(87.4, 87.4)),
+        (["fabric-degraded"], measured(13.23)),
+        (["fabric-degraded"], measured(12.9, 13.1)),
+        (["fabric-bandwidth"], measured(4.0)),
+        (["fabric-not-rdma"], measured(106.7, counted=0.0)),
+        (["fabric-not-rdma", "fabric-degraded"], measured(12.9, counted=0.1)),
+        (["fabric-bandwidth-failed"], measured(None, said="Unable to find the Infiniband/RoCE device")),
+    ],
+)
+def test_figures_are_judged(rules: list[str], result: dict[str, Any]) -> None:
+    findings = judge_bandwidth("spark-3", GATES, result)
+    assert [finding.rule for finding in findings] == rules
+    assert all(finding.severity == "error" and finding.place.startswith("spark-3: ") for finding in findings)
+
+
+def test_the_known_fault_says_both_figures() -> None:
+    (finding,) = judge_bandwidth("spark-3", GATES, measured(13.0))
+    assert finding.found == "13.0 Gb/s to spark-2, while the link says 200000 Mb/s"
+    slow = measured(13.0)
+    slow["speeds"][FIRST] = 40000
+    assert [finding.rule for finding in judge_bandwidth("spark-3", GATES, slow)] == ["fabric-bandwidth"]
+
+
+@pytest.mark.parametrize(("virtualization", "severity"), [("container-other", "warning"), ("none", "error")])
+def test_what_can_not_be_measured_is_never_ok(virtualization: str, severity: str) -> None:
+    said = "Failed to get IB devices list: Function not implemented"
+    result = {"possible": False, "said": said, "virtualization": virtualization}
+    (finding,) = judge_bandwidth("spark-3", GATES, result)
+    assert (finding.rule, finding.severity) == ("fabric-rdma-unproven", severity)
+    assert finding.found == f"not possible here: {said}"
+    assert summary([finding], measured=True)["bandwidth"] == "not possible here"
+
+
+# ARP ---------------------------------------------------------------------------------------------------------------
+
+
+def test_the_question_is_a_probe() -> None:
+    frame = arp.request("02:c7:00:01:00:00", "192.168.100.11")
+    assert frame.hex() == (
+        "ffffffffffff" "02c700010000" "0806" "0001" "0800" "06" "04" "0001"
+        "02c700010000" "00000000" "000000000000" "c0a8640b"
+    )  # fmt: skip
+    assert arp.reply(frame) is None
+
+
+def test_the_answer_is_read() -> None:
+    answer = bytes.fromhex(
+        "02c700010000" "02c700010001" "0806" "0001" "0800" "06" "04" "0002"
+        "02c700010001" "c0a8640b" "02c700010000" "00000000" "000000000000"
+    )  # fmt: skip
+    assert arp.reply(answer) == ("192.168.100.11", "02:c7:00:01:00:01")
+    assert arp.reply(answer[:30]) is None
+    assert arp.reply(answer[:12] + b"\x08\x00" + answer[14:]) is None

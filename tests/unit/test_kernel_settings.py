@@ -1,0 +1,87 @@
+"""The running kernel's settings: what differs, what is refused, and that a value not taken is not called set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils import _kernel_settings as settings
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+
+LIVE = {"vm.swappiness": "60", "vm.dirty_bytes": "0", "nvme0n1/queue/read_ahead_kb": "128", "swap": "/swap.img"}
+SWAPS = "Filename\tType\tSize\tUsed\tPriority\n"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (settings.Wanted({}), {}),
+        (settings.Wanted({"vm.swappiness": 60}), {}),
+        (settings.Wanted({"vm.swappiness": 1, "vm.dirty_bytes": 0}), {"vm.swappiness": "1"}),
+        (settings.Wanted({"vm.swappiness": " 60\t"}), {}),
+        (settings.Wanted({}, read_ahead_kb=8192), {"nvme0n1/queue/read_ahead_kb": "8192"}),
+        (settings.Wanted({}, read_ahead_kb=128), {}),
+        (settings.Wanted({}, swap=False), {"swap": "off"}),
+        (settings.Wanted({}, swap=True), {}),
+    ],
+)
+def test_only_what_differs_is_written(wanted: settings.Wanted, expected: dict[str, str]) -> None:
+    assert wanted.differing(LIVE) == expected
+
+
+@pytest.mark.parametrize(("swap", "expected"), [(True, {"swap": "on"}), (False, {}), (None, {})])
+def test_without_any_swap(swap: bool | None, expected: dict[str, str]) -> None:
+    assert settings.Wanted({}, swap=swap).differing(LIVE | {"swap": "off"}) == expected
+
+
+@pytest.mark.parametrize(
+    ("swaps", "areas"),
+    [
+        (SWAPS, "off"),
+        (SWAPS + "/swap.img file\t16777212\t0\t-2\n", "/swap.img"),
+        (SWAPS + "/swap.img file\t16777212\t0\t-2\n/dev/zram0 partition\t8\t0\t100\n", "/swap.img, /dev/zram0"),
+    ],
+)
+def test_swap_areas(swaps: str, areas: str) -> None:
+    assert settings.swap_areas(swaps) == areas
+
+
+@pytest.mark.parametrize(
+    ("key", "path"),
+    [
+        ("vm.swappiness", "/proc/sys/vm/swappiness"),
+        ("net.ipv4.conf.all.arp_ignore", "/proc/sys/net/ipv4/conf/all/arp_ignore"),
+        ("net.ipv4.conf.eth0/1.arp_ignore", "/proc/sys/net/ipv4/conf/eth0.1/arp_ignore"),
+    ],
+)
+def test_the_file_of_a_key(key: str, path: str) -> None:
+    assert settings.sysctl_path(key) == Path(path)
+
+
+def test_a_pair_of_which_the_kernel_zeroes_one_is_refused() -> None:
+    (finding,) = settings.contradictions({"vm.dirty_bytes": 1, "vm.dirty_ratio": 10, "vm.dirty_background_bytes": 1})
+    assert finding.place == "sysctl.vm.dirty_ratio"
+    assert "vm.dirty_bytes" in finding.found + finding.remedy
+
+
+def test_all_unknown_keys_are_named_at_once() -> None:
+    with pytest.raises(FleetError) as caught:
+        settings.read_live({"vm.swappiness": 1, "vm.swapiness": 1, "vm.nonsense": 1})
+    assert [finding.place for finding in caught.value.findings] == ["sysctl.vm.nonsense", "sysctl.vm.swapiness"]
+
+
+def test_a_value_that_the_kernel_rounded_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    monkeypatch.setattr(settings, "sysctl_path", lambda _name: key)
+    monkeypatch.setattr(settings, "read_live", lambda _sysctl: {"vm.dirty_bytes": "8192", "swap": "off"})
+    with pytest.raises(FleetError, match="it says '8192' now"):
+        settings.write_live(settings.Wanted({"vm.dirty_bytes": 1}), {"vm.dirty_bytes": "1"}, lambda _argv: (0, "", ""))
+    assert key.read_text() == "1\n"
+
+
+def test_a_swapoff_that_fails_says_why() -> None:
+    def swapoff(_argv: list[str]) -> tuple[int, str, str]:
+        return 255, "", "swapoff: /swap.img: Cannot allocate memory\n"
+
+    with pytest.raises(FleetError, match="Cannot allocate memory"):
+        settings.write_live(settings.Wanted({}, swap=False), {"swap": "off"}, swapoff)

@@ -1,0 +1,306 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The stand-in for vLLM behaves as vLLM 0.32 was seen to: options, key, errors, and above all how it fails."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lab.vllm import tiny_model, top_files
+from lab.vllm.packages import SITE, VLLM
+
+GIVE_UP_SECONDS = 60
+# As the image's program starts it: the package lies where Python looks, and no variable says so.
+PROGRAM = """
+import sys
+sys.path.append(sys.argv[1])
+from vllm_stand_in.command import main
+sys.exit(main(sys.argv[2:]))
+"""
+CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 8}
+
+
+def eventually(true: Callable[[], bool]) -> None:
+    """The limit only ends a test that has failed."""
+    deadline = time.monotonic() + GIVE_UP_SECONDS
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def free_port() -> int:
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Process:
+    """`vllm serve` of the tiny model, or what else is asked of the program."""
+
+    def __init__(self, site: Path, *words: str, port: int = 0, **environment: str) -> None:
+        self.port = port or free_port()
+        self.popen = subprocess.Popen(
+            [
+                sys.executable,
+                "-c",
+                PROGRAM,
+                str(site),
+                *words,
+                *(["--port", str(self.port)] if "serve" in words else []),
+            ],
+            env={"PATH": os.environ["PATH"], **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def ask(self, method: str, path: str, body: Any = None, key: str = "") -> tuple[int, Any]:
+        """Status and JSON; (0, None) where nobody listens."""
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=GIVE_UP_SECONDS)) as connection:
+            headers = {"authorization": f"Bearer {key}"} if key else {}
+            try:
+                connection.request(method, path, json.dumps(body) if body is not None else None, headers)
+                answer = connection.getresponse()
+                content = answer.read()
+            except OSError:
+                return 0, None
+            is_json = answer.headers.get("content-type", "") == "application/json"
+            return answer.status, json.loads(content) if is_json else content.decode()
+
+    def health(self) -> int:
+        return self.ask("GET", "/health")[0]
+
+    def until_healthy(self) -> Process:
+        eventually(lambda: self.popen.poll() is not None or self.health() == 200)
+        assert self.popen.poll() is None, self.output()
+        return self
+
+    def engine(self) -> int:
+        (child,) = Path(f"/proc/{self.popen.pid}/task/{self.popen.pid}/children").read_text().split()
+        assert Path(f"/proc/{child}/cmdline").read_bytes().startswith(b"VLLM::EngineCore\0")
+        return int(child)
+
+    def status(self) -> int:
+        return self.popen.wait(GIVE_UP_SECONDS)
+
+    def output(self) -> str:
+        assert self.popen.stdout
+        return self.popen.stdout.read()
+
+    def end(self) -> None:
+        self.popen.kill()
+        self.popen.communicate()
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The stand-in as it lies in its image."""
+    root = tmp_path_factory.mktemp("image")
+    top_files.lay_stand_in(root)
+    return root / SITE.lstrip("/")
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    tiny_model.write(folder)
+    return str(folder)
+
+
+@pytest.fixture
+def serve(site: Path, model: str) -> Iterator[Callable[..., Process]]:
+    started: list[Process] = []
+
+    def start(*words: str, port: int = 0, **environment: str) -> Process:
+        named = ("--served-model-name", "tiny", "--host", "127.0.0.1")
+        started.append(Process(site, "serve", model, *named, *words, port=port, **environment))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.end()
+
+
+Serve = Callable[..., Process]
+
+
+def test_it_serves_and_says_what_it_is(serve: Serve) -> None:
+    process = serve().until_healthy()
+    status, answer = process.ask("POST", "/v1/chat/completions", CHAT)
+    assert status == 200
+    assert "stand-in" in answer["system_fingerprint"]
+    assert answer["choices"][0]["message"]["content"] == "This is "
+    assert answer["usage"]["completion_tokens"] == 8
+    assert process.ask("GET", "/v1/models")[1]["data"][0]["id"] == "tiny"
+    metrics = process.ask("GET", "/metrics")[1]
+    assert 'vllm:generation_tokens_total{engine="0",model_name="tiny"} 8.0' in metrics
+    assert 'vllm:request_success_total{engine="0",finished_reason="length",model_name="tiny"} 1.0' in metrics
+
+
+def test_a_stream_ends_as_the_real_one_does(serve: Serve) -> None:
+    process = serve().until_healthy()
+    status, text = process.ask("POST", "/v1/chat/completions", {**CHAT, "stream": True})
+    assert status == 200
+    events = [line.removeprefix("data: ") for line in text.splitlines() if line]
+    assert events[-1] == "[DONE]"
+    assert json.loads(events[-2])["usage"]["completion_tokens"] == 8
+    assert len(events) == 8 + 2
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "message"),
+    [
+        ({**CHAT, "model": "other"}, 404, "The model `other` does not exist. Valid aliases: tiny."),
+        ({"model": "tiny"}, 400, "Field required"),
+        ({**CHAT, "max_tokens": 10**9}, 400, "cannot be greater than max_model_len=32768"),
+        ([], 400, "valid dictionary"),
+    ],
+)
+def test_bad_requests(serve: Serve, asked: Any, status: int, message: str) -> None:
+    answer = serve().until_healthy().ask("POST", "/v1/chat/completions", asked)
+    assert answer[0] == status
+    assert message in answer[1]["error"]["message"]
+
+
+@pytest.mark.parametrize("place", ["file", "environment", "option"])
+def test_the_key_guards_v1_and_no_more(serve: Serve, tmp_path: Path, place: str) -> None:
+    (tmp_path / "key.yaml").write_text("# the service's key\napi-key: 'secret'\n")
+    process = {
+        "file": lambda: serve("--config", str(tmp_path / "key.yaml")),
+        "environment": lambda: serve(VLLM_API_KEY="secret"),
+        "option": lambda: serve("--api-key", "secret"),
+    }[place]().until_healthy()
+    assert process.ask("POST", "/v1/chat/completions", CHAT) == (401, {"error": "Unauthorized"})
+    assert process.ask("POST", "/v1/chat/completions", CHAT, key="wrong")[0] == 401
+    assert process.ask("POST", "/v1/chat/completions", CHAT, key="secret")[0] == 200
+    assert process.ask("POST", "/invocations", {"model": "tiny", "prompt": "x"})[0] == 200
+
+
+def test_the_command_line_wins_over_the_file(serve: Serve, tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text("max-model-len: 1k\nserved-model-name: [a, b]\n")
+    process = serve("--max-model-len", "2k", "--config", str(tmp_path / "x.yaml")).until_healthy()
+    (card,) = process.ask("GET", "/v1/models")[1]["data"]
+    assert (card["id"], card["max_model_len"]) == ("tiny", 2000)
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        (["--no-such-flag"], 2, "vllm: error: unrecognized arguments: --no-such-flag"),
+        (["--max-model-len", "abc"], 2, "argument --max-model-len: invalid"),
+        (["--kv-cache-dtype", "nope"], 2, "argument --kv-cache-dtype: invalid choice: 'nope'"),
+        (["--tensor-parallel-size", "2"], 1, "World size (2) is larger than the number of available GPUs (1)"),
+        (["--config", "/none.yaml"], 1, "/none.yaml"),
+        (["--enable-prefix-caching", "--no-async-scheduling", "--max_num_seqs", "4", "-tp", "3"], 1, "World size (3)"),
+    ],
+)
+def test_what_the_command_line_may_not_say(serve: Serve, words: list[str], status: int, message: str) -> None:
+    process = serve(*words)
+    assert message in process.output()
+    assert process.status() == status
+
+
+def test_a_port_in_use_ends_it_with_1(serve: Serve) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as occupied:
+        process = serve(port=occupied.getsockname()[1])
+        assert "Address already in use" in process.output()
+        assert process.status() == 1
+
+
+def test_the_version_is_the_releases(site: Path) -> None:
+    process = Process(site, "--version")
+    assert process.output().strip() == VLLM
+    assert process.status() == 0
+
+
+def test_the_boot_log_tells_the_kv_cache(serve: Serve) -> None:
+    process = serve("--max-model-len", "2048", "--kv-cache-memory-bytes", "32M").until_healthy()
+    process.popen.send_signal(signal.SIGTERM)
+    assert process.status() == 0
+    said = process.output()
+    assert "GPU KV cache size: 65,536 tokens, Maximum concurrency for 2,048 tokens per request: 32.00x" in said
+
+
+def test_the_key_is_in_no_log(serve: Serve) -> None:
+    process = serve("--api-key", "canary").until_healthy()
+    process.popen.send_signal(signal.SIGTERM)
+    assert "canary" not in process.output()
+
+
+def test_it_ends_with_0_when_its_engine_dies(serve: Serve) -> None:
+    process = serve().until_healthy()
+    os.kill(process.engine(), signal.SIGKILL)
+    assert process.status() == 0
+    assert "EngineDeadError" in process.output()
+
+
+def test_it_is_healthy_while_its_engine_hangs(serve: Serve) -> None:
+    process = serve().until_healthy()
+    engine = process.engine()
+    os.kill(engine, signal.SIGSTOP)
+    with closing(socket.create_connection(("127.0.0.1", process.port))) as waiting:
+        body = json.dumps(CHAT).encode()
+        waiting.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        assert process.health() == 200
+        assert process.ask("GET", "/metrics")[0] == 200
+        os.kill(engine, signal.SIGCONT)
+        assert waiting.recv(12) == b"HTTP/1.1 200"
+
+
+class Pair:
+    """Two ranks without Ray, both on this machine."""
+
+    def __init__(self, serve: Serve) -> None:
+        self._serve, self._group = serve, ("--nnodes", "2", "-tp", "2", "--master-addr", "127.0.0.1")
+        self._master = ("--master-port", str(free_port()))
+
+    def head(self) -> Process:
+        return self._serve(*self._group, *self._master, "--node-rank", "0")
+
+    def worker(self) -> Process:
+        return self._serve(*self._group, *self._master, "--node-rank", "1", "--headless")
+
+
+def test_two_ranks_answer_together(serve: Serve) -> None:
+    pair = Pair(serve)
+    pair.worker()
+    head = pair.head().until_healthy()
+    status, answer = head.ask("POST", "/v1/chat/completions", CHAT)
+    assert status == 200
+    assert "-tp2-" in answer["system_fingerprint"]
+
+
+def test_health_says_nothing_of_a_dead_worker(serve: Serve) -> None:
+    pair = Pair(serve)
+    worker, head = pair.worker(), pair.head().until_healthy()
+    worker.popen.kill()
+    worker.status()
+    assert head.health() == 200
+    assert head.ask("POST", "/v1/chat/completions", CHAT)[0] == 500
+    assert head.status() == 0
+    assert "Worker failed" in head.output()
+
+
+def test_a_headless_worker_stays_when_its_head_goes_and_joins_no_other(serve: Serve) -> None:
+    pair = Pair(serve)
+    worker, head = pair.worker(), pair.head().until_healthy()
+    head.popen.kill()
+    head.status()
+    again = pair.head()
+    # The real head, too, waits for a rank that never comes (vllm-cpu-lab 5): a fresh worker is what it takes.
+    pair.worker()
+    again.until_healthy()
+    assert worker.popen.poll() is None

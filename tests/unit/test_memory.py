@@ -1,0 +1,339 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._boot_log import BootLog
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES, fact
+from ansible_collections.gb10.fleet.plugins.module_utils._kv import size_pool
+from ansible_collections.gb10.fleet.plugins.module_utils._memory import plan_host, requested_bytes
+from ansible_collections.gb10.fleet.plugins.module_utils._memory_estimate import (
+    GIB,
+    Calibration,
+    Demand,
+    boot_record,
+    calibration_key,
+    estimate,
+    gib,
+    own_calibration,
+    published_calibration,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._recipe import Library, load
+from hypothesis import given
+from hypothesis import strategies as st
+
+TOTAL = fact("hardware", "memory_total_kib") * 1024
+
+
+def demand(**changes: Any) -> Demand:
+    """Nemotron-3 Nano as the 32 GB guide ran it: Marlin, eager, one sequence."""
+    nano = Demand(
+        service="nano",
+        release=(0, 18, 1),
+        ranks=1,
+        enforce_eager=True,
+        max_num_seqs=1,
+        max_num_batched_tokens=8192,
+        vocab_size=131072,
+        weights_bytes=gib(17.7),
+        calibration=None,
+        kv_bytes=None,
+    )
+    return replace(nano, **changes)
+
+
+QWEN = {"release": (0, 23, 0), "enforce_eager": False, "max_num_seqs": 4, "vocab_size": 248320}
+QWEN_WEIGHTS = {**QWEN, "weights_bytes": gib(21.94)}
+VL_WEIGHTS = Calibration(gib(58.0), None, None, gib(1.0), "notes")
+VL = {
+    "release": (0, 11, 0),
+    "ranks": 2,
+    "max_num_batched_tokens": 4096,
+    "vocab_size": 151936,
+    "calibration": VL_WEIGHTS,
+}
+GEMMA_WEIGHTS = {"weights_bytes": gib(26.58), "max_num_batched_tokens": 16384, "vocab_size": 262144}
+GEMMA = {**GEMMA_WEIGHTS, "release": (0, 23, 0), "enforce_eager": False, "max_num_seqs": 4}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A reported KV pool in GiB, negative where vLLM said how much was missing."""
+
+    name: str
+    utilization: float
+    pool_gib: float
+    changes: dict[str, Any]
+
+
+# docs/memory.md shows the same rows with what is predicted for them.
+READINGS = [
+    Reading("Nano, eager, 0.05", 0.05, -14.0, {}),
+    Reading("Nano, eager, 0.15", 0.15, -1.8, {}),
+    Reading("Nano, eager, 0.20", 0.20, 4.2, {}),
+    Reading("Nano, graphs, 0.30", 0.30, 15.9, {"enforce_eager": False}),
+    Reading("Nano, eager, 0.90", 0.90, 89.4, {}),
+    Reading("Nano, FlashInfer, 0.20", 0.20, 3.3, {}),
+    Reading("Qwen3.6-35B, 0.85", 0.85, 76.49, QWEN_WEIGHTS),
+    Reading("Qwen3.6-35B, 0.40", 0.40, 23.0, QWEN_WEIGHTS),
+    Reading("Gemma-4-26B FP8, 0.55", 0.55, 33.22, GEMMA),
+    Reading("Qwen3-VL-235B, two hosts, 0.70", 0.70, 25.77, VL),
+]
+
+
+@pytest.mark.parametrize("reading", READINGS, ids=lambda reading: reading.name)
+def test_a_reading_lies_within_what_is_predicted_without_it(reading: Reading) -> None:
+    non_kv = estimate(demand(**reading.changes))
+    assert non_kv is not None
+    pool = requested_bytes(TOTAL, reading.utilization, (0, 18, 1)) - non_kv.total
+    assert pool.low <= gib(reading.pool_gib) <= pool.high
+
+
+@pytest.mark.parametrize("reading", READINGS, ids=lambda reading: reading.name)
+def test_the_documentation_shows_what_is_predicted(reading: Reading) -> None:
+    non_kv = estimate(demand(**reading.changes))
+    assert non_kv is not None
+    pool = requested_bytes(TOTAL, reading.utilization, (0, 18, 1)) - non_kv.total
+    bounds = f"{pool.expected / GIB:.1f} ({pool.low / GIB:.1f} to {pool.high / GIB:.1f})"
+    row = f"| {reading.name} | {bounds} | {reading.pool_gib} |"
+    assert row in (SHIPPED_RECIPES.parent / "docs" / "memory.md").read_text(encoding="utf-8")
+
+
+NANO_FLAGS = {"kv_cache_dtype": "fp8", "max_model_len": 8192, "max_num_seqs": 1, "enforce_eager": True}
+MTP = {"method": "mtp", "num_speculative_tokens": 3}
+QWEN_FLAGS = {"kv_cache_dtype": "fp8", "max_model_len": 65536, "enable_prefix_caching": True, "speculative_config": MTP}
+NANO, QWEN_35B = "nemotron-3-nano-30b-a3b", "qwen3.6-35b-a3b"
+
+
+@pytest.mark.parametrize(
+    ("config", "flags", "version", "available_gib", "tokens", "concurrency", "read"),
+    [
+        (NANO, NANO_FLAGS, "0.18.1", 4.2, 292320, 58.5, "292K tokens"),
+        (NANO, NANO_FLAGS, "0.18.1", 15.9, 1110816, 221.67, "1.1M tokens"),
+        (NANO, NANO_FLAGS, "0.18.1", 89.4, 6247296, 1247.0, "6.2M tokens, 1247 x 8K"),
+        (QWEN_35B, QWEN_FLAGS, "0.23.0", 76.49, 4843965, 73.91, "4,843,965 tokens, 73.91x at 65,536"),
+    ],
+)
+def test_the_pool_that_owners_read_in_bytes_gives_the_tokens_that_they_read(
+    config: str, flags: dict[str, Any], version: str, available_gib: float, tokens: int, concurrency: float, read: str
+) -> None:
+    model, _ = Library({}, (SHIPPED_RECIPES,)).config(config, "")
+    case = {"config": model, "flags": flags, "available_kv_gib": available_gib, "vllm_version": version}
+    sized = size_pool(case)
+    assert (sized["tokens"], sized["max_concurrency"]) == (tokens, concurrency)
+    row = f"| {available_gib} GiB | {tokens} tokens, {concurrency}x | {read} |"
+    assert row in (SHIPPED_RECIPES.parent / "docs" / "memory.md").read_text(encoding="utf-8")
+
+
+def nano_boot(utilization: float, available_gib: float) -> Calibration:
+    requested = requested_bytes(TOTAL, utilization, (0, 18, 1))
+    record = boot_record(BootLog(weights_gib=17.7, available_kv_gib=available_gib), requested)
+    assert record is not None
+    return own_calibration(record)
+
+
+@pytest.mark.parametrize("reading", [reading for reading in READINGS[:5] if "eager" in reading.name])
+def test_after_one_boot_every_other_utilization_is_known(reading: Reading) -> None:
+    """The guide's figures have one decimal, so 0.1 GiB is all that they can show."""
+    budget = plan_host("titan", TOTAL, [demand(calibration=nano_boot(0.20, 4.2), utilization=reading.utilization)])
+    pool = budget.shares["nano"].kv_pool
+    assert pool is not None
+    assert pool.low == pool.high
+    assert abs(pool.expected - max(0, gib(reading.pool_gib))) <= gib(0.11)
+
+
+@pytest.mark.parametrize(
+    ("utilization", "rules"),
+    [
+        (0.05, ["memory-utilization-too-low"]),
+        (0.15, ["memory-utilization-too-low"]),
+        (0.20, []),
+        (0.30, []),
+        (0.85, []),
+        (0.90, ["memory-tight"]),
+        (0.99, ["memory-does-not-fit"]),
+    ],
+)
+def test_a_written_utilization_is_judged(utilization: float, rules: list[str]) -> None:
+    budget = plan_host("titan", TOTAL, [demand(calibration=nano_boot(0.20, 4.2), utilization=utilization)])
+    assert [finding.rule for finding in budget.findings] == rules
+
+
+def test_what_is_too_low_says_what_would_do() -> None:
+    budget = plan_host("titan", TOTAL, [demand(calibration=nano_boot(0.20, 4.2), utilization=0.15, kv_bytes=gib(4))])
+    finding = budget.findings[0]
+    assert finding.severity == "error"
+    assert finding.place == "fleet_services.nano.flags.gpu-memory-utilization"
+    assert finding.found == "0.15 of 121.7 GiB is 18.3 GiB; weights and runtime take 20.1 GiB"
+    assert "at least 0.1984" in finding.remedy
+
+
+def test_a_workload_is_met_exactly_and_the_start_check_covers_it() -> None:
+    share = plan_host("titan", TOTAL, [demand(kv_bytes=gib(4.2))]).shares["nano"]
+    assert share.kv_cache_memory_bytes == gib(4.2)
+    assert share.non_kv is not None
+    assert requested_bytes(TOTAL, share.utilization, (0, 18, 1)) >= share.non_kv.total.high + gib(4.2)
+    assert share.utilization == pytest.approx(0.2276, abs=0.0005)
+    assert set(share.reasons) == {"gpu-memory-utilization", "kv-cache-memory-bytes"}
+
+
+def test_what_the_owner_wrote_stays() -> None:
+    written = demand(kv_bytes=gib(4), utilization=0.3, kv_cache_memory_bytes=gib(8))
+    share = plan_host("titan", TOTAL, [written]).shares["nano"]
+    assert (share.utilization, share.kv_cache_memory_bytes) == (0.3, gib(8))
+    assert share.reasons == {}
+
+
+def test_a_model_without_kv_cache_gets_no_pool() -> None:
+    share = plan_host("titan", TOTAL, [demand(kv_bytes=0)]).shares["nano"]
+    assert share.kv_cache_memory_bytes is None
+    assert share.kv_pool is not None
+    assert share.kv_pool.expected == 0
+
+
+def test_the_recipes_limits_hold() -> None:
+    share = plan_host("spark-2", TOTAL, [demand(**VL, kv_bytes=gib(23.5), limits=(0.7, 0.7))]).shares["nano"]
+    assert share.utilization == 0.7
+
+
+@pytest.mark.parametrize("kv_bytes", [None, gib(4)])
+def test_unknown_weights_are_said_and_leave_room_for_the_host(kv_bytes: int | None) -> None:
+    budget = plan_host("titan", TOTAL, [demand(weights_bytes=None, kv_bytes=kv_bytes)])
+    assert [finding.rule for finding in budget.findings] == ["memory-weights-unknown"]
+    assert budget.shares["nano"].utilization == fact("limits", "utilization")
+
+
+def test_a_pool_of_unknown_size_respects_what_the_loader_bears() -> None:
+    share = plan_host("titan", TOTAL, [demand(load_format="fastsafetensors")]).shares["nano"]
+    assert share.utilization == fact("limits", "utilization_fastsafetensors")
+
+
+def test_two_services_of_unknown_size_can_not_share_a_host() -> None:
+    unknown = demand(weights_bytes=None)
+    small = demand(service="small", kv_bytes=0, weights_bytes=gib(0.2), max_num_batched_tokens=512)
+    assert "memory-crowded" not in [finding.rule for finding in plan_host("titan", TOTAL, [unknown, small]).findings]
+    for other in (replace(unknown, service="b"), demand(service="b")):
+        crowded = plan_host("titan", TOTAL, [unknown, other]).findings
+        assert [finding.place for finding in crowded if finding.rule == "memory-crowded"] == [
+            "fleet_services.b",
+            "fleet_services.nano",
+        ]
+
+
+def test_a_loader_that_keeps_memory_is_counted() -> None:
+    plain, kept = estimate(demand()), estimate(demand(load_format="instanttensor"))
+    assert plain is not None
+    assert kept is not None
+    assert kept.total.expected - plain.total.expected == gib(4.43)
+
+
+def test_several_services_are_planned_together() -> None:
+    small = demand(service="embed", kv_bytes=0, weights_bytes=gib(0.2), max_num_batched_tokens=512, vocab_size=30522)
+    large = demand(service="large", kv_bytes=gib(20), weights_bytes=gib(60))
+    budget = plan_host("titan", TOTAL, [large, small])
+    assert budget.findings == []
+    for name in ("large", "embed"):
+        lines = budget.lines(name)
+        assert sum(lines[line]["expected"] for line in lines) == TOTAL
+        other = {"large": "embed", "embed": "large"}[name]
+        assert lines["co_tenants"]["high"] == budget.shares[other].footprint.high
+    assert "titan" in plan_host("titan", TOTAL, [large, replace(large, service="too-much")]).findings[0].place
+
+
+def test_a_service_sized_by_utilization_beside_another_one_is_warned_about() -> None:
+    budget = plan_host("titan", TOTAL, [demand(utilization=0.25), demand(service="other", kv_bytes=gib(4))])
+    assert [(finding.rule, finding.place) for finding in budget.findings] == [
+        ("memory-shared-profile", "fleet_services.nano.flags.gpu-memory-utilization")
+    ]
+
+
+def test_eager_loading_needs_its_own_room() -> None:
+    big = demand(weights_bytes=gib(100), kv_bytes=gib(2))
+    assert plan_host("titan", TOTAL, [replace(big, load_strategy="eager")]).findings[0].rule == "memory-load-peak"
+    assert "memory-load-peak" not in [finding.rule for finding in plan_host("titan", TOTAL, [big]).findings]
+
+
+def test_a_pool_that_does_not_hold_the_workload_is_said() -> None:
+    budget = plan_host("titan", TOTAL, [demand(utilization=0.25, kv_bytes=gib(40))])
+    assert [finding.rule for finding in budget.findings] == ["memory-pool-too-small"]
+    assert "40.0 GiB" in budget.findings[0].expected
+
+
+def test_the_fraction_is_rounded_as_the_release_does() -> None:
+    assert requested_bytes(1001, 0.5, (0, 13, 0)) == 500
+    assert requested_bytes(1001, 0.5, (0, 14, 0)) == 501
+
+
+def test_a_recipes_record_counts_as_far_as_it_fits() -> None:
+    recipe, _ = load(SHIPPED_RECIPES / "nemotron-3-nano-30b-a3b-nvfp4.yml")
+    assert recipe is not None
+    records = recipe.data["memory"]["calibrations"]
+    eager = published_calibration(records, 1, True, 8192)
+    graphs = published_calibration(records, 1, False, 8192)
+    assert eager is not None
+    assert graphs is not None
+    assert (eager.non_kv, graphs.non_kv) == (gib(20.05), gib(20.6))
+    assert published_calibration(records, 2, True, 8192) is None
+    qwen, _ = load(SHIPPED_RECIPES / "qwen3.6-35b-a3b-nvfp4.yml")
+    assert qwen is not None
+    other_tokens = published_calibration(qwen.data["memory"]["calibrations"], 1, False, 2048)
+    assert other_tokens is not None
+    assert (other_tokens.weights, other_tokens.non_kv) == (gib(21.94), None)
+
+
+def test_a_pinned_boot_shows_the_weights_only() -> None:
+    assert boot_record(BootLog(), gib(24)) is None
+    record = boot_record(BootLog(weights_gib=17.7, graphs_gib=-4.74), gib(24))
+    assert record == {"weights_bytes": gib(17.7), "non_kv_bytes": None, "graphs_bytes": 0}
+    non_kv = estimate(demand(calibration=own_calibration(record)))
+    assert non_kv is not None
+    assert "predicted" in non_kv.source
+
+
+def test_the_key_of_a_record_ignores_what_only_moves_the_pool() -> None:
+    flags = {"kv-cache-dtype": "fp8", "gpu-memory-utilization": 0.2, "port": 8000}
+    key = calibration_key("sha256:a", "org/m", None, flags, 1)
+    assert key == calibration_key("sha256:a", "org/m", None, {"port": 1, "kv-cache-dtype": "fp8"}, 1)
+    assert key != calibration_key("sha256:b", "org/m", None, flags, 1)
+    assert key != calibration_key("sha256:a", "org/m", None, {**flags, "enforce-eager": True}, 1)
+
+
+SIZES = st.none() | st.integers(0, 1 << 62)
+DEMANDS = st.builds(
+    Demand,
+    service=st.sampled_from(["a", "b", "c"]),
+    release=st.sampled_from([(0, 11, 0), (0, 23, 0), (0, 33, 0)]),
+    ranks=st.integers(1, 8),
+    enforce_eager=st.booleans(),
+    max_num_seqs=st.integers(1, 1 << 20),
+    max_num_batched_tokens=st.integers(1, 1 << 30),
+    vocab_size=st.integers(0, 1 << 20),
+    weights_bytes=SIZES,
+    calibration=st.none(),
+    kv_bytes=SIZES,
+    utilization=st.none() | st.floats(0, 1),
+    kv_cache_memory_bytes=SIZES,
+    load_strategy=st.sampled_from(["lazy", "eager"]),
+)
+
+
+@given(st.lists(DEMANDS, max_size=3, unique_by=lambda each: each.service))
+def test_absurd_demands_end_in_findings_and_the_order_does_not_matter(demands: list[Demand]) -> None:
+    budget = plan_host("titan", TOTAL, demands)
+    assert budget == replace(plan_host("titan", TOTAL, demands[::-1]), shares=budget.shares)
+    if budget.left.expected < 0:
+        assert "memory-does-not-fit" in [finding.rule for finding in budget.findings]
+    for name, share in budget.shares.items():
+        assert 0 <= share.utilization <= 1
+        assert budget.lines(name)
+
+
+@given(st.integers(1, 60 * GIB), st.integers(1, 60 * GIB))
+def test_more_pool_never_needs_less(first: int, second: int) -> None:
+    small, large = sorted((first, second))
+    shares = [plan_host("titan", TOTAL, [demand(kv_bytes=size)]).shares["nano"] for size in (small, large)]
+    assert shares[0].utilization <= shares[1].utilization

@@ -1,0 +1,158 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What may be changed on a host and what not, by what netplan would render."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.gb10.fleet.plugins.module_utils import _netplan_host as judge
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._netplan import MARK
+from ansible_collections.gb10.fleet.plugins.module_utils._ssh_session import server_address, session_address
+
+PATH = "/etc/netplan/40-cx7.yaml"
+LINKS = {"enP7s7": "02:77:00:00:00:00", "enp1s0f1np1": "02:c7:00:01:00:00", "enP2p1s0f1np1": "02:c7:00:01:01:00"}
+RAILS = ["enp1s0f1np1", "enP2p1s0f1np1"]
+
+
+def ethernets(**entries: dict[str, Any]) -> bytes:
+    return yaml.safe_dump({"network": {"version": 2, "ethernets": entries}}).encode()
+
+
+MANAGEMENT = ethernets(enP7s7={"addresses": ["10.77.0.11/24"]})
+OURS = MARK + "\n" + ethernets(enp1s0f1np1={"mtu": 9000}, enP2p1s0f1np1={"mtu": 9000}).decode()
+
+
+def render(files: Mapping[str, bytes]) -> dict[str, str]:
+    """As netplan: files are joined in the order of their names, one .network file comes out for each entry."""
+    joined: dict[str, Any] = {}
+    for path in sorted(files, key=lambda name: name.rpartition("/")[2]):
+        try:
+            document = yaml.safe_load(files[path])["network"].get("ethernets", {})
+        except (yaml.YAMLError, TypeError, KeyError) as error:
+            raise judge.RenderError(f"{path}: {error}") from None
+        for name, entry in document.items():
+            joined[name] = joined.get(name, {}) | entry
+    return {
+        f"10-netplan-{name}.network": f"[Match]\n{_match(name, entry)}\n\n{entry}" for name, entry in joined.items()
+    }
+
+
+def _match(name: str, entry: Mapping[str, Any]) -> str:
+    match = entry.get("match", {"name": name})
+    return f"PermanentMACAddress={match['macaddress']}" if "macaddress" in match else f"Name={match['name']}"
+
+
+def decide(files: Mapping[str, bytes], content: str | None = OURS, **options: Any) -> judge.Decision:
+    host = judge.Host({"/etc/netplan/00-management.yaml": MANAGEMENT, **files}, LINKS, "enP7s7")
+    asked: dict[str, Any] = {"move_foreign": False, "ssh_interface": None} | options
+    interfaces = asked.pop("interfaces", RAILS if content else [])
+    return judge.decide(host, render, PATH, content, interfaces, **asked)
+
+
+def refusals(files: Mapping[str, bytes], content: str | None = OURS, **options: Any) -> dict[str, str]:
+    with pytest.raises(FleetError) as refused:
+        decide(files, content, **options)
+    return {finding.rule: finding.sentence() for finding in refused.value.findings}
+
+
+def test_only_our_file_changes() -> None:
+    assert decide({}) == judge.Decision({PATH: OURS.encode()}, {})
+    assert decide({PATH: OURS.encode()}) == judge.Decision({}, {})
+
+
+def test_our_file_goes_and_anothers_stays() -> None:
+    assert decide({PATH: OURS.encode()}, None).files == {PATH: None}
+    assert decide({PATH: OURS.partition("\n")[2].encode()}, None).files == {}
+    assert decide({}, None).files == {}
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"enp1s0f1np1": {"dhcp4": True}},
+        {"rails": {"match": {"name": "enp1s0f*"}, "dhcp4": True}},
+        {"first": {"match": {"macaddress": LINKS["enp1s0f1np1"]}, "dhcp4": True}},
+    ],
+)
+def test_another_file_for_a_rail_is_found_however_it_says_it(entry: dict[str, Any]) -> None:
+    foreign = {"/etc/netplan/50-old.yaml": ethernets(**entry)}
+    told = refusals(foreign)
+    assert set(told) == {"netplan-foreign-claim"}
+    assert "/etc/netplan/50-old.yaml: also configures enp1s0f1np1" in told["netplan-foreign-claim"]
+    decision = decide(foreign, move_foreign=True)
+    (copy,) = decision.moved.values()
+    assert decision.files == {"/etc/netplan/50-old.yaml": None, PATH: OURS.encode(), copy: ethernets(**entry)}
+
+
+def test_a_file_that_also_holds_the_management_interface_is_not_moved() -> None:
+    foreign = {"/etc/netplan/50-cloud-init.yaml": ethernets(all={"match": {"name": "en*"}, "dhcp4": True})}
+    assert set(refusals(foreign, move_foreign=True)) == {"netplan-foreign-shared"}
+
+
+def test_a_moved_file_is_named_in_the_diff_and_not_shown() -> None:
+    secret = {"/etc/netplan/50-old.yaml": ethernets(enp1s0f1np1={"password": "hush"})}
+    decision = decide(secret, move_foreign=True)
+    assert "hush" not in str(judge.describe(decision, secret))
+    assert "/etc/netplan/50-old.yaml" in str(judge.describe(decision, secret))
+
+
+def test_the_interface_of_ssh_is_touched_only_when_named() -> None:
+    content = MARK + "\n" + ethernets(enP7s7={"mtu": 9000}).decode()
+    told = refusals({}, content, interfaces=[])
+    assert set(told) == {"netplan-ssh-interface"}
+    assert "fabric_ssh_interface=enP7s7" in told["netplan-ssh-interface"]
+    assert set(decide({}, content, interfaces=[], ssh_interface="enP7s7").files) == {PATH}
+    by_pattern = MARK + "\n" + ethernets(**{"0all": {"match": {"name": "en*"}, "dhcp4": True}}).decode()
+    assert set(refusals({}, by_pattern, interfaces=[])) == {"netplan-ssh-interface"}
+
+
+def test_what_netplan_refuses_is_not_written() -> None:
+    told = refusals({}, "network: [\n")
+    assert set(told) == {"netplan-invalid"}
+    assert set(refusals({"/etc/netplan/99-broken.yaml": b"network: [\n"})) == {"netplan-already-invalid"}
+
+
+def test_our_own_broken_file_is_replaced() -> None:
+    assert set(decide({PATH: b"network: [\n"}).files) == {PATH}
+
+
+def test_a_missing_interface_is_named() -> None:
+    told = refusals({}, interfaces=["enp1s0f0np0"])
+    assert "enp1s0f0np0: there is no such interface" in told["netplan-no-interface"]
+
+
+# The SSH session ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("environment", "address"),
+    [
+        (b"A=1\0SSH_CONNECTION=10.77.0.1 50000 10.77.0.11 22\0", "10.77.0.11"),
+        (b"SSH_CONNECTION=fe80::1%enP7s7 50000 fe80::2%enP7s7 22", "fe80::2"),
+        (b"SSH_CONNECTION=::ffff:10.77.0.1 50000 ::ffff:10.77.0.11 22", "10.77.0.11"),
+        (b"SSH_CONNECTION=", None),
+        (b"", None),
+    ],
+)
+def test_the_sessions_own_address(environment: bytes, address: str | None) -> None:
+    assert server_address(environment) == address
+
+
+def test_the_session_is_found_behind_sudo(tmp_path: Path) -> None:
+    tree = {30: (20, b"SUDO_USER=nvidia\0"), 20: (10, b"HOME=/root\0"), 10: (1, b"SSH_CONNECTION=1 2 10.77.0.11 22\0")}
+    for process, (parent, environment) in tree.items():
+        folder = tmp_path / str(process)
+        folder.mkdir()
+        (folder / "environ").write_bytes(environment)
+        (folder / "status").write_text(f"Name:\tx\nPPid:\t{parent}\n")
+    assert session_address(30, tmp_path) == "10.77.0.11"
+    (tmp_path / "10" / "environ").write_bytes(b"")
+    assert session_address(30, tmp_path) is None
+    assert session_address(99, tmp_path) is None

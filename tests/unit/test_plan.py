@@ -1,0 +1,121 @@
+"""The plan as a whole: same in, same out; every mistake a finding; slices that fit their roles."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._plan import plan_fleet
+from ansible_collections.gb10.fleet.plugins.module_utils._plan_text import as_json, as_text, concerning
+from ansible_collections.gb10.fleet.plugins.module_utils._recipe import load_all
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+ROOT = Path(__file__).resolve().parents[2]
+LIBRARY, OF_RECIPES = load_all([ROOT / "inventories" / "lab" / "recipes", SHIPPED_RECIPES])
+TINY: dict[str, Any] = {"recipe": "lab-tiny", "hosts": ["titan"], "port": 8000}
+HOST: dict[str, Any] = {"memory_kib": 15728640}
+
+
+def inventory(services: Any, *names: str, **host: Any) -> dict[str, Any]:
+    variables = {"fleet_services": services, "fleet_host": HOST | host}
+    hosts = {name: {"address": f"{name}.lan", "variables": variables} for name in names or ("titan",)}
+    return {"hosts": hosts, "folder": "/inventory"}
+
+
+def plan(services: Any, *names: str, **host: Any) -> dict[str, Any]:
+    return plan_fleet(inventory(services, *names, **host), LIBRARY, OF_RECIPES)
+
+
+def errors(found: dict[str, Any]) -> list[str]:
+    return [finding["rule"] for finding in found["findings"] if finding["severity"] == "error"]
+
+
+def big_fleet(hosts: int) -> dict[str, Any]:
+    names = [f"spark-{number:03}" for number in range(hosts)]
+    services = {}
+    for name in names:
+        services |= {f"{name}-{port}": TINY | {"hosts": [name], "port": port} for port in (8000, 8001)}
+    return inventory(services, *names)
+
+
+def shuffled(value: Any) -> Any:
+    """The same data with the keys of every map in another order."""
+    if isinstance(value, dict):
+        keys = list(value)
+        random.Random(7).shuffle(keys)
+        return {key: shuffled(value[key]) for key in keys}
+    return [shuffled(item) for item in value] if isinstance(value, list) else value
+
+
+def test_the_order_of_keys_changes_nothing() -> None:
+    fleet = big_fleet(60)
+    assert as_json(plan_fleet(fleet, LIBRARY, OF_RECIPES)) == as_json(plan_fleet(shuffled(fleet), LIBRARY, OF_RECIPES))
+
+
+def test_planning_leaves_its_input_alone() -> None:
+    fleet = big_fleet(3)
+    before = copy.deepcopy(fleet)
+    plan_fleet(fleet, LIBRARY, OF_RECIPES)
+    assert fleet == before
+
+
+@pytest.mark.parametrize("site", ["lab", "example"])
+def test_our_own_inventories_have_a_plan_without_errors(site: str) -> None:
+    folder = ROOT / "inventories" / site
+    hosts = yaml.safe_load((folder / "hosts.yml").read_text())["all"]["hosts"]
+    variables = yaml.safe_load((folder / "group_vars" / "all" / "fleet.yml").read_text())
+    fleet = {"hosts": {name: {"address": name, "variables": variables} for name in hosts}, "folder": str(folder)}
+    found = plan_fleet(fleet, LIBRARY, OF_RECIPES)
+    assert errors(found) == []
+    assert found["services"].keys() == variables["fleet_services"].keys()
+    assert json.loads(as_json(found)) == found
+    assert as_text(found, list(hosts))
+
+
+@pytest.mark.parametrize(
+    ("services", "rule"),
+    [
+        ({"tiny": TINY | {"recipe": "lab-tny"}}, "recipe-unknown"),
+        ({"tiny": TINY | {"hosts": ["titan", "beast"]}}, "service-host-count"),
+        ({"tiny": TINY | {"flags": {"port": 1}}}, "recipe-planned-flag"),
+        ({"tiny": TINY | {"env": {"VLLM_API_KEY": "secret"}}}, "recipe-secret"),
+        ({"tiny": TINY | {"image": {"referense": "x:1"}}}, "schema-unknown-key"),
+        ({"tiny": TINY | {"model": {"source": "hubb"}}}, "schema-choice"),
+    ],
+)
+def test_a_mistake_in_a_service_is_an_error(services: dict[str, Any], rule: str) -> None:
+    assert errors(plan(services, "titan", "beast")) == [rule]
+
+
+def test_an_error_of_one_service_concerns_its_hosts_only() -> None:
+    found = plan({"a": TINY | {"recipe": "none"}, "b": TINY | {"hosts": ["beast"]}}, "titan", "beast")
+    assert [finding["rule"] for finding in concerning(found, ["beast"]) if finding["severity"] == "error"] == []
+    assert "recipe-unknown" in [finding["rule"] for finding in concerning(found, ["titan"])]
+    assert list(found["services"]) == ["b"]
+
+
+def test_host_tuning_takes_the_hosts_own_values() -> None:
+    tuned = plan({}, host_tuning={"sysctl": {"vm.swappiness": None, "vm.panic": "1"}, "swap": True})["hosts"]["titan"]
+    assert tuned["host_tuning"]["sysctl"].keys() == {"vm.dirty_bytes", "vm.dirty_background_bytes", "vm.panic"}
+    assert tuned["host_tuning"]["swap"] is True
+    assert tuned["host_tuning"]["default_target"] == "multi-user.target"
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda children: st.lists(children, max_size=3) | st.dictionaries(st.text(max_size=8), children, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(deadline=None)
+@given(st.sampled_from(["workload", "flags", "env", "image", "model", "listen", "silence"]), anything)
+def test_no_value_of_a_service_ends_in_a_traceback(key: str, value: Any) -> None:
+    as_json(plan({"tiny": TINY | {key: value}}))

@@ -1,0 +1,252 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+from ansible.errors import AnsibleFilterError
+from ansible_collections.gb10.fleet.plugins.filter.recipe_import import FilterModule
+from ansible_collections.gb10.fleet.plugins.module_utils._command_flags import read_flags, split_command
+from ansible_collections.gb10.fleet.plugins.module_utils._layers import flags_to_argv
+from ansible_collections.gb10.fleet.plugins.module_utils._recipe import parse
+from ansible_collections.gb10.fleet.plugins.module_utils._recipe_import import import_recipe
+from hypothesis import given
+from hypothesis import strategies as st
+
+# The shapes and values of the two projects' recipes, written anew.
+EUGR_NANO = r"""
+recipe_version: "1"
+name: Nemotron-3-Nano-NVFP4
+description: vLLM serving Nemotron-3-Nano
+model: nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-NVFP4
+container: vllm-node
+solo_only: true
+mods: [mods/nemotron-nano]
+defaults: {port: 8000, host: 0.0.0.0, tensor_parallel: 1, gpu_memory_utilization: 0.7, max_model_len: 262144}
+env: {}
+command: |
+  vllm serve nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-NVFP4 \
+    --moe-backend cutlass --trust-remote-code \
+    --port {port} --host {host} -tp {tensor_parallel} \
+    --gpu-memory-utilization {gpu_memory_utilization} --max-model-len {max_model_len} \
+    --enable-prefix-caching --kv-cache-dtype fp8 --load-format fastsafetensors \
+    --enable-auto-tool-choice --tool-call-parser qwen3_coder \
+    --reasoning-parser-plugin nano_v3_reasoning_parser.py --reasoning-parser nano_v3
+"""
+EUGR_DEEPSEEK = r"""
+recipe_version: "1"
+name: DeepSeek-V4-Flash
+model: deepseek-ai/DeepSeek-V4-Flash
+container: vllm-node-b12x
+build_args: [--exp-b12x]
+cluster_only: true
+defaults: {tensor_parallel: 2, max_model_len: 500000, max_num_seqs: 4, spec_tokens: 2}
+env: {DG_JIT_USE_NVRTC: 0, VLLM_ALLOW_LONG_MAX_MODEL_LEN: "1", HF_TOKEN: hf_secret}
+command: |
+  vllm serve deepseek-ai/DeepSeek-V4-Flash --tensor-parallel-size={tensor_parallel}
+  --max-model-len {max_model_len} --max-num-seqs {max_num_seqs} --block-size 256 --mamba_ssm_cache_dtype float32
+  --speculative-config '{{"method": "mtp", "num_speculative_tokens": {spec_tokens}}}'
+  --distributed-executor-backend ray --no-scheduler-reserve-full-isl --cudagraph-capture-sizes 5 10 15 20
+"""
+EUGR_GEMMA = r"""
+name: Gemma4
+container: vllm-node
+solo_only: true
+mods: [fix-qwen3.5-chat-template, kv-cache-prealloc-cleanup, drop-caches]
+defaults: {tp: 2, util: 108}
+command: |
+  vllm serve nvidia/Gemma-4-26B-A4B-NVFP4 -tp {tp} --gpu-memory-utilization {util} --chat-template unsloth.jinja
+  --max-model-len auto
+  --speculative-config '{{"method":"mtp","model":"google/gemma-4-26B-A4B-it-assistant","num_speculative_tokens":4}}'
+"""
+SPARKRUN_QWEN = r"""
+recipe_version: "2"
+model: Qwen/Qwen3.6-35B-A3B-FP8
+model_revision: main
+runtime: vllm
+container: ghcr.io/spark-arena/dgx-vllm-eugr-nightly:latest
+metadata: {description: Qwen3.6 35B with MTP, quantization: fp8, model_params: 35B}
+defaults: {port: 8000, tensor_parallel: 1, gpu_memory_utilization: 0.8, max_model_len: 262144}
+env: {VLLM_MARLIN_USE_ATOMIC_ADD: "1", CACHE: $HOME/x}
+executor_config: {privileged: true, shm_size: 10.24gb}
+pre_exec: [nvidia-smi]
+command: |
+  vllm serve {model} --port {port} -tp {tensor_parallel} --kv-cache-dtype fp8 --attention-backend flashinfer
+  --speculative-config '{{"method":"mtp","num_speculative_tokens":2}}' --max-model-len {max_model_len}
+"""
+SPARKRUN_MINIMAX = r"""
+model: nvidia/MiniMax-M2.7-NVFP4
+runtime: vllm-distributed
+container: scitrera/dgx-spark-vllm:1
+min_nodes: 2
+defaults: {tensor_parallel: 2, max_model_len: 196608, load_format: instanttensor, trust_remote_code: true}
+"""
+
+
+ALWAYS = {"import-config", "recipe-unpinned-image", "recipe-unpinned-model"}
+
+
+def imported(text: str, name: str = "other") -> tuple[dict[str, Any], set[tuple[str, str]]]:
+    recipe, findings = import_recipe(yaml.safe_load(text), name)
+    assert recipe is not None, [finding.sentence() for finding in findings]
+    assert parse(recipe, "again")[0] == recipe
+    return recipe, {(finding.rule, finding.place) for finding in findings if finding.rule not in ALWAYS}
+
+
+def test_eugrs_solo_recipe() -> None:
+    recipe, said = imported(EUGR_NANO, "nano")
+    assert recipe["name"] == "nano"
+    assert recipe["summary"] == "vLLM serving Nemotron-3-Nano"
+    assert recipe["host_counts"] == [1]
+    assert recipe["model"]["repository"] == "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-NVFP4"
+    assert (recipe["image"]["reference"], recipe["image"]["family"]) == ("eugr/spark-vllm:latest", "eugr")
+    assert recipe["flags"] == {
+        "enable-auto-tool-choice": True,
+        "enable-prefix-caching": True,
+        "kv-cache-dtype": "fp8",
+        "load-format": "fastsafetensors",
+        "max-model-len": 262144,
+        "moe-backend": "cutlass",
+        "reasoning-parser": "nano_v3",
+        "reasoning-parser-plugin": "{model_path}/nano_v3_reasoning_parser.py",
+        "tool-call-parser": "qwen3_coder",
+        "trust-remote-code": True,
+    }
+    assert said == {("import-planned", "nano.command"), ("import-mod", "nano.mods")}
+
+
+def test_eugrs_cluster_recipe() -> None:
+    recipe, said = imported(EUGR_DEEPSEEK, "dsv4")
+    assert recipe["host_counts"] == [2]
+    assert recipe["env"] == {"DG_JIT_USE_NVRTC": "0", "VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}
+    assert recipe["flags"] == {
+        "block-size": 256,
+        "cudagraph-capture-sizes": [5, 10, 15, 20],
+        "mamba-ssm-cache-dtype": "float32",
+        "max-model-len": 500000,
+        "max-num-seqs": 4,
+        "scheduler-reserve-full-isl": False,
+        "speculative-config": {"method": "mtp", "num_speculative_tokens": 2},
+    }
+    assert said == {
+        ("import-planned", "dsv4.command"),
+        ("import-build", "dsv4.build_args"),
+        ("import-secret", "dsv4.env.HF_TOKEN"),
+    }
+
+
+def test_what_eugrs_launcher_knows_is_said() -> None:
+    recipe, said = imported(EUGR_GEMMA, "gemma")
+    assert recipe["host_counts"] == [1]
+    assert recipe["model"]["draft"]["repository"] == "google/gemma-4-26B-A4B-it-assistant"
+    assert recipe["flags"]["chat-template"] == "/overlays/unsloth.jinja"
+    assert recipe["overlays"][0]["file"] == "unsloth.jinja"
+    assert {"max-model-len", "gpu-memory-utilization"}.isdisjoint(recipe["flags"])
+    assert said == {
+        ("import-planned", "gemma.command"),
+        ("import-mod", "gemma.mods"),
+        ("import-solo", "gemma.solo_only"),
+    }
+
+
+def test_sparkruns_recipe_with_a_command() -> None:
+    recipe, said = imported(SPARKRUN_QWEN, "qwen")
+    assert recipe["summary"] == "Qwen3.6 35B with MTP"
+    assert recipe["model"]["quantization"] == "fp8"
+    assert recipe["image"]["family"] == "eugr"
+    assert recipe["env"] == {"VLLM_MARLIN_USE_ATOMIC_ADD": "1"}
+    assert said == {
+        ("import-planned", "qwen.command"),
+        ("import-revision", "qwen.model_revision"),
+        ("import-variable", "qwen.env.CACHE"),
+        ("import-left-out", "qwen.executor_config"),
+        ("import-left-out", "qwen.pre_exec"),
+    }
+
+
+def test_sparkruns_recipe_without_a_command() -> None:
+    recipe, said = imported(SPARKRUN_MINIMAX, "minimax")
+    assert recipe["host_counts"] == [2]
+    assert recipe["flags"] == {"load-format": "instanttensor", "max-model-len": 196608, "trust-remote-code": True}
+    assert recipe["image"]["entrypoint"] == "/usr/bin/env"
+    assert said == set()
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        ({"command": "vllm serve {model} --port {port}"}, "import-placeholder"),
+        ({"command": "vllm serve x/y --a 'b"}, "import-command"),
+        ({"command": "pip install x && vllm serve x/y"}, "import-command"),
+        ({"command": "python3 -m sglang.launch_server"}, "import-command"),
+        ({"command": "vllm serve x/y --max-model-len 8k"}, "schema-type"),
+        ({"command": "vllm serve /models/x"}, "schema-pattern"),
+        ({"container": None}, "schema-required"),
+        ({"runtime": "sglang", "model": "x/y"}, "import-runtime"),
+        ({"defaults": {"x": 10**5000}}, "schema-range"),
+    ],
+)
+def test_what_cannot_be_imported_says_why(changes: dict[str, Any], rule: str) -> None:
+    source = {"name": "x", "container": "vllm-node", "command": "vllm serve x/y", **changes}
+    recipe, findings = import_recipe(source, "other")
+    assert recipe is None
+    assert rule in [finding.rule for finding in findings if finding.severity == "error"]
+
+
+def test_an_api_key_is_never_repeated() -> None:
+    source = {"container": "vllm-node", "command": "vllm serve x/y --api-key s3cret"}
+    _, findings = import_recipe(source, "other")
+    assert "s3cret" not in "".join(finding.sentence() for finding in findings)
+
+
+def test_the_filter_takes_a_text_or_a_map() -> None:
+    recipe_import = FilterModule().filters()["recipe_import"]
+    from_text = recipe_import(EUGR_NANO, "nano")
+    assert from_text == recipe_import(yaml.safe_load(EUGR_NANO), "nano")
+    assert from_text["recipe"]["name"] == "nano"
+    assert len(from_text["sentences"]) == len(from_text["findings"])
+    assert recipe_import("a: [", "nano")["findings"][0]["rule"] == "recipe-unreadable"
+    with pytest.raises(AnsibleFilterError, match="recipe_import"):
+        recipe_import(7, "nano")
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(), inner),
+)
+KEYS = ["name", "command", "container", "defaults", "env", "mods", "model", "model_revision", "metadata", "runtime"]
+
+
+@given(st.dictionaries(st.sampled_from(KEYS), ANYTHING) | ANYTHING)
+def test_any_content_ends_in_a_recipe_or_findings(source: Any) -> None:
+    recipe, findings = import_recipe(source, "other")
+    assert recipe is not None or findings
+
+
+@given(st.text(), st.dictionaries(st.sampled_from(["a", "model"]), st.text()))
+def test_any_command_ends_in_a_recipe_or_findings(command: str, defaults: dict[str, str]) -> None:
+    source = {"container": "x", "command": f"vllm serve x/y {command}", "defaults": defaults}
+    recipe, findings = import_recipe(source, "other")
+    assert recipe is not None or findings
+
+
+FLAGS = st.dictionaries(
+    st.from_regex(r"[a-m][a-z]{1,8}(-[a-z]{1,5})?", fullmatch=True).filter(lambda name: name != "model"),
+    st.booleans()
+    | st.integers(-1000, 10**9)
+    | st.from_regex(r"[a-z][a-z0-9_./-]{0,10}", fullmatch=True)
+    | st.dictionaries(st.text(), st.integers() | st.text(), min_size=1),
+)
+
+
+@given(FLAGS)
+def test_reading_is_the_way_back_from_writing(flags: dict[str, Any]) -> None:
+    assert read_flags(["org/model", *flags_to_argv(flags)]) == ("org/model", flags)
+
+
+def test_a_shells_command_is_split_as_a_shell_does() -> None:
+    words = split_command("vllm serve x/y \\\n --a 'b c' \\\n --d=\"e\" # remark")
+    assert words == ["vllm", "serve", "x/y", "--a", "b c", "--d=e"]

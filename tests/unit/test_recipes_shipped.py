@@ -1,0 +1,122 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import runpy
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES, default_layer, fact, facts
+from ansible_collections.gb10.fleet.plugins.module_utils._recipe import Library, Recipe, load_all
+
+LIBRARY, FINDINGS = load_all([SHIPPED_RECIPES])
+RECIPES = sorted(LIBRARY.recipes.values(), key=lambda recipe: recipe.name)
+EXPECTED = {
+    "bge-base-en-v1.5",
+    "dflash-qwen3.5-27b-nvfp4",
+    "gemma-4-12b-coder-mtp-nvfp4",
+    "gemma-4-26b-a4b-it-nvfp4",
+    "gemma-4-31b-it-nvfp4",
+    "laguna-xs.2-dflash",
+    "nemotron-3-nano-30b-a3b-nvfp4",
+    "nemotron-3-nano-30b-a3b-nvfp4-ngc",
+    "nemotron-3-nano-omni-30b-a3b-nvfp4",
+    "nemotron-3-super-120b-a12b-nvfp4",
+    "qwen3-coder-next-fp8",
+    "qwen3-vl-235b-a22b-instruct-awq",
+    "qwen3-vl-235b-a22b-thinking-awq",
+    "qwen3.5-122b-a10b-fp8",
+    "qwen3.5-122b-a10b-nvfp4",
+    "qwen3.5-35b-a3b-fp8",
+    "qwen3.6-27b-nvfp4",
+    "qwen3.6-35b-a3b-dflash",
+    "qwen3.6-35b-a3b-nvfp4",
+    "qwen3.6-35b-a3b-nvfp4-dflash",
+}
+
+
+@pytest.fixture(params=RECIPES, ids=lambda recipe: recipe.name)
+def recipe(request: pytest.FixtureRequest) -> Recipe:
+    chosen: Recipe = request.param
+    return chosen
+
+
+def test_every_recipe_of_the_issue_is_there_and_usable() -> None:
+    assert set(LIBRARY.recipes) == EXPECTED
+    assert [finding.sentence() for finding in FINDINGS if finding.severity == "error"] == []
+
+
+def test_what_a_recipe_names_is_there(recipe: Recipe) -> None:
+    config = recipe.data["model"]["config"]
+    if config is not None:
+        assert LIBRARY.config(config, recipe.name)[1] == []
+    for overlay in recipe.data["overlays"]:
+        if "file" in overlay:
+            assert LIBRARY.overlay(overlay, recipe.name)[1] == []
+
+
+def test_a_recipe_says_what_a_plan_needs(recipe: Recipe) -> None:
+    assert {"max-model-len", "max-num-seqs"} <= recipe.data["flags"].keys()
+    assert not {"gpu-memory-utilization", "kv-cache-memory-bytes"} & recipe.data["flags"].keys(), "the plan computes it"
+    assert recipe.data["status"]["when"]
+    tools = {"tool-call-parser", "enable-auto-tool-choice"} & recipe.data["flags"].keys()
+    assert len(tools) in (0, 2), "one without the other answers HTTP 400"
+
+
+def test_speculation_with_dflash_has_what_it_needs_on_gb10(recipe: Recipe) -> None:
+    if recipe.data["flags"].get("speculative-config", {}).get("method") == "dflash":
+        assert recipe.data["env"]["VLLM_USE_DEEP_GEMM"] == "0"
+        assert "kv-cache-dtype" not in recipe.data["flags"]
+
+
+def test_configs_belong_to_no_tool() -> None:
+    library = Library({}, (SHIPPED_RECIPES,))
+    for path in (SHIPPED_RECIPES / "configs").glob("*.json"):
+        config, findings = library.config(path.stem, path.name)
+        assert findings == []
+        assert config is not None
+        assert not [key for key in config if key.startswith("//")]
+
+
+def test_every_gb10_fact_says_why_and_where_from() -> None:
+    for section, entries in facts().items():
+        for key, entry in entries.items():
+            assert set(entry) == {"value", "reason", "source"}, f"{section}.{key}"
+    assert fact("hardware", "memory_total_kib") == 127_601_452
+    assert default_layer("env").reasons["HF_HUB_OFFLINE"]
+
+
+@pytest.fixture
+def sitecustomize(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """A torch and a transformers as small as the correction needs them, importable."""
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text("from torch import backends")
+    (tmp_path / "torch" / "backends.py").write_text("class cudnn:\n    enabled = True\n")
+    (tmp_path / "transformers").mkdir()
+    (tmp_path / "transformers" / "__init__.py").write_text("from . import tokenization_utils_base")
+    tokenizer = "class PreTrainedTokenizerBase:\n    all_special_tokens = ['<s>']\n"
+    (tmp_path / "transformers" / "tokenization_utils_base.py").write_text(tokenizer)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    before = set(sys.modules)
+    yield SHIPPED_RECIPES / "overlays" / "ngc_25_11_sitecustomize.py"
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+def test_the_overlay_for_ngc_25_11_corrects_both_modules(sitecustomize: Path) -> None:
+    runpy.run_path(str(sitecustomize))
+    torch = _imported("torch")
+    transformers = _imported("transformers")
+    assert torch.backends.cudnn.enabled is False
+    assert transformers.tokenization_utils_base.PreTrainedTokenizerBase().all_special_tokens_extended == ["<s>"]
+
+
+def _imported(name: str) -> Any:
+    module: types.ModuleType = __import__(name)
+    return module

@@ -1,0 +1,43 @@
+"""Every role: its defaults are its spec's, its variables bear its name, and its README says where the options stand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+ROLES = sorted(path.name for path in (ROOT / "roles").iterdir())
+
+
+def read(role: str, part: str) -> dict[str, Any]:
+    path = ROOT / "roles" / role / part
+    return (yaml.safe_load(path.read_text("utf-8")) or {}) if path.exists() else {}
+
+
+def options(role: str) -> dict[str, Any]:
+    """The options of all the role's entry points."""
+    points = read(role, "meta/argument_specs.yml")["argument_specs"].values()
+    return {name: option for point in points for name, option in point["options"].items()}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_the_defaults_are_those_of_the_spec(role: str) -> None:
+    specified = {name: option["default"] for name, option in options(role).items() if "default" in option}
+    assert read(role, "defaults/main.yml") == specified
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_variables_bear_the_roles_name(role: str) -> None:
+    foreign = [name for name in options(role) if not name.startswith(f"{role}_")]
+    foreign += [name for name in read(role, "vars/main.yml") if not name.startswith(f"__{role}_")]
+    assert foreign == []
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_the_readme_leads_to_the_options(role: str) -> None:
+    text = (ROOT / "roles" / role / "README.md").read_text("utf-8")
+    assert text.startswith(f"# gb10.fleet.{role}\n")
+    assert "(meta/argument_specs.yml)" in text

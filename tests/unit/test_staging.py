@@ -1,0 +1,126 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Staging: lock, disk, progress and lease."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._staging import (
+    LEASE_SECONDS,
+    Progress,
+    held,
+    human_bytes,
+    progress_line,
+    replace_file,
+    require_space,
+)
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1500, "1.5 kB"),
+        (19_327_352_832, "19.3 GB"),
+        (240 * 10**9, "240 GB"),
+        (10**13, "10.0 TB"),
+    ],
+)
+def test_bytes_read_as_disks_are_sold(count: int, words: str) -> None:
+    assert human_bytes(count) == words
+
+
+@pytest.mark.parametrize(
+    ("job", "line"),
+    [
+        ({"done": 0, "total": 2 * 10**9, "seconds": 0}, "image x, 0 B of 2.0 GB"),
+        ({"done": 10**9, "total": 2 * 10**9, "seconds": 10}, "image x, 1.0 GB of 2.0 GB, 100 MB/s, 10 s left"),
+        ({"done": 10**9, "total": 91 * 10**9, "seconds": 1}, "image x, 1.0 GB of 91.0 GB, 1.0 GB/s, 1 min 30 s left"),
+        ({"done": 0, "total": 0, "seconds": 61, "said": "2 of 9 layers"}, "image x, 2 of 9 layers, 1 min 01 s"),
+    ],
+)
+def test_progress_tells_bytes_rate_and_time_left(job: dict[str, int], line: str) -> None:
+    assert progress_line({"what": "image x", **job}) == line
+
+
+def test_progress_reaches_its_file(tmp_path: Path) -> None:
+    seconds = iter([0.0, 0.0, 2.0, 2.0, 2.0])
+    progress = Progress(tmp_path / "progress", lambda: next(seconds))
+    progress.start("image x", 100)
+    assert list(progress.counted(iter([b"12345"]))) == [b"12345"]
+    assert json.loads((tmp_path / "progress").read_bytes()) == {
+        "what": "image x",
+        "done": 5,
+        "total": 100,
+        "began": 0.0,
+        "seconds": 2.0,
+    }
+
+
+def test_a_job_whose_controller_is_gone_ends(tmp_path: Path) -> None:
+    file = tmp_path / "progress"
+    file.touch()
+    progress = Progress(file)
+    progress.start("image x", 100)
+    old = time.time() - LEASE_SECONDS - 1
+    os.utime(file, (old, old))
+    with pytest.raises(FleetError, match="controller-gone"):
+        progress.start("image y", 100)
+
+
+def test_a_lock_names_its_holder_and_ends_with_it(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    program = (
+        "import sys; from pathlib import Path\n"
+        "from ansible_collections.gb10.fleet.plugins.module_utils._staging import held\n"
+        "with held(Path(sys.argv[1]), 'moving images'): print('held', flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(lock)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    ) as holder:
+        assert holder.stdout and holder.stdout.readline() == b"held\n"
+        with (
+            pytest.raises(FleetError, match=rf"held by process {holder.pid} of .*: moving images, since"),
+            held(lock, "x"),
+        ):
+            pass
+        holder.kill()
+    with held(lock, "x"):
+        pass
+
+
+def test_a_lock_is_waited_for(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    with held(lock, "first"):
+        waits: list[float] = []
+        with pytest.raises(FleetError), held(lock, "second", patience=0.01, pause=waits.append):
+            pass
+    assert waits
+
+
+def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "file"
+    replace_file(path, b"one", 0o600)
+    replace_file(path, b"two", 0o600)
+    assert path.read_bytes() == b"two"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [each.name for each in path.parent.iterdir()] == ["file"]
+
+
+def test_room_is_asked_for_where_the_bytes_will_lie(tmp_path: Path) -> None:
+    require_space(tmp_path / "not" / "there", 1000, "x")
+    with pytest.raises(FleetError, match=r"free .* there"):
+        require_space(tmp_path / "not" / "there", 10**18, "x")

@@ -1,0 +1,75 @@
+"""What readings of a service mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._service_state import answer_text
+from ansible_collections.gb10.fleet.plugins.module_utils._verify import last_words, promised, verdict
+
+UNIT = "gb10-vllm-nano.service"
+
+
+def reading(
+    active: str = "active", restarts: int = 0, reply: Any = None, log: list[str] | None = None
+) -> dict[str, Any]:
+    unit = {"active": active, "sub": "running", "result": "exit-code", "restarts": restarts, "invocation": "x"}
+    return {"unit": unit, "reply": reply, "log_tail": log or []}
+
+
+ANSWER = {"ok": True, "answer": "Hello", "error": "", "fingerprint": ""}
+REFUSED = {"ok": False, "answer": "", "error": "HTTP 401: Unauthorized", "fingerprint": ""}
+
+
+@pytest.mark.parametrize(
+    ("now", "state"),
+    [
+        (reading(reply=ANSWER), "ready"),
+        (reading(log=["INFO loading"]), "waiting"),
+        (reading(reply=REFUSED), "waiting"),
+        (reading(active="activating"), "waiting"),
+        (reading(active="failed"), "failed"),
+        (reading(restarts=1), "failed"),
+        (reading(active="inactive"), "failed"),
+    ],
+)
+def test_verdict(now: dict[str, Any], state: str) -> None:
+    assert verdict(UNIT, now, restarts_before=0).state == state
+
+
+def test_a_dead_start_is_explained_by_its_last_error() -> None:
+    log = ["INFO starting", "vllm: error: unrecognized arguments: --no-such-flag", "exited"]
+    text = verdict(UNIT, reading(restarts=3, log=log), restarts_before=2).text
+    assert "unrecognized arguments: --no-such-flag" in text
+    assert f"journalctl -u {UNIT}" in text
+
+
+def test_no_error_line_means_no_last_words() -> None:
+    assert last_words(["INFO all fine"]) == ""
+
+
+def test_plan_and_boot_log_agree_or_a_finding_says_by_how_much() -> None:
+    assert promised("nano", {"kv_tokens": 1000}, {"kv_cache_tokens": 1000}) == []
+    assert promised("nano", {"kv_tokens": None}, {"kv_cache_tokens": 1000}) == []
+    (finding,) = promised("nano", {"kv_tokens": 1000}, {"kv_cache_tokens": 990})
+    assert finding.rule == "verify-kv-pool"
+    assert "-1.00%" in finding.expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "reply", "text"),
+    [
+        ("chat", {"choices": [{"message": {"content": "hi"}}]}, "hi"),
+        ("chat", {"choices": [{"message": {"content": None, "reasoning_content": "hm"}}]}, "hm"),
+        ("embed", {"data": [{"embedding": [0.0] * 768}]}, "768 dimensions"),
+    ],
+)
+def test_the_answer_in_a_reply(kind: str, reply: dict[str, Any], text: str) -> None:
+    assert answer_text(kind, reply) == text
+
+
+@pytest.mark.parametrize("reply", [{}, {"choices": []}, {"choices": [{"message": {"content": ""}}]}, {"choices": None}])
+def test_a_reply_without_an_answer_is_no_answer(reply: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="reply"):
+        answer_text("chat", reply)

@@ -1,0 +1,298 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Weights: what an owner's folder holds, how it gets into the cache, and what the store decides."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._staging import Progress
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer_places import Places
+from ansible_collections.gb10.fleet.plugins.module_utils._weights_cache import Cache, can_link, take_in
+from ansible_collections.gb10.fleet.plugins.module_utils._weights_hub import Hub
+from ansible_collections.gb10.fleet.plugins.module_utils._weights_manifest import Manifest, hash_file
+from ansible_collections.gb10.fleet.plugins.module_utils._weights_prune import Pruner
+from ansible_collections.gb10.fleet.plugins.module_utils._weights_source import read_source, safetensors_size
+from ansible_collections.gb10.fleet.plugins.module_utils._weights_store import ModelStore, Wanted
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+OTHER = "f" * 40
+STAND_IN = Path(__file__).parents[1] / "stand_ins" / "hf"
+
+
+def safetensors(size: int = 1000) -> bytes:
+    header = json.dumps({"w": {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}}).encode()
+    return len(header).to_bytes(8, "little") + header + os.urandom(size)
+
+
+def write_model(folder: Path) -> Path:
+    (folder / "sub").mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
+    (folder / "sub" / "template.jinja").write_text("hello")
+    (folder / "model-1.safetensors").write_bytes(safetensors())
+    (folder / "model-2.safetensors").write_bytes(safetensors())
+    index = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_model(tmp_path / "mine" / "model")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ModelStore:
+    places = Places(tmp_path, tmp_path / "hf", (f"{tmp_path}/home/*/.cache/huggingface/hub",))
+    return ModelStore(places, Hub(str(STAND_IN), places.downloads), Progress())
+
+
+def from_folder(folder: Path, revision: str | None = None) -> Wanted:
+    return Wanted("org/model", revision, "path", folder)
+
+
+def converge(store: ModelStore, wanted: Wanted) -> tuple[str, Manifest]:
+    [step] = store.examine([wanted])
+    return step.action, store.apply(step)
+
+
+def test_a_folder_is_linked_and_found_where_vllm_looks(tmp_path: Path, folder: Path, store: ModelStore) -> None:
+    action, manifest = converge(store, from_folder(folder, COMMIT))
+    cache = tmp_path / "hf" / "hub" / "models--org--model"
+    assert action == "link"
+    assert (cache / "refs" / "main").read_text() == COMMIT == manifest.revision
+    for path in ("config.json", "sub/template.jinja", "model-1.safetensors"):
+        there = cache / "snapshots" / COMMIT / path
+        assert there.samefile(folder / path)
+        assert there.resolve().is_relative_to(cache)
+
+
+@pytest.mark.parametrize("revision", [COMMIT, None])
+def test_the_second_run_changes_nothing(folder: Path, store: ModelStore, revision: str | None) -> None:
+    first, manifest = converge(store, from_folder(folder, revision))
+    assert (first, converge(store, from_folder(folder, revision))) == ("link", ("nothing", manifest))
+
+
+def test_from_another_mount_the_files_are_copied(
+    folder: Path, store: ModelStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("_weights_store", "_weights_cache"):
+        where = f"ansible_collections.gb10.fleet.plugins.module_utils.{module}.can_link"
+        monkeypatch.setattr(where, lambda file, folder: False)
+    [step] = store.examine([from_folder(folder, COMMIT)])
+    assert (step.action, step.moved) == (
+        "copy",
+        sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
+    )
+    store.apply(step)
+    there = tmp_path / "hf" / "hub" / "models--org--model" / "snapshots" / COMMIT / "config.json"
+    assert there.read_text() == "{}"
+    assert not there.samefile(folder / "config.json")
+
+
+def test_one_mount_can_link_and_two_can_not(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert can_link(tmp_path / "file", tmp_path / "not" / "yet" / "there")
+    assert not can_link(Path("/proc/version"), tmp_path)
+
+
+def test_a_copy_of_changing_bytes_never_gets_its_name(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "ansible_collections.gb10.fleet.plugins.module_utils._weights_cache.can_link", lambda file, folder: False
+    )
+    file, _ = hash_file(folder / "config.json", "config.json")
+    (folder / "config.json").write_text("{ }")
+    with pytest.raises(FleetError, match="changes while it is read"):
+        take_in(folder / "config.json", file, tmp_path / "blobs" / file.sha256)
+    assert list((tmp_path / "blobs").iterdir()) == []
+
+
+def test_without_a_revision_the_content_names_itself(tmp_path: Path, folder: Path, store: ModelStore) -> None:
+    _, first = converge(store, from_folder(folder))
+    (folder / "config.json").unlink()
+    (folder / "config.json").write_text('{"a": 1}')
+    action, second = converge(store, from_folder(folder))
+    assert action == "link"
+    assert first.revision != second.revision
+    assert Cache(tmp_path / "hf", "org/model").main() == second.revision
+
+
+@pytest.mark.parametrize(
+    ("spoil", "rule", "said"),
+    [
+        (lambda f: (f / "model-2.safetensors").unlink(), "model-file", "model-2.safetensors: it is missing"),
+        (lambda f: os.truncate(f / "model-1.safetensors", 700), "model-file", "model-1.safetensors: 700 bytes"),
+        (lambda f: os.truncate(f / "model-1.safetensors", 5), "model-file", "model-1.safetensors: 5 bytes"),
+        (lambda f: (f / "gone").symlink_to(f / "nowhere"), "model-file", "which is not there"),
+        (lambda f: f.rename(f.with_name("moved")), "model-folder", "there is no such folder"),
+        (lambda f: [p.unlink() for p in f.rglob("*") if p.is_file()], "model-folder", "it is empty"),
+    ],
+)
+def test_an_incomplete_folder_is_refused_with_the_file(
+    tmp_path: Path, folder: Path, store: ModelStore, spoil: Any, rule: str, said: str
+) -> None:
+    spoil(folder)
+    with pytest.raises(FleetError, match=said) as caught:
+        store.examine([from_folder(folder)])
+    assert {finding.rule for finding in caught.value.findings} == {rule}
+    assert not (tmp_path / "hf").exists()
+
+
+def note(folder: Path, name: str, commit: str, etag: str) -> None:
+    """What ``hf download --local-dir`` leaves beside the files."""
+    path = folder / ".cache" / "huggingface" / "download" / f"{name}.metadata"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"{commit}\n{etag}\n1700000000.0\n")
+
+
+def test_a_folder_that_says_it_is_another_revision_is_refused(folder: Path, store: ModelStore) -> None:
+    note(folder, "config.json", OTHER, "0" * 40)
+    with pytest.raises(FleetError, match=f"revision {OTHER}; expected {COMMIT}"):
+        store.examine([from_folder(folder, COMMIT)])
+    assert converge(store, from_folder(folder))[1].revision == OTHER
+
+
+def test_a_folder_of_two_revisions_is_refused(folder: Path, store: ModelStore) -> None:
+    note(folder, "config.json", OTHER, "0" * 40)
+    note(folder, "model-1.safetensors", COMMIT, "0" * 64)
+    with pytest.raises(FleetError, match="several revisions"):
+        store.examine([from_folder(folder)])
+
+
+def test_one_flipped_byte_is_found_by_the_hubs_own_sum(tmp_path: Path, folder: Path, store: ModelStore) -> None:
+    shard = folder / "model-1.safetensors"
+    note(folder, "model-1.safetensors", COMMIT, hash_file(shard, "")[0].sha256)
+    content = bytearray(shard.read_bytes())
+    content[-1] ^= 1
+    shard.write_bytes(content)
+    with pytest.raises(FleetError, match=r"model-1\.safetensors: sha256 .*; expected .* says the hub"):
+        converge(store, from_folder(folder, COMMIT))
+    assert not (tmp_path / "hf" / "hub" / "models--org--model" / "snapshots" / COMMIT).exists()
+
+
+def test_a_changed_file_in_the_store_is_found_and_repaired(tmp_path: Path, folder: Path, store: ModelStore) -> None:
+    _, manifest = converge(store, from_folder(folder, COMMIT))
+    shard = tmp_path / "hf" / "hub" / "models--org--model" / "snapshots" / COMMIT / "model-1.safetensors"
+    good = shard.read_bytes()
+    shard.resolve().unlink()
+    [step] = store.examine([from_folder(folder, COMMIT)])
+    assert step.found == f"revision {COMMIT}, but changed since it was verified: model-1.safetensors"
+    assert store.apply(step) == manifest
+    assert shard.read_bytes() == good
+
+
+def test_a_broken_seal_is_told(tmp_path: Path, folder: Path, store: ModelStore) -> None:
+    converge(store, from_folder(folder, COMMIT))
+    record = tmp_path / "models" / "models--org--model" / f"{COMMIT}.json"
+    record.write_text(record.read_text().replace("config.json", "confid.json"))
+    with pytest.raises(FleetError, match="its seal is broken"):
+        store.examine([from_folder(folder, COMMIT)])
+
+
+@pytest.fixture
+def hub(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The stand-in for ``hf`` serves ``folder``."""
+    monkeypatch.setenv("HF_STAND_IN", str(folder))
+    (folder.parent / "revision").write_text(COMMIT)
+    return folder
+
+
+@pytest.mark.parametrize("revision", [COMMIT, None])
+def test_a_download_is_verified_before_it_is_visible(
+    tmp_path: Path, hub: Path, store: ModelStore, revision: str | None
+) -> None:
+    wanted = Wanted("org/model", revision, "hub", size=4000)
+    [step] = store.examine([wanted])
+    assert (step.action, step.moved) == ("download", 4000)
+    assert store.apply(step).revision == COMMIT
+    assert [each.action for each in store.examine([wanted])] == ["nothing"]
+    assert (tmp_path / "hf" / "hub" / "models--org--model" / "refs" / "main").read_text() == COMMIT
+    assert not (tmp_path / "hf" / ".staging" / "hub" / "models--org--model").exists()
+
+
+def test_a_download_that_fails_says_what_the_tool_said(hub: Path, store: ModelStore) -> None:
+    with pytest.raises(FleetError, match=f"Revision Not Found for revision '{OTHER}'"):
+        converge(store, Wanted("org/model", OTHER, "hub"))
+
+
+def test_what_somebody_downloaded_into_the_store_is_taken_over(tmp_path: Path, folder: Path, store: ModelStore) -> None:
+    cache = Cache(tmp_path / "hf", "org/model")
+    files = [hash_file(path, path.relative_to(folder).as_posix())[0] for path in folder.rglob("*") if path.is_file()]
+    for file in files:
+        take_in(folder / file.path, file, cache.blob(file.sha256))
+    cache.publish(Manifest("org/model", COMMIT, tuple(files)))
+    assert converge(store, Wanted("org/model", COMMIT, "hub"))[0] == "link"
+
+
+def test_a_users_own_cache_is_a_source(tmp_path: Path, folder: Path, hub: Path, store: ModelStore) -> None:
+    elsewhere = tmp_path / "home" / ".cache" / "huggingface"
+    theirs = Hub(str(STAND_IN), elsewhere).download("org/model", None, None, Progress())
+    action, manifest = converge(store, from_folder(theirs))
+    assert (action, manifest.revision) == ("link", COMMIT)
+
+
+def test_what_a_user_has_is_not_downloaded_again(tmp_path: Path, hub: Path, store: ModelStore) -> None:
+    theirs = tmp_path / "home" / "alfred" / ".cache" / "huggingface"
+    Hub(str(STAND_IN), theirs).download("org/model", None, None, Progress())
+    assert converge(store, Wanted("org/model", COMMIT, "hub"))[0] == "link"
+
+
+def test_a_disk_without_room_is_refused_before_the_first_byte(tmp_path: Path, store: ModelStore) -> None:
+    with pytest.raises(FleetError, match="disk-full"):
+        store.examine([Wanted("org/model", COMMIT, "hub", size=10**15)])
+    assert not (tmp_path / "hf").exists()
+
+
+def test_the_size_of_a_safetensors_file_is_in_its_header(tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(safetensors(5000))
+    assert safetensors_size(path) == path.stat().st_size
+    path.write_bytes(b"garbage!" * 10)
+    assert safetensors_size(path) == 0
+
+
+def test_a_cache_without_the_wanted_revision_is_refused(tmp_path: Path, folder: Path, hub: Path) -> None:
+    theirs = Hub(str(STAND_IN), tmp_path / "theirs").download("org/model", None, None, Progress())
+    with pytest.raises(FleetError, match=f"revisions {COMMIT}; expected {OTHER}"):
+        read_source(theirs, OTHER)
+
+
+# Pruning
+
+
+def test_earlier_revisions_go_with_the_files_that_only_they_had(
+    tmp_path: Path, folder: Path, store: ModelStore
+) -> None:
+    _, old = converge(store, from_folder(folder, COMMIT))
+    shutil.copytree(folder, tmp_path / "new")
+    (tmp_path / "new" / "config.json").write_text('{"new": 1}')
+    _, new = converge(store, Wanted("org/model", OTHER, "path", tmp_path / "new"))
+    pruner = Pruner(Places(tmp_path, tmp_path / "hf"))
+    assert pruner.stale({"org/model": {OTHER}}, keep=1) == []
+    assert pruner.stale({"org/model": {OTHER, COMMIT}}, keep=0) == []
+    assert pruner.stale({"org/model": {None}}, keep=0) == [old]
+    pruner.remove(old)
+    cache = Cache(tmp_path / "hf", "org/model")
+    assert not cache.snapshot(COMMIT).exists()
+    assert {path.name for path in (cache.folder / "blobs").iterdir()} == {file.sha256 for file in new.files}
+    assert converge(store, Wanted("org/model", OTHER, "path", tmp_path / "new"))[0] == "nothing"
+    assert (folder / "config.json").read_text() == "{}", "an owner's folder stays as it is"
+
+
+def test_a_model_that_nobody_wants_goes(tmp_path: Path, folder: Path, store: ModelStore) -> None:
+    _, manifest = converge(store, from_folder(folder, COMMIT))
+    pruner = Pruner(Places(tmp_path, tmp_path / "hf"))
+    [stale] = pruner.stale({}, keep=0)
+    assert (stale, pruner.freed(stale)) == (manifest, 0), "the owner's folder holds the same files"
+    pruner.remove(stale)
+    assert Cache(tmp_path / "hf", "org/model").main() is None
+    assert pruner.stale({}, keep=0) == []

@@ -1,0 +1,120 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Keep ``data/vllm_catalogue.json``: one command for a new vLLM release.
+
+    python tools/catalogue.py add 0.33.0        downloads the release, reads it, writes the catalogue
+    python tools/catalogue.py add --from DIR 0.33.0    the same from a directory that holds the package `vllm`
+
+The download goes through pip as configured. pip asks every source archive for its metadata, which would run the
+release's setup.py; a stand-in build backend answers instead, so that no code of the release runs. A release without a
+source archive (0.15.0, 0.15.1) is read from its aarch64 wheel.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "collections"))
+
+from ansible_collections.gb10.fleet.plugins.module_utils import _catalogue, _catalogue_store  # noqa: E402
+from ansible_collections.gb10.fleet.plugins.module_utils._catalogue_extract import extract, extract_tree  # noqa: E402
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError  # noqa: E402
+
+BACKEND = """
+from pathlib import Path
+
+
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    info = Path(metadata_directory) / "vllm.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_bytes(Path("PKG-INFO").read_bytes())
+    return info.name
+"""
+PIP = (sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-cache-dir")
+SOURCE = ("--no-binary", ":all:", "--no-build-isolation")
+WHEEL = ("--only-binary", ":all:", "--platform", "manylinux_2_31_aarch64", "--platform", "manylinux_2_35_aarch64")
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(description="Keep the catalogue of vLLM releases.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    add = commands.add_parser("add", help="read releases and write them into the catalogue")
+    add.add_argument("versions", nargs="+", metavar="VERSION")
+    add.add_argument("--from", dest="root", type=Path, metavar="DIR", help="a directory that holds the package vllm")
+    options = parser.parse_args(arguments)
+    for version in options.versions:
+        try:
+            release = extract_tree(options.root, version) if options.root else download(version)
+        except FleetError as error:
+            print(error, file=sys.stderr)
+            return 1
+        except subprocess.CalledProcessError as error:
+            print(f"vllm {version}: pip found neither a source archive nor a wheel: {error}", file=sys.stderr)
+            return 1
+        write(release)
+        print(f"{version}: {len(release.options)} options, {len(release.variables)} variables")
+    return 0
+
+
+def download(version: str) -> _catalogue.Release:
+    """A release from the package index, read without unpacking it."""
+    with tempfile.TemporaryDirectory(prefix="vllm-") as scratch:
+        target = Path(scratch)
+        backend = target / "backend" / "setuptools"
+        backend.mkdir(parents=True)
+        (backend / "__init__.py").write_text("")
+        (backend / "build_meta.py").write_text(BACKEND)
+        environment = {**os.environ, "PYTHONPATH": str(backend.parent)}
+        wanted = ("--dest", scratch, f"vllm=={version}")
+        try:
+            subprocess.run([*PIP, *SOURCE, *wanted], env=environment, check=True)
+        except subprocess.CalledProcessError:
+            subprocess.run([*PIP, *WHEEL, *wanted], check=True)
+        archive = next(path for path in target.iterdir() if path.is_file())
+        return extract(dict(_wheel(archive) if archive.suffix == ".whl" else _source(archive)), version)
+
+
+def _source(archive: Path) -> Iterator[tuple[str, str]]:
+    with tarfile.open(archive) as opened:
+        for member in opened:
+            path = member.name.partition("/")[2]
+            file = opened.extractfile(member) if _wanted(path) and member.isfile() else None
+            if file is not None:
+                yield path, file.read().decode("utf-8", "replace")
+
+
+def _wheel(archive: Path) -> Iterator[tuple[str, str]]:
+    with zipfile.ZipFile(archive) as opened:
+        for path in filter(_wanted, opened.namelist()):
+            yield path, opened.read(path).decode("utf-8", "replace")
+
+
+def _wanted(path: str) -> bool:
+    return path.startswith("vllm/") and path.endswith(".py")
+
+
+def write(release: _catalogue.Release) -> None:
+    """Put a release into the stored catalogue, in place of an earlier reading of it."""
+    known: Mapping[str, _catalogue.Release] = {}
+    if _catalogue.DATA.exists():
+        _catalogue.load.cache_clear()
+        stored = _catalogue.load()
+        known = {version: stored.release(version) for version in stored.releases}
+    text = _catalogue_store.text(_catalogue_store.store({**known, release.version: release}.values()))
+    unfinished = _catalogue.DATA.with_suffix(".json.new")
+    unfinished.write_text(text, encoding="utf-8")
+    unfinished.replace(_catalogue.DATA)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,111 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Writes ``docs/rules.md`` from the table of rules.
+
+python tools/rules.py           writes it
+python tools/rules.py --check   says whether it is up to date
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "collections"))
+
+from ansible_collections.gb10.fleet.plugins.module_utils._rules import AREAS, RULES, Rule  # noqa: E402
+from ansible_collections.gb10.fleet.plugins.module_utils._rules._unchecked import NOT_CHECKABLE, SAME_AS  # noqa: E402
+from ansible_collections.gb10.fleet.plugins.module_utils._vllm_version import parse_range  # noqa: E402
+
+DOCUMENT = ROOT / "docs" / "rules.md"
+HEAD = """\
+# Rules
+
+Made by `python tools/rules.py` from `plugins/module_utils/_rules/`; change it there. What the linter
+(`gb10.fleet.vllm_lint`) and the plan check about a launch, besides names and values, which the catalogue of the image's
+vLLM knows. A rule that lacks a fact stays silent. On a build between two releases a rule that holds for one of them is
+a warning. [sources.md](sources.md) says what the sources are.
+
+A service silences a rule by its id with a reason (`silence: {R043: the reasoning is wanted}`); its findings come
+marked, as hints.
+"""
+COLUMNS = """\
+| id | severity | what | expected, remedy | reason | source |
+|---|---|---|---|---|---|"""
+CHECKS = """\
+## Catalogue
+
+| check | severity | what it says |
+|---|---|---|
+| catalogue-unknown-option | error | the release has no such option; when it had it, what was meant |
+| catalogue-unknown-variable | error | the same for `VLLM_*`, which vLLM ignores, without a word before 0.17.0 |
+| catalogue-unknown-name | error | a parser, method, backend or load format that the release lacks |
+| catalogue-unknown-key | error | a key of a JSON option that vLLM refuses; a warning where it drops it silently |
+| catalogue-wrong-value | error | not of the option's or variable's type, or none of its choices |
+| catalogue-missing-value | error | an option without its value |
+| catalogue-unexpected-value | error | a switch with a value |
+| catalogue-not-negatable | error | a `--no-` form that doesn't exist |
+| catalogue-ambiguous-option | error | the beginning of several options |
+| catalogue-surplus-word | error | words that belong to no option |
+| catalogue-no-model, catalogue-model-word | error | no model, or one where vLLM doesn't look |
+| catalogue-model-option | warning | `--model` after `vllm serve`; an error in 0.11.0 |
+| catalogue-deprecated-option, -variable, -entry | warning | what the release itself says is on its way out |
+| catalogue-abbreviated-option, catalogue-duplicate-option | warning | accepted, and a trap |
+| catalogue-newer-version, catalogue-older-version | warning | not catalogued: checked against the nearest release |
+| catalogue-between-releases | hint | a build between two releases: checked against both |
+
+In an image of others (eugr, custom) names that a release lacks are warnings, since the build may add them: have its own
+source read (`gb10.fleet.vllm_catalogue_info`).
+"""
+
+
+def document() -> str:
+    parts = [HEAD, CHECKS]
+    for area in AREAS:
+        rules = [rule for rule in RULES.values() if inspect.getmodule(rule.check) is area]
+        title = area.__name__.rsplit(".", 1)[-1].capitalize()
+        rows = "\n".join(map(_row, rules))
+        parts.append(f"## {title}\n\n{area.__doc__}\n\n{COLUMNS}\n{rows}\n")
+    parts.append(_list("Not checkable from a launch", NOT_CHECKABLE))
+    parts.append(_list("Said by another rule", {identity: f"{other}." for identity, other in SAME_AS.items()}))
+    return "\n".join(parts)
+
+
+def _row(rule: Rule) -> str:
+    cells = (
+        rule.identity,
+        "<br>".join(_severities(rule)),
+        rule.summary,
+        f"{rule.expected}; {rule.remedy}",
+        rule.reason,
+        rule.source,
+    )
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _severities(rule: Rule) -> Iterator[str]:
+    for text, severity in rule.severities.items():
+        yield severity if text == ".." else f"{severity}, {parse_range(text).words()}"
+
+
+def _list(title: str, rows: dict[str, str]) -> str:
+    return f"## {title}\n\n" + "\n".join(f"- **{identity}** {text}" for identity, text in rows.items()) + "\n"
+
+
+def main() -> int:
+    text = document()
+    if sys.argv[1:] == ["--check"]:
+        current = DOCUMENT.read_text("utf-8") if DOCUMENT.exists() else ""
+        if current != text:
+            print("docs/rules.md is out of date: run `python tools/rules.py`", file=sys.stderr)
+        return int(current != text)
+    DOCUMENT.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
