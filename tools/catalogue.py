@@ -26,8 +26,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "collections"))
 
-from ansible_collections.gb10.fleet.plugins.module_utils import _catalogue, _catalogue_store  # noqa: E402
-from ansible_collections.gb10.fleet.plugins.module_utils._catalogue_extract import extract, extract_tree  # noqa: E402
+from ansible_collections.gb10.fleet.plugins.module_utils._catalogue import releases, store  # noqa: E402
+from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.extract import extract, extract_tree  # noqa: E402
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError  # noqa: E402
 
 BACKEND = """
@@ -66,7 +66,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def download(version: str) -> _catalogue.Release:
+def download(version: str) -> releases.Release:
     """A release from the package index, read without unpacking it."""
     with tempfile.TemporaryDirectory(prefix="vllm-") as scratch:
         target = Path(scratch)
@@ -103,17 +103,17 @@ def _wanted(path: str) -> bool:
     return path.startswith("vllm/") and path.endswith(".py")
 
 
-def write(release: _catalogue.Release) -> None:
+def write(release: releases.Release) -> None:
     """Put a release into the stored catalogue, in place of an earlier reading of it."""
-    known: Mapping[str, _catalogue.Release] = {}
-    if _catalogue.DATA.exists():
-        _catalogue.load.cache_clear()
-        stored = _catalogue.load()
+    known: Mapping[str, releases.Release] = {}
+    if releases.DATA.exists():
+        releases.load.cache_clear()
+        stored = releases.load()
         known = {version: stored.release(version) for version in stored.releases}
-    text = _catalogue_store.text(_catalogue_store.store({**known, release.version: release}.values()))
-    unfinished = _catalogue.DATA.with_suffix(".json.new")
+    text = store.text(store.store({**known, release.version: release}.values()))
+    unfinished = releases.DATA.with_suffix(".json.new")
     unfinished.write_text(text, encoding="utf-8")
-    unfinished.replace(_catalogue.DATA)
+    unfinished.replace(releases.DATA)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric_bandwidth import judge_bandwidth
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric_verify import judge, summary
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.bandwidth import judge_bandwidth
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.judge import judge, summary
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import ordered
 
 

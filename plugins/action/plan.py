@@ -12,9 +12,9 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
-from ansible_collections.gb10.fleet.plugins.module_utils._plan import plan_fleet
-from ansible_collections.gb10.fleet.plugins.module_utils._plan_text import as_json, as_text, concerning, sentence
-from ansible_collections.gb10.fleet.plugins.module_utils._recipe import load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_json, as_text, concerning, sentence
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
 
 PREFIX = "fleet_"
 

@@ -11,7 +11,7 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.gb10.fleet.plugins.module_utils._verify import promised, verdict
+from ansible_collections.gb10.fleet.plugins.module_utils._host.verify import promised, verdict
 
 POLL_S = 3.0
 PROGRESS_S = 15.0

@@ -45,7 +45,7 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
-from ansible_collections.gb10.fleet.plugins.module_utils._recipe_import import import_recipe
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes.foreign import import_recipe
 from ansible_collections.gb10.fleet.plugins.module_utils._yaml_text import read_yaml
 
 

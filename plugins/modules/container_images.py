@@ -132,12 +132,12 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._image_docker import Docker
-from ansible_collections.gb10.fleet.plugins.module_utils._image_step import Step, Wanted
-from ansible_collections.gb10.fleet.plugins.module_utils._image_store import ImageStore
-from ansible_collections.gb10.fleet.plugins.module_utils._staging import LOCKS, Progress, held
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer_peer import PEER
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer_places import Places
+from ansible_collections.gb10.fleet.plugins.module_utils._images.docker import Docker
+from ansible_collections.gb10.fleet.plugins.module_utils._images.step import Step, Wanted
+from ansible_collections.gb10.fleet.plugins.module_utils._images.store import ImageStore
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.peer import PEER
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import LOCKS, Progress, held
 
 SOURCE = {
     "kind": {"type": "str", "choices": ["registry", "archive", "host"], "required": True},

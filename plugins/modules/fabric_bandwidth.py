@@ -58,14 +58,14 @@ from functools import partial
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils import _perftest as perftest
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric_reading import (
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric import perftest
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.reading import (
     counters,
     read_links,
     verbs,
     virtualization,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._together import run_together
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.together import run_together
 
 SERVER_LIFE_S = 300
 # Connecting, and the report of the other side.

@@ -57,7 +57,7 @@ from functools import partial
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric_reading import ask_neighbours, read_links, read_rdma
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.reading import ask_neighbours, read_links, read_rdma
 
 
 def main() -> None:

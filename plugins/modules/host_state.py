@@ -54,7 +54,7 @@ unknown:
 from functools import partial
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._host_state import read_state
+from ansible_collections.gb10.fleet.plugins.module_utils._host.state import read_state
 
 
 def main() -> None:

@@ -153,11 +153,11 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._staging import LOCKS, Progress, held
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer_peer import PEER
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer_places import Places
-from ansible_collections.gb10.fleet.plugins.module_utils._weights_hub import Hub
-from ansible_collections.gb10.fleet.plugins.module_utils._weights_store import ModelStore, Step, Wanted
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.peer import PEER
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import LOCKS, Progress, held
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.hub import Hub
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.store import ModelStore, Step, Wanted
 
 CACHES = ["/root/.cache/huggingface/hub", "/home/*/.cache/huggingface/hub"]
 SOURCE = {

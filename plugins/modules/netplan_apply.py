@@ -92,11 +92,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils import _netplan_guard as guard
-from ansible_collections.gb10.fleet.plugins.module_utils import _netplan_host as judge
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._netplan import MARK
-from ansible_collections.gb10.fleet.plugins.module_utils._ssh_session import session_address
+from ansible_collections.gb10.fleet.plugins.module_utils._netplan import guard, judge
+from ansible_collections.gb10.fleet.plugins.module_utils._netplan.document import MARK
+from ansible_collections.gb10.fleet.plugins.module_utils._netplan.ssh_session import session_address
 
 OPTIONS = {
     "path": {"type": "path", "default": "/etc/netplan/40-cx7.yaml"},

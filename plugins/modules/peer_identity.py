@@ -47,7 +47,7 @@ public_key:
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._peer_access import ACCOUNT, KEY
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.access import ACCOUNT, KEY
 
 HOST_KEY = Path("/etc/ssh/ssh_host_ed25519_key.pub")
 

@@ -80,8 +80,8 @@ log_tail:
 from functools import partial
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._boot_log import parse_boot_log
-from ansible_collections.gb10.fleet.plugins.module_utils._service_state import key_of, read_service
+from ansible_collections.gb10.fleet.plugins.module_utils._host.service import key_of, read_service
+from ansible_collections.gb10.fleet.plugins.module_utils._vllm.boot_log import parse_boot_log
 
 TAIL_LINES = 30
 

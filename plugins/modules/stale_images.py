@@ -54,11 +54,11 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._image_docker import Docker
-from ansible_collections.gb10.fleet.plugins.module_utils._image_identity import parse_reference
-from ansible_collections.gb10.fleet.plugins.module_utils._image_records import ImageRecords
-from ansible_collections.gb10.fleet.plugins.module_utils._staging import LOCKS, held
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer_places import Places
+from ansible_collections.gb10.fleet.plugins.module_utils._images.docker import Docker
+from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import parse_reference
+from ansible_collections.gb10.fleet.plugins.module_utils._images.records import ImageRecords
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import LOCKS, held
 
 
 def main() -> None:

@@ -62,9 +62,9 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._staging import LOCKS, held, human_bytes
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer_places import Places
-from ansible_collections.gb10.fleet.plugins.module_utils._weights_prune import Pruner
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import LOCKS, held, human_bytes
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.prune import Pruner
 
 
 def main() -> None:

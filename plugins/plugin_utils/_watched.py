@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gb10.fleet.plugins.module_utils._staging import progress_line
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import progress_line
 
 _LOOK_SECONDS = 3
 _LIMIT_SECONDS = 7 * 24 * 3600

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric import plan_fabric
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.plan import plan_fabric
 
 ROOT = Path(__file__).resolve().parents[2]
 LAB = ROOT / "tests" / "lab" / "lab"

@@ -9,9 +9,15 @@ import json
 from pathlib import Path
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils import _catalogue_store
-from ansible_collections.gb10.fleet.plugins.module_utils._catalogue import Catalogue, Option, Release, Variable, load
-from ansible_collections.gb10.fleet.plugins.module_utils._catalogue_extract import extract, extract_tree
+from ansible_collections.gb10.fleet.plugins.module_utils._catalogue import store
+from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.extract import extract, extract_tree
+from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.releases import (
+    Catalogue,
+    Option,
+    Release,
+    Variable,
+    load,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 
 PACKAGE = {
@@ -222,7 +228,7 @@ def test_a_folder_is_read_like_a_mapping(release: Release, tmp_path: Path) -> No
 
 def test_the_store_gives_back_what_it_was_given(release: Release) -> None:
     later = Release("9.10.0", {"--port": release.options["--headless"]}, {}, {"quantization": ("fp8",)})
-    stored = json.loads(_catalogue_store.text(_catalogue_store.store([later, release])))
+    stored = json.loads(store.text(store.store([later, release])))
     catalogue = Catalogue(stored)
     assert catalogue.releases == ("9.9.0", "9.10.0")
     assert catalogue.release("9.9.0").options == release.options
@@ -233,7 +239,7 @@ def test_the_store_gives_back_what_it_was_given(release: Release) -> None:
 
 def test_one_entry_a_line() -> None:
     stored = load()
-    text = _catalogue_store.text(_catalogue_store.store(stored.release(version) for version in stored.releases))
+    text = store.text(store.store(stored.release(version) for version in stored.releases))
     assert text == (Path(__file__).resolve().parents[2] / "data" / "vllm_catalogue.json").read_text("utf-8")
     assert len(text) < 300_000
 

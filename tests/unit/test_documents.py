@@ -10,9 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SKIPPED = (".", "collections")
-DOCUMENTS = sorted(
-    path for path in ROOT.rglob("*.md") if not path.relative_to(ROOT).parts[0].startswith(SKIPPED)
-)
+DOCUMENTS = sorted(path for path in ROOT.rglob("*.md") if not path.relative_to(ROOT).parts[0].startswith(SKIPPED))
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
 

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric import plan_fabric
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric_env import group_environment
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric_gids import (
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.environment import group_environment
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.gids import (
     Gid,
     index_of,
     launch_environment,
     read_table,
 )
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.plan import plan_fabric
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric import SYSCTL_PATH, plan_fabric
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric_hardware import RAILS, rail
-from ansible_collections.gb10.fleet.plugins.module_utils._netplan import PATH
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import RAILS, rail
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.plan import SYSCTL_PATH, plan_fabric
+from ansible_collections.gb10.fleet.plugins.module_utils._netplan.document import PATH
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils import _arp as arp
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric import plan_fabric
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric_bandwidth import judge_bandwidth
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric_verify import judge, summary, where
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric import arp
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.bandwidth import judge_bandwidth
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.judge import judge, summary, where
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.plan import plan_fabric
 
 
 @dataclass(frozen=True)

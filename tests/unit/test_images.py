@@ -16,24 +16,24 @@ from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._image_archive import (
+from ansible_collections.gb10.fleet.plugins.module_utils._images.archive import (
     Layer,
     digest_of,
     load_stream,
     read_archive,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._image_docker import Docker, Engine, LocalImage
-from ansible_collections.gb10.fleet.plugins.module_utils._image_identity import (
+from ansible_collections.gb10.fleet.plugins.module_utils._images.docker import Docker, Engine, LocalImage
+from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import (
     common_prefix,
     identity_from_config,
     identity_from_inspect,
     parse_reference,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._image_records import ImageRecords
-from ansible_collections.gb10.fleet.plugins.module_utils._image_step import Wanted
-from ansible_collections.gb10.fleet.plugins.module_utils._image_store import ImageStore
-from ansible_collections.gb10.fleet.plugins.module_utils._staging import Progress
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer_places import Places
+from ansible_collections.gb10.fleet.plugins.module_utils._images.records import ImageRecords
+from ansible_collections.gb10.fleet.plugins.module_utils._images.step import Wanted
+from ansible_collections.gb10.fleet.plugins.module_utils._images.store import ImageStore
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import Progress
 
 
 def config_of(*layers: bytes, **inherited: Any) -> dict[str, Any]:

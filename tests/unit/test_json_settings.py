@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._json_settings import changed_keys, merged, parsed, written
+from ansible_collections.gb10.fleet.plugins.module_utils._host.json_settings import (
+    changed_keys,
+    merged,
+    parsed,
+    written,
+)
 from ansible_collections.gb10.fleet.plugins.modules import json_settings
 from hypothesis import given
 from hypothesis import strategies as st

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._kv import kv_for_service, least_utilization, size_pool
-from ansible_collections.gb10.fleet.plugins.module_utils._memory import requested_bytes
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import requested_bytes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.kv_cases import CASES, config

@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._launch import (
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.launch import (
     Container,
     Mount,
     docker_run,

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._boot_log import BootLog
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES, fact
 from ansible_collections.gb10.fleet.plugins.module_utils._kv import size_pool
-from ansible_collections.gb10.fleet.plugins.module_utils._memory import plan_host, requested_bytes
-from ansible_collections.gb10.fleet.plugins.module_utils._memory_estimate import (
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import plan_host, requested_bytes
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import (
     GIB,
     Calibration,
     Demand,
@@ -22,7 +21,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._memory_estimate import
     own_calibration,
     published_calibration,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._recipe import Library, load
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, load
+from ansible_collections.gb10.fleet.plugins.module_utils._vllm.boot_log import BootLog
 from hypothesis import given
 from hypothesis import strategies as st
 

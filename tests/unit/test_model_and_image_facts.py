@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._image_facts import image_of
-from ansible_collections.gb10.fleet.plugins.module_utils._model_facts import drafter_fits, model_of
+from ansible_collections.gb10.fleet.plugins.module_utils._vllm.image_facts import image_of
+from ansible_collections.gb10.fleet.plugins.module_utils._vllm.model_facts import drafter_fits, model_of
 
 CONFIGS = Path(__file__).resolve().parents[2] / "recipes" / "configs"
 

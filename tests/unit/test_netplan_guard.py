@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils import _netplan_guard as guard
+from ansible_collections.gb10.fleet.plugins.module_utils._netplan import guard
 
 
 def link(name: str, *addresses: str, index: int = 5, mtu: int = 1500, **more: Any) -> dict[str, Any]:

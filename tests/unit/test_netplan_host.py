@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gb10.fleet.plugins.module_utils import _netplan_host as judge
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._netplan import MARK
-from ansible_collections.gb10.fleet.plugins.module_utils._ssh_session import server_address, session_address
+from ansible_collections.gb10.fleet.plugins.module_utils._netplan import judge
+from ansible_collections.gb10.fleet.plugins.module_utils._netplan.document import MARK
+from ansible_collections.gb10.fleet.plugins.module_utils._netplan.ssh_session import server_address, session_address
 
 PATH = "/etc/netplan/40-cx7.yaml"
 LINKS = {"enP7s7": "02:77:00:00:00:00", "enp1s0f1np1": "02:c7:00:01:00:00", "enP2p1s0f1np1": "02:c7:00:01:01:00"}

@@ -9,8 +9,8 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
-from ansible_collections.gb10.fleet.plugins.module_utils._overlays import Overlays, plan_overlays
-from ansible_collections.gb10.fleet.plugins.module_utils._recipe import Library, load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes.overlays import Overlays, plan_overlays
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, load_all
 
 SHIPPED, _ = load_all([SHIPPED_RECIPES])
 

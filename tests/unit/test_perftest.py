@@ -8,7 +8,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._perftest import Bandwidth, NoResultError, command, parse
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.perftest import (
+    Bandwidth,
+    NoResultError,
+    command,
+    parse,
+)
 
 RECORDED = Path(__file__).resolve().parents[1] / "data" / "perftest"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._preflight import preflight
+from ansible_collections.gb10.fleet.plugins.module_utils._host.preflight import preflight
 
 GIB = 1 << 30
 NEEDS: dict[str, Any] = {

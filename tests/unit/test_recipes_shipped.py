@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES, default_layer, fact, facts
-from ansible_collections.gb10.fleet.plugins.module_utils._recipe import Library, Recipe, load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, Recipe, load_all
 
 LIBRARY, FINDINGS = load_all([SHIPPED_RECIPES])
 RECIPES = sorted(LIBRARY.recipes.values(), key=lambda recipe: recipe.name)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._declared import Host
-from ansible_collections.gb10.fleet.plugins.module_utils._launch import docker_run
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer
-from ansible_collections.gb10.fleet.plugins.module_utils._service import (
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import Host
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.launch import docker_run
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.service import (
     Placed,
     decide_environment,
     decide_flags,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._staging import (
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import (
     LEASE_SECONDS,
     Progress,
     held,
@@ -82,7 +82,7 @@ def test_a_lock_names_its_holder_and_ends_with_it(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
     program = (
         "import sys; from pathlib import Path\n"
-        "from ansible_collections.gb10.fleet.plugins.module_utils._staging import held\n"
+        "from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import held\n"
         "with held(Path(sys.argv[1]), 'moving images'): print('held', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(

@@ -19,24 +19,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils import _transfer_peer
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._image_docker import Docker
-from ansible_collections.gb10.fleet.plugins.module_utils._peer_contents import AbsentError, Contents, LateError
-from ansible_collections.gb10.fleet.plugins.module_utils._staging import Progress
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer import Transfer, Wish
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer_peer import (
+from ansible_collections.gb10.fleet.plugins.module_utils._images.docker import Docker
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer import peer
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.contents import AbsentError, Contents, LateError
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.fetch import Transfer, Wish
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.parts import PART
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.peer import (
     Connection,
     Peer,
     PeerAbsentError,
     PeerError,
     PeerLateError,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer_places import Places
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer_recipe import PART
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer_route import Route
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer_spool import Incoming, filling
-from ansible_collections.gb10.fleet.plugins.module_utils._weights_manifest import hash_file
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.route import Route
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.spool import Incoming, filling
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import Progress
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.manifest import hash_file
 
 NO_DOCKER = Docker(lambda arguments: (127, "", "there is no program docker"))
 SIZE = 8 * PART + 12345
@@ -332,16 +332,17 @@ def test_lost_hosts_are_tried_again_a_few_times(clock: Clock) -> None:
 
 
 SERVER = (
-    "from ansible_collections.gb10.fleet.plugins.module_utils._peer_server import main; import sys; main(sys.argv[1:])"
+    "from ansible_collections.gb10.fleet.plugins.module_utils._transfer.server import main; "
+    "import sys; main(sys.argv[1:])"
 )
 TARGET = """
 import sys
 from pathlib import Path
 from unit.test_transfer import served_by
-from ansible_collections.gb10.fleet.plugins.module_utils._staging import Progress
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer import Transfer, Wish
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer_peer import Peer
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer_route import Route
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import Progress
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.fetch import Transfer, Wish
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.peer import Peer
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.route import Route
 configuration, folder, sha256 = sys.argv[1:]
 progress = Progress()
 route = Route([Peer("a", "")], "x")
@@ -391,7 +392,7 @@ def test_a_connection_that_breaks_says_why(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_host_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_transfer_peer, "SILENCE_SECONDS", 0.1)
+    monkeypatch.setattr(peer, "SILENCE_SECONDS", 0.1)
     connection = Connection(["sleep", "60"])
     with pytest.raises(PeerError, match="it is silent"):
         connection.ask({"read": ""})

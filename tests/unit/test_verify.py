@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._service_state import answer_text
-from ansible_collections.gb10.fleet.plugins.module_utils._verify import last_words, promised, verdict
+from ansible_collections.gb10.fleet.plugins.module_utils._host.service import answer_text
+from ansible_collections.gb10.fleet.plugins.module_utils._host.verify import last_words, promised, verdict
 
 UNIT = "gb10-vllm-nano.service"
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gb10.fleet.plugins.filter.vllm_lint import vllm_lint
-from ansible_collections.gb10.fleet.plugins.module_utils import _catalogue_store
-from ansible_collections.gb10.fleet.plugins.module_utils._catalogue import load
-from ansible_collections.gb10.fleet.plugins.module_utils._lint import lint_map
+from ansible_collections.gb10.fleet.plugins.module_utils._catalogue import store
+from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.releases import load
+from ansible_collections.gb10.fleet.plugins.module_utils._lint.judge import lint_map
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -218,7 +218,7 @@ def test_a_fork_may_know_more() -> None:
 
 
 def test_an_images_own_catalogue() -> None:
-    own = _catalogue_store.store([load().release("0.33.0")])
+    own = store.store([load().release("0.33.0")])
     assert not catalogue(["--log-level", "INFO"], "0.1.dev1+g0123abc", catalogue=own)
     assert [found[0] for found in catalogue(["--swap-space", "4"], "0.1.dev1", catalogue=own)] == [
         "catalogue-unknown-option"

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._staging import Progress
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer_places import Places
-from ansible_collections.gb10.fleet.plugins.module_utils._weights_cache import Cache, can_link, take_in
-from ansible_collections.gb10.fleet.plugins.module_utils._weights_hub import Hub
-from ansible_collections.gb10.fleet.plugins.module_utils._weights_manifest import Manifest, hash_file
-from ansible_collections.gb10.fleet.plugins.module_utils._weights_prune import Pruner
-from ansible_collections.gb10.fleet.plugins.module_utils._weights_source import read_source, safetensors_size
-from ansible_collections.gb10.fleet.plugins.module_utils._weights_store import ModelStore, Wanted
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import Progress
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.cache import Cache, can_link, take_in
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.hub import Hub
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.manifest import Manifest, hash_file
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.prune import Pruner
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.source import read_source, safetensors_size
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.store import ModelStore, Wanted
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 OTHER = "f" * 40
@@ -83,7 +83,7 @@ def test_the_second_run_changes_nothing(folder: Path, store: ModelStore, revisio
 def test_from_another_mount_the_files_are_copied(
     folder: Path, store: ModelStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("_weights_store", "_weights_cache"):
+    for module in ("_weights.store", "_weights.cache"):
         where = f"ansible_collections.gb10.fleet.plugins.module_utils.{module}.can_link"
         monkeypatch.setattr(where, lambda file, folder: False)
     [step] = store.examine([from_folder(folder, COMMIT)])
@@ -107,7 +107,7 @@ def test_a_copy_of_changing_bytes_never_gets_its_name(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "ansible_collections.gb10.fleet.plugins.module_utils._weights_cache.can_link", lambda file, folder: False
+        "ansible_collections.gb10.fleet.plugins.module_utils._weights.cache.can_link", lambda file, folder: False
     )
     file, _ = hash_file(folder / "config.json", "config.json")
     (folder / "config.json").write_text("{ }")

@@ -11,7 +11,7 @@ import math
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._kv.pool import Layout, block_refusal, least_bytes_to_start
 from ansible_collections.gb10.fleet.plugins.module_utils._kv.trouble import bad_input, not_sized
-from ansible_collections.gb10.fleet.plugins.module_utils._memory import requested_bytes
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import requested_bytes
 
 _STEPS = 10_000
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ansible_collections.gb10.fleet.plugins.module_utils import _vllm_version
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._kv.trouble import bad_input
+from ansible_collections.gb10.fleet.plugins.module_utils._vllm.version import parse as parse_version
 
 OLDEST = (0, 11, 0)
 NEWEST = (0, 33, 0)
@@ -218,7 +218,7 @@ class Release:
 
 def parse_release(text: object) -> Release:
     """The release that a version text means; raises FleetError for what isn't one or is older than 0.11."""
-    version = _vllm_version.parse(text) if isinstance(text, str) else None
+    version = parse_version(text) if isinstance(text, str) else None
     if version is None:
         raise FleetError(
             bad_input("kv-version", "vllm_version", text, "a vLLM version like 0.23.0", "write it as text")

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, Severity
-from ansible_collections.gb10.fleet.plugins.module_utils._lint_launch import Launch
-from ansible_collections.gb10.fleet.plugins.module_utils._vllm_version import parse_range
+from ansible_collections.gb10.fleet.plugins.module_utils._lint.launch import Launch
+from ansible_collections.gb10.fleet.plugins.module_utils._vllm.version import parse_range
 
 ALL = ".."
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import re
 
-from ansible_collections.gb10.fleet.plugins.module_utils._lint_launch import Launch
+from ansible_collections.gb10.fleet.plugins.module_utils._lint.launch import Launch
 from ansible_collections.gb10.fleet.plugins.module_utils._rules._base import Hit, Hits, rule, show
 
 _EXECUTOR = "argv --distributed-executor-backend"

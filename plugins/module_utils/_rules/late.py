@@ -9,7 +9,7 @@ X: read from the releases' sources. K: checks of the KV cache's start-up. L: fro
 
 from __future__ import annotations
 
-from ansible_collections.gb10.fleet.plugins.module_utils._lint_launch import Launch
+from ansible_collections.gb10.fleet.plugins.module_utils._lint.launch import Launch
 from ansible_collections.gb10.fleet.plugins.module_utils._rules._base import Hit, Hits, rule, show
 
 _GIB = 2**30

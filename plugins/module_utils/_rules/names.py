@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ansible_collections.gb10.fleet.plugins.module_utils._lint_launch import Launch
+from ansible_collections.gb10.fleet.plugins.module_utils._lint.launch import Launch
 from ansible_collections.gb10.fleet.plugins.module_utils._rules._base import Hit, Hits, rule, show
 
 _UNKNOWN_VARIABLE = ("catalogue-unknown-variable", "catalogue-wrong-value")

@@ -1,0 +1,188 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The fabric's plan against what hosts read of themselves: each cable, half, neighbour, frame size and RDMA device.
+
+A reading is what `fabric_probe` returns: links, asked, rdma (`_fabric.reading`). Who is at the other end is known by
+the MAC address that answers: the readings of all hosts say whose it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.gids import Gid, index_of
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import RAILS
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+
+Plan = Mapping[str, Any]
+Reading = Mapping[str, Any]
+# MAC address -> host and interface
+Owners = Mapping[str, tuple[str, str]]
+
+PCIE_LANES = 4
+UNPROVEN = "fabric-rdma-unproven"
+_LINK = {"fabric-no-interface", "fabric-link-down", "fabric-no-carrier", "fabric-half-dead", "fabric-link-speed"}
+# What each line of the summary stands for.
+SUBJECTS = {
+    "links": _LINK,
+    "addresses": {*_LINK, "fabric-address", "fabric-mtu"},
+    "neighbours": {*_LINK, "fabric-wrong-peer", "fabric-no-peer"},
+    "frames": {*_LINK, "fabric-wrong-peer", "fabric-no-peer", "fabric-frames"},
+    "rdma": {*_LINK, "fabric-no-rdma-device", "fabric-rdma-state", "fabric-link-layer", "fabric-no-gid"},
+    "bandwidth": {"fabric-bandwidth", "fabric-bandwidth-failed", "fabric-degraded", "fabric-not-rdma"},
+}
+
+
+def judge(host: str, plan: Plan, readings: Mapping[str, Reading]) -> list[Finding]:
+    """What is not as planned on one host. readings: by host; those of the others tell whose MAC address answers."""
+    owners = {link["mac"]: (name, one) for name, reading in readings.items() for one, link in reading["links"].items()}
+    return [
+        finding
+        for wanted in plan["interfaces"]
+        for finding in _Interface(host, wanted, plan, readings, owners).findings()
+    ]
+
+
+def summary(findings: Iterable[Finding], measured: bool) -> dict[str, str]:
+    """For each subject ``ok``, ``failed``, ``not possible here`` or ``not measured``."""
+    rules = {finding.rule for finding in findings if finding.severity == "error"}
+    table = {subject: "failed" if rules & known else "ok" for subject, known in SUBJECTS.items()}
+    if UNPROVEN in {finding.rule for finding in findings}:
+        table["bandwidth"] = "not possible here"
+    elif not measured:
+        table["bandwidth"] = "not measured"
+    return table
+
+
+def where(host: str, interface: str) -> str:
+    """An interface as one finds it on the machine: host, port, half, name."""
+    known = RAILS.get(interface)
+    return f"{host}: port {known.port} half {known.half} ({interface})" if known else f"{host}: {interface}"
+
+
+class _Interface:
+    """One planned interface and everything that was read about it."""
+
+    def __init__(
+        self, host: str, wanted: Mapping[str, Any], plan: Plan, readings: Mapping[str, Reading], owners: Owners
+    ) -> None:
+        self.host, self.wanted, self.readings, self.owners = host, wanted, readings, owners
+        self.reading = readings[host]
+        self.link = self.reading["links"].get(wanted["name"])
+        self.asked = self.reading["asked"].get(wanted["name"], {"answers": {}, "pings": {}})
+        self.other_half = next(
+            (
+                self.reading["links"].get(one["name"])
+                for one in plan["interfaces"]
+                if one["port"] == wanted["port"] and one["half"] not in (None, wanted["half"])
+            ),
+            None,
+        )
+        self.place = where(host, wanted["name"])
+        self.expected = ", ".join(where(peer["host"], peer["interface"]) for peer in wanted["peers"])
+
+    def findings(self) -> Iterator[Finding]:
+        if self.link is None:
+            remedy = "look for the adapter: `lspci -d 15b3:`, `dmesg | grep mlx5`"
+            yield self._error("fabric-no-interface", "there is no such interface", "a ConnectX-7 half", remedy)
+        elif not self.link["up"]:
+            yield self._error("fabric-link-down", "the interface is switched off", "up", "run site.yml")
+        elif not self.link["carrier"]:
+            yield self._without_carrier()
+        else:
+            yield from self._settings(self.link)
+            yield from self._neighbours(self.link)
+            yield from self._rdma(self.link)
+
+    def _error(self, rule: str, found: str, expected: str, remedy: str, reason: str = "", source: str = "") -> Finding:
+        return Finding(rule, "fabric", "error", self.place, found, expected, remedy, reason, source)
+
+    # Link ---------------------------------------------------------------------------------------------------------
+
+    def _without_carrier(self) -> Finding:
+        if self.other_half is not None and self.other_half["carrier"]:
+            remedy = "look at the same half of the other end; if it is up, reseat the cable, then power both off and on"
+            found = "no carrier, while the port's other half has one"
+            return self._error("fabric-half-dead", found, self.expected, remedy, "half the bandwidth is missing")
+        remedy = "plug the cable in at both ends, and see that the other machine is on"
+        return self._error("fabric-no-carrier", "no carrier", f"a cable to {self.expected}", remedy)
+
+    def _settings(self, link: Mapping[str, Any]) -> Iterator[Finding]:
+        wanted = self.wanted
+        if wanted["speed_mbps"] not in (None, link["speed_mbps"]):
+            remedy = "use a cable for 200 Gb/s (QSFP56), without a splitter"
+            found = f"{link['speed_mbps']} Mb/s"
+            yield self._error("fabric-link-speed", found, f"{wanted['speed_mbps']} Mb/s", remedy)
+        if wanted["mtu"] not in (None, link["mtu"]):
+            yield self._error("fabric-mtu", f"MTU {link['mtu']}", f"MTU {wanted['mtu']}", "run site.yml")
+        if wanted["address"] is not None and link["addresses"] != [wanted["address"]]:
+            found = ", ".join(link["addresses"]) or "no address"
+            yield self._error("fabric-address", found, wanted["address"], "run site.yml")
+        if link["pcie_width"] is not None and link["pcie_width"] < PCIE_LANES and wanted["rdma_device"]:
+            reason = "firmware before April 2026 gives the second controller two lanes: half of its bandwidth"
+            yield Finding(
+                "fabric-pcie-narrow", "fabric", "warning", self.place, f"PCIe x{link['pcie_width']}", f"x{PCIE_LANES}",
+                "update the firmware: `fwupdmgr update`", reason, "tonyd2wild DeepSeek-v4-Flash pull request 35",
+            )  # fmt: skip
+
+    # Neighbours ---------------------------------------------------------------------------------------------------
+
+    def _neighbours(self, link: Mapping[str, Any]) -> Iterator[Finding]:
+        seen = {self.owners.get(mac, ("", mac)) for mac in self.asked["answers"].values()}
+        for peer in self.wanted["peers"]:
+            expected = (peer["host"], peer["interface"])
+            # A peer that was not read (--limit) is known by its address alone.
+            unread = peer["host"] not in self.readings and peer["address"] in self.asked["answers"]
+            if expected in seen or unread:
+                yield from self._frames(peer, link)
+            else:
+                yield self._wrong_neighbour(peer, seen)
+
+    def _wrong_neighbour(self, peer: Mapping[str, Any], seen: set[tuple[str, str]]) -> Finding:
+        expected = where(peer["host"], peer["interface"])
+        strangers = [where(host, name) if host else f"an unknown machine ({name})" for host, name in sorted(seen)]
+        if self.wanted["kind"] == "cable" and strangers:
+            remedy = f"plug this cable where it is declared to go, or declare it as it hangs: {', '.join(strangers)}"
+            return self._error("fabric-wrong-peer", "connected to " + ", ".join(strangers), expected, remedy)
+        found = f"it does not answer, {', '.join(strangers)} do" if strangers else "a carrier, but nobody answers"
+        remedy = f"see that {peer['host']} is converged (site.yml) and its interface up"
+        return self._error("fabric-no-peer", found, expected, remedy)
+
+    def _frames(self, peer: Mapping[str, Any], link: Mapping[str, Any]) -> Iterator[Finding]:
+        """Link-local addresses are not planned: the peer's are those that its interface answered for."""
+        its = (peer["host"], peer["interface"])
+        answered = [address for address, mac in self.asked["answers"].items() if self.owners.get(mac) == its]
+        for address in [peer["address"]] if peer["address"] else answered:
+            if said := self.asked["pings"].get(address, ""):
+                found = f"packets of {link['mtu']} bytes to {peer['host']} ({address}) do not come back: {said}"
+                remedy = "set the MTU of the other end, and of a switch between, to the same"
+                yield self._error("fabric-frames", found, f"whole packets of {link['mtu']} bytes", remedy)
+
+    # RDMA ---------------------------------------------------------------------------------------------------------
+
+    def _rdma(self, link: Mapping[str, Any]) -> Iterator[Finding]:
+        device = self.wanted["rdma_device"]
+        if device is None:
+            return
+        port = self.reading["rdma"].get(device)
+        if port is None:
+            remedy = "load the driver: `modprobe mlx5_ib`; `rdma link`"
+            yield self._error("fabric-no-rdma-device", f"there is no RDMA device {device}", device, remedy)
+            return
+        if port["state"] != "ACTIVE":
+            found = f"{device} is {port['state'] or 'unreadable'}"
+            yield self._error("fabric-rdma-state", found, "ACTIVE", "look at `rdma link`, `dmesg | grep mlx5`")
+        if port["link_layer"] != "Ethernet":
+            remedy = "set the port to Ethernet: `mlxconfig -d ... set LINK_TYPE_P1=2`, then power off and on"
+            found = f"link layer {port['link_layer'] or 'unknown'}"
+            yield self._error("fabric-link-layer", found, "Ethernet (RoCE)", remedy, source="source 002, Key Facts")
+        table = [Gid(row["index"], row["gid"], row["type"], self.wanted["name"]) for row in port["gids"]]
+        planned = self.wanted["address"]
+        for address in (text.partition("/")[0] for text in ([planned] if planned else link["addresses"])):
+            if index_of(table, address) is None:
+                remedy = "run site.yml; if the address is set, restart the interface: `networkctl reconfigure`"
+                found = f"{device} has no RoCE v2 GID for {address}"
+                yield self._error("fabric-no-gid", found, "one", remedy, "NCCL has nothing to send from", "peers 7.1")

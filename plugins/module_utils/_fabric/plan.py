@@ -1,0 +1,147 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The fabric's plan: from ``fleet_fabric`` to each host's interfaces, addresses, peers and netplan file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.addresses import Addressed, allocate
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.bandwidth import measurements
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.declared import End, HostFacts, read_fabric
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import HALVES, SPEED_MBPS, rail
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._netplan import document as netplan
+
+SYSCTL_PATH = "/etc/sysctl.d/90-gb10-fabric.conf"
+
+
+def plan_fabric(written: Any, hosts: Mapping[str, HostFacts]) -> tuple[dict[str, dict[str, Any]], list[Finding]]:
+    """Each host's fabric slice, and every problem of the declaration. Never raises for what an owner wrote.
+
+    written: ``fleet_fabric``, or None. A slice is a plain map::
+
+        mode         static | link-local
+        transport    roce | socket;  rails: dual | single          what `_fabric.environment` goes by
+        gates        {rail_gbps, port_gbps}                         what `verify` demands of ib_write_bw
+        management   {interface, address}                           the way of the controller
+        interfaces   [{name, kind: cable | switch | link, segment, port, half, rdma_device, address, mtu, speed_mbps,
+                       peers: [{host, interface, port, half, rdma_device, address}]}]
+        sysctl       {key: value} for the rails
+        netplan      the document as data, {} where the host has no interface in the fabric
+        files        {path: {mode, content}}; content null where no file of ours is to be
+        bandwidth    {listen, measure}: what `verify` measures, as `_fabric.bandwidth.measurements` says
+    """
+    fabric, findings = read_fabric(written, hosts)
+    addressed, problems = allocate(fabric.settings, fabric.segments, hosts)
+    findings = [*findings, *problems, *_mode_hints(fabric.settings, addressed)]
+    slices = {name: _slice(name, fabric.settings, addressed, hosts[name]) for name in sorted(hosts)}
+    bandwidth = measurements(slices)
+    return {name: part | {"bandwidth": bandwidth[name]} for name, part in slices.items()}, findings
+
+
+def _mode_hints(settings: Mapping[str, Any], addressed: Sequence[Addressed]) -> Iterator[Finding]:
+    if settings["mode"] == "link-local" and addressed:
+        yield Finding(
+            "fabric-link-local", "fabric", "hint", "fleet_fabric.mode", "link-local", "static",
+            "write mode: static for a service over two hosts",
+            "one half of each port gets an address, so half of its bandwidth; and a group's addresses are not known "
+            "before its hosts are up",
+            "peers 4.1; source 002, Option A and B",
+        )  # fmt: skip
+
+
+def _slice(host: str, settings: Mapping[str, Any], addressed: Sequence[Addressed], facts: HostFacts) -> dict[str, Any]:
+    interfaces = [
+        interface
+        for one in addressed
+        for end in one.segment.ends
+        if end.host == host
+        for interface in _interfaces(end, settings, one)
+    ]
+    interfaces.sort(key=lambda interface: (interface["kind"] == "link", interface["port"], interface["half"]))
+    document = netplan.document(interfaces, settings["mode"]) if interfaces else {}
+    sysctl = _sysctl(interface["name"] for interface in interfaces if interface["kind"] != "link")
+    return {
+        "mode": settings["mode"],
+        "transport": settings["transport"],
+        "rails": settings["rails"],
+        "gates": dict(settings["gates"]),
+        "management": {"interface": settings["management"]["interface"], "address": facts.address},
+        "interfaces": interfaces,
+        "sysctl": sysctl,
+        "netplan": document,
+        "files": {
+            netplan.PATH: {"mode": netplan.MODE, "content": netplan.text(document) if document else None},
+            SYSCTL_PATH: {"mode": "0644", "content": _sysctl_text(sysctl) if sysctl else None},
+        },
+    }
+
+
+def _interfaces(end: End, settings: Mapping[str, Any], one: Addressed) -> Iterator[dict[str, Any]]:
+    """The interfaces of one end: both halves of a port, or a link's single interface."""
+    segment = one.segment
+    others = [other for other in segment.ends if other != end]
+    is_link = segment.kind == "link"
+    # Link-local addresses of both halves would share a subnet; NVIDIA's cx7-netplan.yaml leaves the second out, too.
+    halves = HALVES if settings["mode"] == "static" else HALVES[:1]
+    for half in (None,) if is_link else halves:
+        yield {
+            **_identity(end, settings, one, half),
+            "kind": segment.kind,
+            "segment": segment.name,
+            "mtu": segment.mtu if is_link else settings["mtu"],
+            "speed_mbps": None if is_link else SPEED_MBPS,
+            "peers": [{"host": other.host, **_peer(other, settings, one, half)} for other in others],
+        }
+
+
+def _identity(end: End, settings: Mapping[str, Any], one: Addressed, half: int | None) -> dict[str, Any]:
+    """What names an interface of an end: its name, port, half, RDMA device and address with prefix."""
+    address = str(one.addresses[end][half or 0])
+    if half is None:
+        return {"name": end.port, "port": None, "half": None, "rdma_device": None, "address": address}
+    known = rail(int(end.port), half)
+    return {
+        "name": known.interface,
+        "port": known.port,
+        "half": half,
+        "rdma_device": known.device,
+        "address": address if settings["mode"] == "static" else None,
+    }
+
+
+def _peer(end: End, settings: Mapping[str, Any], one: Addressed, half: int | None) -> dict[str, Any]:
+    identity = _identity(end, settings, one, half)
+    address = identity["address"]
+    return {
+        "interface": identity["name"],
+        "port": identity["port"],
+        "half": identity["half"],
+        "rdma_device": identity["rdma_device"],
+        "address": None if address is None else address.partition("/")[0],
+    }
+
+
+def _sysctl(rails: Iterable[str]) -> dict[str, int]:
+    """Each half answers ARP for its own address alone, and has no IPv6: its GID table is the same at every boot.
+
+    Both halves of a port hear each other's broadcasts. By default either would answer for both addresses, and RoCE
+    packets of one rail arrive at the other's device (Linux, Documentation/networking/ip-sysctl.rst, arp_ignore).
+    """
+    return {
+        key: value
+        for name in rails
+        for key, value in (
+            (f"net.ipv4.conf.{name}.arp_announce", 2),
+            (f"net.ipv4.conf.{name}.arp_ignore", 1),
+            (f"net.ipv6.conf.{name}.disable_ipv6", 1),
+        )
+    }
+
+
+def _sysctl_text(sysctl: Mapping[str, int]) -> str:
+    return "\n".join([netplan.MARK, *(f"{key} = {value}" for key, value in sysctl.items()), ""])

@@ -1,0 +1,107 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Brings an image's missing layers from other hosts: whole, or as the difference to a layer that is here."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._images.archive import Layer
+from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import Identity, identity_from_config
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.fetch import Transfer, Wish
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.offer import Sources
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.parts import cut_tar
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.route import Route
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.spool import Incoming
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import Progress, require_space
+
+# Below, the difference to an old layer is not worth reading that layer for.
+_LEAST_FOR_DIFFERENCE = 8 << 20
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Offer:
+    """An image that another host has. layers: as that host keeps them, lowest first."""
+
+    config: bytes
+    layers: tuple[Layer, ...]
+
+    @classmethod
+    def from_answer(cls, answer: Mapping[str, Any]) -> Offer:
+        return cls(base64.b64decode(answer["config"]), tuple(Layer(**layer) for layer in answer["layers"]))
+
+    @property
+    def identity(self) -> Identity:
+        return identity_from_config(json.loads(self.config))
+
+
+class Fetch:
+    """The way of an image's layers to this host, into ``folder``.
+
+    what: the image, for messages. notes: gets sentences on hosts that were not as they should be.
+    """
+
+    def __init__(self, what: str, sources: Sources, folder: Path, progress: Progress, notes: list[str]) -> None:
+        self._what = what
+        self._sources = sources
+        self._folder = folder
+        self._progress = progress
+        self._notes = notes
+
+    def layers(self, layers: Sequence[Layer], old: Sequence[Callable[[], IO[bytes]]]) -> list[Layer]:
+        """Fetch the layers; they come as offered, or uncompressed where that is less to send.
+
+        old: open uncompressed tars of layers that are here and may resemble them.
+        """
+        route = Route(self._sources.peers, self._what)
+        come = [_uncompressed(layer) if old and may_resemble(layer) else layer for layer in layers]
+        with Transfer(route, self._folder, self._progress, self._sources.streams, self._sources.connect) as transfer:
+            self._progress.start(f"{self._what}, asking how its layers are made", 0)
+            transfer.begin([self._wish(*pair) for pair in zip(layers, come, strict=True)])
+            for tar in old if any(map(may_resemble, layers)) else ():
+                self._progress.start(f"{self._what}, reading a layer that is here", 0)
+                transfer.take_from(cut_tar(tar().read))
+            for index, layer in enumerate(layers):
+                if come[index] != layer and transfer.missing_bytes(_hex(layer.diff_id)) > layer.size:
+                    transfer.drop(_hex(layer.diff_id))
+                    transfer.begin([self._wish(layer, layer)])
+                    come[index] = layer
+            require_space(self._folder, transfer.missing_bytes(), self._what)
+            self._progress.start(f"{self._what} from {self._sources.peers[0].host}", transfer.missing_bytes())
+            paths = transfer.finish()
+        self._notes += route.notes
+        return [replace(layer, size=paths[_hex(layer.digest)].stat().st_size) for layer in come]
+
+    def chunks(self, layer: Layer) -> Iterator[bytes]:
+        """A layer's bytes that came."""
+        with Incoming(self._folder, _hex(layer.digest)).data.open("rb") as stream:
+            while block := stream.read(_BLOCK):
+                yield block
+
+    def _wish(self, offered: Layer, come: Layer) -> Wish:
+        return Wish(
+            _hex(come.digest),
+            f"{self._what}, layer {come.digest}",
+            packed=offered.digest if come != offered else None,
+        )
+
+
+def may_resemble(layer: Layer) -> bool:
+    """Whether a layer is worth being brought as a difference, or being the base of one."""
+    return layer.size >= _LEAST_FOR_DIFFERENCE and layer.compression in ("", "gzip")
+
+
+def _uncompressed(layer: Layer) -> Layer:
+    return Layer(layer.diff_id, layer.diff_id, layer.size) if layer.compression else layer
+
+
+def _hex(digest: str) -> str:
+    return digest.removeprefix("sha256:")

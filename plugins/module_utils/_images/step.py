@@ -1,0 +1,216 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Decides what one wanted image needs on a host: nothing, a name, or some of its layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._images.archive import ArchiveImage, Layer, read_archive
+from ansible_collections.gb10.fleet.plugins.module_utils._images.docker import Engine, LocalImage
+from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import (
+    Reference,
+    common_prefix,
+    parse_reference,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._images.layers import LayerStore
+from ansible_collections.gb10.fleet.plugins.module_utils._images.offer import Offer
+from ansible_collections.gb10.fleet.plugins.module_utils._images.records import ImageRecords
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.peer import Peer
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import human_bytes, refusal
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One entry of ``image_store_plan``. digest: the pin, or none. path: of an archive. peers: hosts to fetch it from,
+    nearest first, the origin last."""
+
+    reference: Reference
+    digest: str | None
+    source: Literal["registry", "archive", "host"]
+    path: Path | None = None
+    peers: tuple[Peer, ...] = ()
+
+    @classmethod
+    def from_plan(cls, entry: Mapping[str, Any], present_hosts: Sequence[str] = ()) -> Wanted:
+        """present_hosts: hosts of this run, see ``Peer``."""
+        source = entry["source"]
+        path = Path(source["path"]) if source.get("path") else None
+        peers = tuple(Peer.from_plan(peer, present_hosts) for peer in entry.get("peers") or ())
+        return cls(parse_reference(entry["reference"]), entry.get("digest"), source["kind"], path, peers)
+
+
+@dataclass(frozen=True)
+class Here:
+    """What Docker has on this host."""
+
+    engine: Engine
+    images: Sequence[LocalImage]
+
+    @cached_property
+    def store(self) -> LayerStore:
+        return LayerStore(self.engine)
+
+    def named(self, reference: Reference) -> LocalImage | None:
+        return next((image for image in self.images if reference in map(parse_reference, image.tags)), None)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What becomes of an image's layers. layers: all, lowest first, in the form that is loaded. left_out: digests of
+    those that Docker finds by itself. missing: those that are not on this host."""
+
+    layers: tuple[Layer, ...] = ()
+    left_out: frozenset[str] = frozenset()
+    missing: tuple[Layer, ...] = ()
+
+    @property
+    def size(self) -> int:
+        return sum({layer.digest: layer.size for layer in self.missing}.values())
+
+    def with_forms(self, come: Sequence[Layer]) -> Parts:
+        """The same with the forms in which the missing layers came."""
+        forms = {layer.diff_id: layer for layer in come}
+        return replace(self, layers=tuple(forms.get(layer.diff_id, layer) for layer in self.layers))
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one wanted image needs on this host.
+
+    action: nothing, ``tag`` (it is here under another name: id), ``pull``, ``load`` (content: the archive) or ``fetch``
+    (content: what hosts offer; none as long as they can't be asked). moved: bytes, of a fetch at most; None where only
+    others know.
+    """
+
+    wanted: Wanted
+    found: str
+    action: Literal["nothing", "tag", "pull", "load", "fetch"]
+    id: str = ""
+    content: ArchiveImage | Offer | None = None
+    parts: Parts = field(default_factory=Parts)
+    moved: int | None = 0
+
+    @property
+    def changes(self) -> bool:
+        return self.action != "nothing"
+
+    def words(self) -> str:
+        """The state to come, for a person."""
+        match self.action:
+            case "load":
+                return f"to be loaded from {self.wanted.path}, {human_bytes(self.moved or 0)}"
+            case "fetch":
+                size = "size not known yet" if self.moved is None else f"at most {human_bytes(self.moved)}"
+                return f"to be fetched from {self.wanted.peers[-1].host}, {size}"
+            case "pull":
+                return f"to be pulled by {self.wanted.digest or 'its tag'}"
+            case "tag":
+                return f"to be named, it is here as {self.id}"
+        return self.found
+
+
+Ask = Callable[[Wanted], Offer | None]
+
+
+def decide(wanted: Wanted, here: Here, records: ImageRecords, ask: Ask) -> Step:
+    """What ``wanted`` needs. ask: what its hosts offer, none if that can't be told yet. Raises FleetError.
+
+    One host of the fleet pulls from a registry, and the others fetch it from there. What hosts of this run lack they
+    may be about to get; if nobody gets it, who may pull does.
+    """
+    image = here.named(wanted.reference)
+    found = f"present, {image.identity.digest}" if image else "absent"
+    if image and not here.store.is_complete(image):
+        found = "present, but its store lacks layers: it runs, but can be neither saved nor passed on"
+    pinned = [
+        each for each in here.images if wanted.digest and records.is_pinned(each, wanted.reference, wanted.digest)
+    ]
+    if wanted.source == "archive":
+        return _compared(Step(wanted, found, "load", content=_archive(wanted)), here)
+    if wanted.digest and (step := _present(Step(wanted, found, "nothing"), pinned, here)):
+        return step
+    if wanted.source == "registry":
+        anything_will_do = [image] if image and not wanted.digest else []
+        if step := _present(Step(wanted, found, "nothing"), anything_will_do, here):
+            return step
+        if not wanted.peers:
+            return Step(wanted, found, "pull", moved=None)
+    try:
+        offer = ask(wanted)
+    except FleetError:
+        if image and not wanted.digest:
+            return Step(wanted, f"{found}; its hosts can't be asked whether theirs is newer", "nothing", image.id)
+        if any(peer.present for peer in wanted.peers):
+            return Step(wanted, found, "fetch", moved=None)
+        if wanted.source == "registry":
+            return Step(wanted, found, "pull", moved=None)
+        raise
+    step = Step(wanted, found, "fetch", content=offer, moved=None)
+    return _compared(step, here) if offer else step
+
+
+def _archive(wanted: Wanted) -> ArchiveImage:
+    assert wanted.path
+    archive = read_archive(wanted.path, wanted.reference)
+    if wanted.digest and wanted.digest not in archive.digests:
+        raise refusal(
+            "image-digest",
+            f"{wanted.path}: {wanted.reference}",
+            " and ".join(sorted(archive.digests)),
+            wanted.digest,
+            "name one of the archive's digests in the recipe, or bring the right archive",
+            "docker save keeps the image's ID; from the overlay2 store it does not keep the registry's digest",
+        )
+    return archive
+
+
+def _compared(step: Step, here: Here) -> Step:
+    """The step that brings its content, or none if the content is here by identity."""
+    assert step.content
+    identity = step.content.identity
+    same = [image for image in here.images if image.identity == identity]
+    present = _present(step, same, here)
+    if present:
+        return present
+    parts = parts_of(step.content.layers, here)
+    return replace(step, parts=parts, moved=parts.size)
+
+
+def _present(step: Step, candidates: Sequence[LocalImage], here: Here) -> Step | None:
+    """The step if one of these images, complete, is what is wanted: nothing, or to name it."""
+    whole = [image for image in candidates if here.store.is_complete(image)]
+    named = [image for image in whole if step.wanted.reference in map(parse_reference, image.tags)]
+    if named:
+        return replace(step, action="nothing", id=named[0].id, content=None)
+    if whole:
+        return replace(step, action="tag", id=whole[0].id)
+    return None
+
+
+def parts_of(layers: Sequence[Layer], here: Here) -> Parts:
+    """Compare an image's layers with what is here.
+
+    A graph driver finds a layer by itself on top of the same layers only; elsewhere on the host it can be read. The
+    containerd store finds any blob, but only by its digest: the load must name a layer in the form that is here, or the
+    image would lack it in silence.
+    """
+    diff_ids = [layer.diff_id for layer in layers]
+    below = 0
+    if not here.engine.containerd_store:
+        below = common_prefix(diff_ids, [image.identity.diff_ids for image in here.images])
+    ours = {layer.diff_id: here.store.layer(layer.diff_id, here.images) for layer in layers[below:]}
+    forms = tuple(ours.get(layer.diff_id) or layer for layer in layers)
+    found = forms[:below] if not here.engine.containerd_store else [layer for layer in ours.values() if layer]
+    return Parts(
+        layers=forms,
+        left_out=frozenset(layer.digest for layer in found),
+        missing=tuple(layer for layer in layers[below:] if not ours[layer.diff_id]),
+    )

@@ -1,0 +1,163 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""A launch against one release's catalogue: unknown names, refused values, words without effect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.releases import Catalogue, Option
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._lint.option_values import value_findings
+from ansible_collections.gb10.fleet.plugins.module_utils._lint.wording import View, cut, history, meant, say
+from ansible_collections.gb10.fleet.plugins.module_utils._vllm.command import MODULE, Command, Given, Words
+from ansible_collections.gb10.fleet.plugins.module_utils._vllm.values import variable_expects
+
+_KINDS = {"int": "a whole number", "float": "a number", "json": "JSON", "size": "a number"}
+
+
+def catalogue_findings(view: View, words: Words, command: Command, env: Mapping[str, str]) -> Iterator[Finding]:
+    """Every catalogue finding of a command and its environment."""
+    if words.form != "other" and words.words:
+        yield from _no_model(command)
+        yield from _module_words(view, command) if words.form == "module" else _model_words(view, words, command)
+    yield from _options(view, command)
+    for word in command.positional[1:]:
+        remedy = "drop it; if it is the value of a switch, the switch alone is on"
+        yield say(
+            "surplus-word", "error", "argv", f'"{cut(word)}"', "options after the model", remedy, "vLLM refuses it"
+        )
+    for name, value in env.items():
+        if name.startswith("VLLM_"):
+            yield from _variable(view, name, value)
+
+
+def _no_model(command: Command) -> Iterator[Finding]:
+    if command.model is None and not command.has("--config"):
+        remedy, reason = "write the model as the first word", "vLLM serves Qwen/Qwen3-0.6B then"
+        yield say("no-model", "error", "argv", "no model", "a model", remedy, reason)
+
+
+def _module_words(view: View, command: Command) -> Iterator[Finding]:
+    """What is peculiar to `python3 -m vllm.entrypoints.openai.api_server`."""
+    if command.positional:
+        found, reason = f'"{cut(command.positional[0])}" as a word', "the module parses the word and doesn't use it"
+        yield say("model-word", "error", "argv", found, "--model MODEL", "write --model before it", reason)
+    if view.since("0.29.0"):
+        remedy = "write vllm serve MODEL"
+        yield say("deprecated-entry", "warning", "argv", MODULE, "vllm serve", remedy, "", view.source)
+
+
+def _model_words(view: View, words: Words, command: Command) -> Iterator[Finding]:
+    """Where `vllm serve` wants its model."""
+    option = command.text("--model")
+    if option is not None and not command.positional:
+        warned = view.since("0.11.1")
+        reason = "vLLM moves it to the front and warns" if warned else "vLLM raises a ValueError"
+        remedy = f"write {cut(option)} as the first word"
+        severity = "warning" if warned else view.weight(None)
+        yield say("model-option", severity, "argv --model", "an option", "the first word", remedy, reason)
+    elsewhere = option is not None or command.has("--config")
+    if view.since("0.17.0") and words.words[0].startswith("-") and command.has("--served-model-name") and not elsewhere:
+        reason = "with --served-model-name vLLM wants the model as the first word"
+        yield say("model-word", "error", "argv", cut(words.words[0]), "the model first", "move it", reason)
+
+
+def _options(view: View, command: Command) -> Iterator[Finding]:
+    seen: set[str] = set()
+    for given in command.given:
+        if given.option is None:
+            yield _unknown_option(view, given)
+            continue
+        yield from _spelling(view, given, given.option)
+        yield from value_findings(view, given, given.option, command)
+        if given.name in seen and not given.path and not given.option.repeatable:
+            remedy = "the last one counts: drop the others"
+            yield say("duplicate-option", "warning", _place(given), "given more than once", "once", remedy)
+        if not given.path:
+            seen.add(given.name)
+
+
+def _place(given: Given) -> str:
+    return f"argv {cut(given.spelling)}"
+
+
+def _spelling(view: View, given: Given, option: Option) -> Iterator[Finding]:
+    place = _place(given)
+    if given.abbreviated:
+        reason = "argparse accepts a unique beginning; the next release may have a second option that begins so"
+        remedy = f"write {option.name}"
+        yield say("abbreviated-option", "warning", place, "an abbreviation", option.name, remedy, reason)
+    if option.deprecated:
+        remedy = "see the release's own words"
+        yield say("deprecated-option", "warning", place, option.deprecated, "", remedy, "", view.source)
+    if given.surplus is not None:
+        wanted = f"{option.name} alone" + (f", or {option.negations[0]}" if option.negations else "")
+        yield say("unexpected-value", "error", place, f"={cut(given.surplus)}", wanted, "drop the value")
+    if given.missing:
+        wanted = "one of " + ", ".join(option.choices) if option.choices else _KINDS.get(option.type, "a value")
+        yield say("missing-value", "error", place, "no value", wanted, "write the value after it")
+
+
+def _unknown_option(view: View, given: Given) -> Finding:
+    place = _place(given)
+    if given.ambiguous:
+        return say(
+            "ambiguous-option", "error", place, "the beginning of several options", "", " or ".join(given.ambiguous)
+        )
+    positive = view.release.spellings.get("--" + given.spelling.removeprefix("--no-"))
+    if positive is not None and given.spelling.startswith("--no-"):
+        name = positive[0].name
+        reason = "only options that are both on and off have a --no- form"
+        return say("not-negatable", "error", place, "no option", name, f"leave {name} out", reason)
+    known = view.catalogue.option_range(given.spelling)
+    return say(
+        "unknown-option",
+        view.weight(known),
+        place,
+        history("option", known),
+        f"an option of vLLM {view.release.version}",
+        view.gone(known) or meant(given.spelling, view.release.spellings),
+        "vLLM refuses the whole command" if view.own else "unless this image's own build adds it",
+        view.source,
+    )
+
+
+def _variable(view: View, name: str, value: str) -> Iterator[Finding]:
+    variable = view.release.variables.get(name)
+    place = f"env {cut(name)}"
+    if variable is None:
+        known = view.catalogue.variable_range(name)
+        yield say(
+            "unknown-variable",
+            "error" if view.own else "warning",
+            place,
+            history("variable", known),
+            f"a variable of vLLM {view.release.version}",
+            view.gone(known) or meant(name, view.release.variables),
+            "vLLM ignores it: without a word before 0.17.0, with one log line since",
+            view.source,
+        )
+        return
+    if variable.deprecated:
+        yield say("deprecated-variable", "warning", place, variable.deprecated, source=view.source)
+    expected = variable_expects(variable, value)
+    if expected:
+        found = f'"{cut(value)}"'
+        yield say("wrong-value", "error", place, found, expected, "correct the value", "", view.source)
+
+
+def never_known(command: Command, env: Mapping[str, str], catalogue: Catalogue) -> Iterator[Finding]:
+    """What can be said without knowing the release: names that none of them ever had."""
+    for given in command.given:
+        if given.option is None and not given.ambiguous and catalogue.option_range(given.spelling) is None:
+            remedy = meant(given.spelling, catalogue.newest.spellings)
+            found, expected = history("option", None), "an option of vLLM"
+            yield say("unknown-option", "error", _place(given), found, expected, remedy, "vLLM refuses it")
+    for name in env:
+        if name.startswith("VLLM_") and catalogue.variable_range(name) is None:
+            remedy = meant(name, catalogue.newest.variables)
+            found, expected = history("variable", None), "a variable of vLLM"
+            yield say("unknown-variable", "error", f"env {cut(name)}", found, expected, remedy, "vLLM ignores it")

@@ -1,0 +1,255 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The memory of one host, which CPU and GPU share, and who gets what of it. All sizes are bytes.
+
+What vLLM does with ``--gpu-memory-utilization u`` on a total of T (v1/worker/gpu_worker.py; docs/memory.md):
+
+* start check: refuses to start unless ceil(T x u) is free (truncated up to 0.13). Free is MemAvailable since 0.20,
+  before that page cache counted as used. The check holds with ``--kv-cache-memory-bytes`` too.
+* KV pool: ceil(T x u) - C, where C is what the profiling pass measures: weights + activations + everything that grew
+  meanwhile, since 0.20 also an estimate of the CUDA graphs. With ``--kv-cache-memory-bytes n`` the pool is n, whatever
+  C is.
+
+C can't be known better than about 2 GiB before a first boot, and a neighbour that starts at the same time enters it. So
+a declared workload is met with ``--kv-cache-memory-bytes``, exact in every release, and the utilization is set to what
+the service takes at most, so that vLLM itself refuses to start where the memory isn't there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, ordered
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import (
+    GIB,
+    NOTHING,
+    Demand,
+    Interval,
+    NonKv,
+    Release,
+    estimate,
+    exactly,
+    fact_interval,
+    gib,
+)
+
+
+@dataclass(frozen=True)
+class Share:
+    """A service's decided part of its host.
+
+    kv_cache_memory_bytes is None where the pool follows from the utilization. kv_pool and non_kv are None where the
+    weights aren't known. footprint: all that the service takes, its processes included.
+    """
+
+    service: str
+    utilization: float
+    kv_cache_memory_bytes: int | None
+    non_kv: NonKv | None
+    kv_pool: Interval | None
+    footprint: Interval
+    reasons: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """One host: its total, what the system takes, every service's share, what is left when all run."""
+
+    total: int
+    reserve: Interval
+    shares: Mapping[str, Share]
+    left: Interval
+    findings: Sequence[Finding]
+
+    def lines(self, service: str) -> dict[str, dict[str, int]]:
+        """The budget as one service sees it: {weights, runtime, graphs, kv_pool, processes, reserve, co_tenants, left}.
+
+        The lines add up to the total, save that a pool sized by utilization shrinks where the runtime grows.
+        """
+        share = self.shares[service]
+        others = [other.footprint for name, other in self.shares.items() if name != service]
+        rows = {"processes": fact_interval("processes_gib"), "reserve": self.reserve}
+        rows |= {"co_tenants": sum(others, NOTHING), "left": self.left}
+        if share.non_kv is not None:
+            rows["weights"], rows["graphs"] = exactly(share.non_kv.weights), exactly(share.non_kv.graphs)
+            rows["runtime"] = share.non_kv.runtime
+        if share.kv_pool is not None:
+            rows["kv_pool"] = share.kv_pool
+        return {name: asdict(rows[name]) for name in sorted(rows)}
+
+
+def plan_host(host: str, total: int, demands: Sequence[Demand]) -> Budget:
+    """Decide the memory of all services of one host together; what doesn't fit is a finding, never an exception."""
+    reserve = fact_interval("os_gib")
+    alone = {demand.service: _share(demand, total, total - reserve.high) for demand in demands}
+    shares: dict[str, Share] = {}
+    findings: list[Finding] = []
+    for demand in demands:
+        others = sum((alone[name].footprint.high for name in alone if name != demand.service), 0)
+        share = _share(demand, total, total - reserve.high - others)
+        shares[demand.service] = share
+        findings += _share_findings(demand, share, total, total - reserve.expected - others)
+        if len(demands) > 1 and share.kv_cache_memory_bytes is None and demand.kv_bytes != 0:
+            findings.append(_shared_profile(demand, host))
+    blind = [demand for demand in demands if _is_blind(demand)]
+    findings += [_crowded(demand, host) for demand in blind if len(blind) > 1]
+    left = total - sum((share.footprint for share in shares.values()), reserve)
+    findings += _host_findings(host, total, shares, left)
+    return Budget(total, reserve, shares, left, ordered(findings))
+
+
+def requested_bytes(total: int, utilization: float, release: Release) -> int:
+    """What a utilization means: the bytes that must be free at the start, and that the pool is cut from."""
+    return int(total * utilization) if release < (0, 14) else math.ceil(total * utilization)
+
+
+def _share(demand: Demand, total: int, available: int) -> Share:
+    """One service's share when ``available`` bytes of the host are neither the system's nor another service's."""
+    non_kv = estimate(demand)
+    if demand.utilization is None:
+        return _computed_share(demand, total, available, non_kv)
+    requested = requested_bytes(total, demand.utilization, demand.release)
+    pinned = demand.kv_cache_memory_bytes
+    if pinned is not None:
+        pool: Interval | None = exactly(pinned)
+    else:
+        pool = (requested - non_kv.total).at_least(0) if non_kv else None
+    taken = non_kv.total + exactly(pinned) if non_kv and pinned is not None else exactly(requested)
+    return Share(demand.service, demand.utilization, pinned, non_kv, pool, taken + fact_interval("processes_gib"), {})
+
+
+def _computed_share(demand: Demand, total: int, available: int, non_kv: NonKv | None) -> Share:
+    processes = fact_interval("processes_gib")
+    pinned = demand.kv_cache_memory_bytes if demand.kv_cache_memory_bytes is not None else demand.kv_bytes
+    if non_kv is None or pinned is None:
+        return _blind_share(demand, total, available, non_kv, pinned)
+    taken = non_kv.total + exactly(pinned)
+    utilization = min(_ratio_up(taken.high, total), _ratio_down(available - processes.high, total))
+    utilization = min(max(utilization, demand.limits[0]), demand.limits[1])
+    reasons = {"gpu-memory-utilization": f"what it takes at most, {_gib(taken.high)}, must be free at the start"}
+    if pinned and demand.kv_cache_memory_bytes is None:
+        reasons["kv-cache-memory-bytes"] = "the least pool that holds the workload"
+    # vLLM takes 0 for not given; a model without KV cache needs no pool anyway
+    return Share(demand.service, utilization, pinned or None, non_kv, exactly(pinned), taken + processes, reasons)
+
+
+def _blind_share(demand: Demand, total: int, available: int, non_kv: NonKv | None, pinned: int | None) -> Share:
+    """Without the weights' or the pool's size: all that is free, up to the limit that hosts are known to bear."""
+    processes = fact_interval("processes_gib")
+    bearable = [demand.limits[1], fact("limits", "utilization" if demand.ranks == 1 else "utilization_group")]
+    if demand.load_format == "fastsafetensors":
+        bearable.append(fact("limits", "utilization_fastsafetensors"))
+    utilization = max(0.0, min(*bearable, _ratio_down(available - processes.high, total)))
+    requested = requested_bytes(total, utilization, demand.release)
+    pool = None if pinned is None else exactly(pinned)
+    if pool is None and non_kv is not None:
+        pool = (requested - non_kv.total).at_least(0)
+    reasons = {"gpu-memory-utilization": "the size of weights or KV pool isn't known: all that is free, within limits"}
+    return Share(demand.service, utilization, pinned, non_kv, pool, exactly(requested) + processes, reasons)
+
+
+def _is_blind(demand: Demand) -> bool:
+    """Whether it gets all that is free, for want of a size."""
+    pool = demand.kv_cache_memory_bytes if demand.kv_cache_memory_bytes is not None else demand.kv_bytes
+    return demand.utilization is None and (pool is None or estimate(demand) is None)
+
+
+def _ratio_up(size: int, total: int) -> float:
+    return -(-size * 10_000 // total) / 10_000
+
+
+def _ratio_down(size: int, total: int) -> float:
+    return size * 10_000 // total / 10_000
+
+
+def _share_findings(demand: Demand, share: Share, total: int, free: int) -> Iterator[Finding]:
+    """What is wrong with one service's share; ``free``: bytes that the system and the other services leave."""
+    if share.non_kv is None:
+        yield _finding(
+            "memory-weights-unknown",
+            "warning",
+            demand.place,
+            "the size of the weights isn't known, so that no memory can be planned for them",
+            "model.weights_bytes, a calibration in the recipe, or staged weights",
+            "stage the weights first, or write model.weights_bytes",
+        )
+        return
+    if demand.utilization is not None and demand.kv_cache_memory_bytes is None:
+        yield from _written_utilization(demand, share, share.non_kv, total)
+    extra = gib(fact("limits", "eager_load_extra_gib")) if demand.load_strategy == "eager" else 0
+    if extra and share.non_kv.weights + extra > free:
+        yield _finding(
+            "memory-load-peak",
+            "error",
+            f"{demand.place}.flags.safetensors-load-strategy",
+            f"eager loading needs {_gib(share.non_kv.weights + extra)} for a while, {_gib(free)} are free",
+            "a load that fits beside what already runs",
+            'write "safetensors-load-strategy: lazy"',
+        )
+
+
+def _written_utilization(demand: Demand, share: Share, non_kv: NonKv, total: int) -> Iterator[Finding]:
+    """A utilization that the owner wrote must cover the weights and runtime, and should hold the workload."""
+    requested = requested_bytes(total, share.utilization, demand.release)
+    place = f"{demand.place}.flags.gpu-memory-utilization"
+    needed = _gib(non_kv.total.expected)
+    found = f"{share.utilization} of {_gib(total)} is {_gib(requested)}; weights and runtime take {needed}"
+    least = _ratio_up(non_kv.total.high + (demand.kv_bytes or 0), total)
+    remedy = f"write at least {least}, or take it out and have it computed from the workload"
+    if requested <= non_kv.total.high:
+        severity = "error" if requested <= non_kv.total.expected else "warning"
+        yield _finding("memory-utilization-too-low", severity, place, found, "room for a KV pool", remedy)
+    elif demand.kv_bytes and requested - non_kv.total.expected < demand.kv_bytes:
+        pool = f"{found}, and leave {_gib(requested - non_kv.total.expected)} for the KV pool"
+        yield _finding(
+            "memory-pool-too-small", "warning", place, pool, f"{_gib(demand.kv_bytes)} for the workload", remedy
+        )
+
+
+def _shared_profile(demand: Demand, host: str) -> Finding:
+    return _finding(
+        "memory-shared-profile",
+        "warning",
+        f"{demand.place}.flags.gpu-memory-utilization",
+        f"the KV pool is what profiling leaves, on {host}, where other services start as well",
+        "a pool that a neighbour's start doesn't change",
+        "take gpu-memory-utilization out, so that the workload decides, or write kv-cache-memory-bytes",
+    )
+
+
+def _crowded(demand: Demand, host: str) -> Finding:
+    return _finding(
+        "memory-crowded",
+        "error",
+        demand.place,
+        f"on {host} stands another service too whose weights or KV pool have no known size",
+        "one such service a host at most, since it gets all that is free",
+        "stage the weights first, write model.weights_bytes, or write gpu-memory-utilization for one of them",
+    )
+
+
+def _host_findings(host: str, total: int, shares: Mapping[str, Share], left: Interval) -> Iterator[Finding]:
+    floor = gib(fact("memory", "floor_gib"))
+    taken = ", ".join(f"{name} {_gib(share.footprint.expected)}" for name, share in sorted(shares.items()))
+    expected = f"at least {_gib(floor)} of {_gib(total)} left"
+    remedy = "lower max_model_len or max_num_seqs, or put a service on another host"
+    if left.expected < 0:
+        found = f"{_gib(-left.expected)} too little ({taken})"
+        yield _finding("memory-does-not-fit", "error", host, found, expected, remedy)
+    elif left.expected < floor or left.low < 0:
+        found = f"{_gib(left.expected)} left, between {_gib(left.low)} and {_gib(left.high)} ({taken})"
+        yield _finding("memory-tight", "warning", host, found, expected, remedy)
+
+
+def _gib(size: int) -> str:
+    return f"{size / GIB:.1f} GiB"
+
+
+def _finding(rule: str, severity: Any, place: str, found: str, expected: str, remedy: str) -> Finding:
+    return Finding(rule, "memory", severity, place, found, expected, remedy, source="docs/memory.md")

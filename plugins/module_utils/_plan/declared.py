@@ -1,0 +1,227 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What the owner declares: the shape of the ``fleet_*`` variables, and what is wrong with what was written.
+
+``fleet_services`` and ``fleet_fabric`` describe the fleet, ``fleet_host`` one host. Anything else that begins with
+``fleet_`` is a misspelling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes.spec import ENVIRONMENT, FLAGS
+from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check
+
+# Of the fleet, of a host, of a run (extra variables).
+VARIABLES = ("fleet_services", "fleet_fabric", "fleet_recipe_dirs", "fleet_host", "fleet_plan_format")
+# What our own playbooks register.
+OURS = ("fleet_plan", "fleet_state")
+
+_FREE_MAP: Spec = {"type": "map", "default": {}}
+
+_REGISTRY: dict[str, Spec] = {
+    "name": {"type": "str", "required": True},
+    "username": {"type": "str", "required": True},
+    "password_file": {"type": "str", "required": True},
+}
+
+SERVICE: Spec = {
+    "type": "map",
+    "options": {
+        "recipe": {"type": "str", "required": True},
+        "hosts": {"type": "list", "required": True, "min": 1, "elements": {"type": "str"}},
+        "port": {"type": "int", "required": True, "min": 1, "max": 65535},
+        "listen": {"type": "str", "default": "0.0.0.0", "expected": "the host's address to listen on"},
+        "served_name": {"type": "str"},
+        "workload": {
+            "type": "map",
+            "default": {},
+            "options": {
+                "max_model_len": {"type": "int", "min": 1},
+                "max_num_seqs": {"type": "int", "min": 1},
+            },
+        },
+        "flags": FLAGS,
+        "env": ENVIRONMENT,
+        "image": _FREE_MAP,
+        "model": _FREE_MAP,
+        "api_key_file": {"type": "str", "expected": "a file on the controller that holds the key"},
+        "silence": {"type": "map", "default": {}, "values": {"type": "str", "min": 1, "expected": "the reason"}},
+    },
+}
+
+SERVICES: Spec = {
+    "type": "map",
+    "keys": {"type": "str", "pattern": "[a-z0-9][a-z0-9-]{0,40}", "expected": "a name of a-z, 0-9 and -"},
+}
+
+HOST: Spec = {
+    "type": "map",
+    "options": {
+        "memory_kib": {"type": "int", "min": 1 << 20},
+        "host_tuning": {
+            "type": "map",
+            "default": {},
+            "options": {
+                "sysctl": {"type": "map", "values": {"type": "str", "nullable": True}},
+                "read_ahead_kb": {"type": "int", "nullable": True, "min": 0},
+                "swap": {"type": "bool", "nullable": True},
+                "memlock": {"type": "str", "nullable": True, "pattern": r"unlimited|\d+"},
+                "default_target": {"type": "str", "nullable": True, "pattern": r"[\w-]+\.target"},
+            },
+        },
+        "container_engine": {
+            "type": "map",
+            "default": {},
+            "options": {
+                "daemon": {"type": "map"},
+                "registries": {"type": "list", "elements": {"type": "map", "options": _REGISTRY}},
+            },
+        },
+        "services": {
+            "type": "map",
+            "default": {},
+            "values": {"type": "map", "options": {"flags": FLAGS, "env": ENVIRONMENT}},
+        },
+    },
+}
+
+
+@dataclass(frozen=True)
+class Host:
+    """One inventory host: its name, the address that clients reach it by, and its checked ``fleet_host``."""
+
+    name: str
+    address: str
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Declared:
+    """The checked declaration. fabric is passed on as written: `_fabric.plan` checks it."""
+
+    hosts: Mapping[str, Host]
+    services: Mapping[str, Mapping[str, Any]]
+    fabric: Any
+
+
+def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Finding]]:
+    """inventory: {hosts: {name: {address, variables: {fleet_*: ...}}}, folder}; returns what is usable, and problems.
+
+    Paths of files on the controller count from the inventory's folder and become absolute; the files must be there.
+    A service with a problem is left out of what is returned, so that the others can still be looked at.
+    """
+    findings = [*_unknown_variables(inventory)]
+    hosts: dict[str, Host] = {}
+    for name, host in sorted(inventory["hosts"].items()):
+        settings, problems = check(HOST, host["variables"].get("fleet_host") or {}, f"{name}: fleet_host")
+        findings += problems
+        hosts[name] = Host(name, host["address"], {} if problems else settings)
+    written = {key: _of_the_fleet(key, inventory, findings) for key in ("fleet_services", "fleet_fabric")}
+    services, problems = _services(written["fleet_services"] or {}, hosts, Path(inventory["folder"]))
+    return Declared(hosts, services, written["fleet_fabric"]), [*findings, *problems]
+
+
+def _of_the_fleet(key: str, inventory: Mapping[str, Any], findings: list[Finding]) -> Any:
+    """The value that all hosts share. Different ones would make the plan depend on which host is asked."""
+    values = {name: host["variables"].get(key) for name, host in sorted(inventory["hosts"].items())}
+    first, value = next(iter(values.items()), ("", None))
+    for name, other in values.items():
+        if other is not value and other != value:
+            remedy = "write it once, in group_vars/all of the inventory"
+            found = f"{first} and {name} have different values"
+            findings.append(_error("input-fleet-differs", key, found, "one value for the fleet", remedy))
+            break
+    return value
+
+
+def _services(
+    written: Any, hosts: Mapping[str, Host], folder: Path
+) -> tuple[dict[str, Mapping[str, Any]], list[Finding]]:
+    named, findings = check(SERVICES, written, "fleet_services")
+    if findings:
+        return {}, findings
+    usable = {}
+    for name in sorted(named):
+        place = f"fleet_services.{name}"
+        service, problems = check(SERVICE, named[name], place)
+        problems = problems or [*_placement(place, service["hosts"], hosts), *_key_file(place, service, folder)]
+        findings += problems
+        if not problems:
+            usable[name] = service
+    return usable, [*findings, *_port_clashes(usable)]
+
+
+def _placement(place: str, chosen: list[str], hosts: Mapping[str, Host]) -> Iterator[Finding]:
+    for host in sorted(set(chosen)):
+        if host not in hosts:
+            yield _error(
+                "input-unknown-host",
+                f"{place}.hosts",
+                f'no host "{host}"',
+                "a host of the inventory",
+                did_you_mean(host, hosts),
+            )
+        elif chosen.count(host) > 1:
+            yield _error(
+                "input-host-twice",
+                f"{place}.hosts",
+                f'"{host}" stands there twice',
+                "each host once",
+                "a GB10 has one GPU, so one rank a host: remove one",
+            )
+
+
+def _key_file(place: str, service: dict[str, Any], folder: Path) -> Iterator[Finding]:
+    """Make the path absolute; a key that isn't there would be missed after hours of staging."""
+    if service.get("api_key_file"):
+        path = folder / service["api_key_file"]
+        service["api_key_file"] = str(path)
+        if not path.is_file():
+            remedy = "write the key into it, mode 0600 or encrypted with ansible-vault"
+            yield _error("input-key-file", f"{place}.api_key_file", f"no file {path}", "a file with the key", remedy)
+
+
+def _unknown_variables(inventory: Mapping[str, Any]) -> Iterator[Finding]:
+    """One finding a name, not one a host: a misspelling in group_vars reaches 500 of them."""
+    holders: dict[str, list[str]] = {}
+    for host, entry in sorted(inventory["hosts"].items()):
+        for name in entry["variables"]:
+            if name.startswith("fleet_") and name not in VARIABLES and name not in OURS:
+                holders.setdefault(name, []).append(host)
+    for name, hosts in sorted(holders.items()):
+        others = f" and {len(hosts) - 1} more" if len(hosts) > 1 else ""
+        expected = "one of " + ", ".join(VARIABLES)
+        place = f"{hosts[0]}{others}: {name}"
+        yield _error("input-unknown-variable", place, "unknown variable", expected, did_you_mean(name, VARIABLES))
+
+
+def _port_clashes(services: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
+    """Two services that would listen on the same port of the same host: only the head of a group listens."""
+    taken: dict[tuple[str, int], str] = {}
+    findings = []
+    for name, service in services.items():
+        key = (service["hosts"][0], service["port"])
+        if key in taken:
+            findings.append(
+                _error(
+                    "input-port-twice",
+                    f"fleet_services.{name}.port",
+                    f"port {key[1]} of {key[0]} is already that of fleet_services.{taken[key]}",
+                    "a port of its own",
+                    "write another port",
+                )
+            )
+        taken.setdefault(key, name)
+    return findings
+
+
+def _error(rule: str, place: str, found: str, expected: str, remedy: str) -> Finding:
+    return Finding(rule, "input", "error", place, found, expected, remedy)

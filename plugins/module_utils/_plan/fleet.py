@@ -1,0 +1,191 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The plan: from what the owner declares to every decision for the fleet. The only place that decides.
+
+Same declaration in, same plan out, byte for byte: no clock, no random, no order of a map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.plan import plan_fabric
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, ordered
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer, fact
+from ansible_collections.gb10.fleet.plugins.module_utils._layers import Value
+from ansible_collections.gb10.fleet.plugins.module_utils._lint.judge import LintFinding
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Budget, Share, plan_host
+from ansible_collections.gb10.fleet.plugins.module_utils._plan import slices
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import Declared, Host, read_declaration
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.launch import docker_run, service_unit
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.lint import lint_rank
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.service import (
+    Placed,
+    decide_environment,
+    decide_flags,
+    explain,
+    place,
+    served_name,
+    solo_container,
+    vllm_argv,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.sizing import Sizing, memory_flags, size_service
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.slices import Decided
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library
+
+
+class _Findings:
+    """Findings with the hosts that they concern; none means the whole fleet."""
+
+    def __init__(self) -> None:
+        self._hosts: dict[Finding, set[str]] = {}
+
+    def add(self, findings: Iterable[Finding], hosts: Iterable[str] = ()) -> None:
+        for finding in findings:
+            self._hosts.setdefault(finding, set()).update(hosts)
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [{**finding.as_dict(), "hosts": sorted(self._hosts[finding])} for finding in ordered(self._hosts)]
+
+
+def plan_fleet(inventory: Mapping[str, Any], library: Library, of_recipes: Sequence[Finding] = ()) -> dict[str, Any]:
+    """Every decision, as a plain map of JSON values (docs/architecture.md, "The plan").
+
+    inventory: ``{hosts: {name: {address, variables}}}``. library, of_recipes: what `_recipes.recipe.load_all`
+    returned; only the recipes that services name are spoken of. Errors are findings; a service with one is left out.
+    """
+    findings = _Findings()
+    declared, problems = read_declaration(inventory)
+    findings.add(problems)
+    placed = [*_placed(declared, library, of_recipes, findings)]
+    sized = {service.name: _size(service, library, findings) for service in placed}
+    fabric, problems = plan_fabric(declared.fabric, declared.hosts)
+    findings.add(problems)
+    here = _by_host(declared, placed)
+    budgets = {name: _budget(host, here[name], sized, findings) for name, host in declared.hosts.items()}
+    services = {service.name: Decided(service, _decide(service, sized[service.name], budgets)) for service in placed}
+    for service in services.values():
+        findings.add(_lint(service, sized[service.placed.name]), service.plan["hosts"])
+    return {
+        "hosts": {
+            name: _slice(host, [services[service.name] for service in here[name]], budgets[name])
+            | {"fabric": fabric[name]}
+            for name, host in declared.hosts.items()
+        },
+        "services": {name: service.plan for name, service in services.items()},
+        "findings": findings.rows(),
+    }
+
+
+def _placed(
+    declared: Declared, library: Library, of_recipes: Sequence[Finding], findings: _Findings
+) -> Iterator[Placed]:
+    """The services that can be planned."""
+    for name, settings in declared.services.items():
+        wanted = settings["recipe"]
+        recipe, problems = library.find(wanted, f"fleet_services.{name}.recipe")
+        problems += [finding for finding in of_recipes if f"/{wanted}.y" in finding.place]
+        findings.add(problems, settings["hosts"])
+        if recipe is not None:
+            hosts = [declared.hosts[host] for host in settings["hosts"]]
+            placed, problems = place(name, settings, recipe.data, hosts, library)
+            findings.add(problems, settings["hosts"])
+            if not any(problem.severity == "error" for problem in problems):
+                yield placed
+
+
+def _by_host(declared: Declared, placed: Iterable[Placed]) -> dict[str, list[Placed]]:
+    """The services that have a rank on each host."""
+    here: dict[str, list[Placed]] = {name: [] for name in declared.hosts}
+    for service in placed:
+        for host in service.hosts:
+            here[host.name].append(service)
+    return here
+
+
+def _size(placed: Placed, library: Library, findings: _Findings) -> Sizing:
+    sizing, problems = size_service(placed, decide_flags(placed, default_layer("flags")), library)
+    findings.add(problems, placed.settings["hosts"])
+    return sizing
+
+
+def _budget(host: Host, here: Iterable[Placed], sized: Mapping[str, Sizing], findings: _Findings) -> Budget:
+    """The memory of one host, over all services that have a rank on it."""
+    demands = [sized[service.name].demand for service in here]
+    budget = plan_host(host.name, _memory_total(host), demands)
+    findings.add(budget.findings, [host.name])
+    return budget
+
+
+def _memory_total(host: Host) -> int:
+    return int(host.settings.get("memory_kib", fact("hardware", "memory_total_kib"))) * 1024
+
+
+def _decide(placed: Placed, sizing: Sizing, budgets: Mapping[str, Budget]) -> dict[str, Any]:
+    """``services.<name>`` of the plan."""
+    shares = [budgets[host.name].shares[placed.name] for host in placed.hosts]
+    written = decide_flags(placed, default_layer("flags"))
+    flags = decide_flags(placed, default_layer("flags"), memory_flags(shares, written))
+    environment = decide_environment(placed, placed.head, default_layer("env"))
+    argv = vllm_argv(placed, flags)
+    return {
+        "recipe": placed.recipe["name"],
+        "status": placed.recipe["status"]["state"],
+        "hosts": [host.name for host in placed.hosts],
+        "endpoint": f"http://{placed.head.address}:{placed.settings['port']}/v1",
+        "model": served_name(placed, flags),
+        "kv": sizing.pool(shares),
+        "argv": argv,
+        "environment": {name: value.value for name, value in environment.items()},
+        "ranks": [_solo_rank(placed, argv, environment, shares[0])],
+        "explain": explain(flags, "flag") + explain(environment, "env"),
+    }
+
+
+def _lint(service: Decided, sizing: Sizing) -> list[Finding]:
+    """What the catalogue of the image's vLLM and the rules say of the command that would run."""
+    placed, plan = service.placed, service.plan
+    rows = lint_rank(
+        plan["ranks"][0]["command"],
+        {**placed.recipe, "image": placed.image, "model": placed.model},
+        hosts=len(placed.hosts),
+        config=sizing.config,
+        kv_pool_tokens=plan["kv"]["tokens"],
+        silence={**placed.recipe["silence"], **placed.settings["silence"]},
+        place=placed.place,
+    )
+    return [LintFinding(**row) for row in rows]
+
+
+def _solo_rank(placed: Placed, argv: Sequence[str], environment: Mapping[str, Value], share: Share) -> dict[str, Any]:
+    command = docker_run(solo_container(placed, argv, environment))
+    # what must be free before the load; the other bound of the interval is vLLM's own start check
+    needed = share.footprint.low
+    prestart = ["/usr/bin/python3", _layout.PRESTART, "--container", _layout.container(placed.name)]
+    prestart += ["--port", str(placed.settings["port"]), "--memory", str(needed)]
+    return {
+        "host": placed.head.name,
+        "role": "solo",
+        "command": command,
+        "unit_text": service_unit(placed.name, command, prestart, placed.recipe["summary"]),
+        "memory_bytes": share.footprint.expected,
+    }
+
+
+def _slice(host: Host, here: Sequence[Decided], budget: Budget) -> dict[str, Any]:
+    """``hosts.<name>`` of the plan: one slice a role."""
+    return {
+        "host_tuning": slices.host_tuning(host),
+        "container_engine": slices.container_engine(host),
+        "images": slices.images(here),
+        "models": slices.models(here),
+        "vllm": slices.vllm(here, host.name),
+        "verify": slices.verify(here, host.name),
+        "needs": slices.needs(here, host.name, budget.total),
+        "listens": slices.listens(here, host.name),
+        "memory": {service.placed.name: budget.lines(service.placed.name) for service in here},
+    }

@@ -1,0 +1,223 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""One service, decided: a recipe placed on hosts becomes a container's command line, each value with its origin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, fill, flags_to_argv, merge
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import Host
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.launch import Container, Mount
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes.overlays import Overlays, plan_overlays
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import (
+    Library,
+    environment_problems,
+    flag_problems,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes.spec import IMAGE, MODEL
+from ansible_collections.gb10.fleet.plugins.module_utils._schema import check
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A service with its recipe and the hosts it stands on, head first.
+
+    image, model: the recipe's with what the service says otherwise. overlays: the recipe's, decided.
+    """
+
+    name: str
+    settings: Mapping[str, Any]
+    recipe: Mapping[str, Any]
+    hosts: Sequence[Host]
+    image: Mapping[str, Any]
+    model: Mapping[str, Any]
+    overlays: Overlays = field(default_factory=Overlays)
+
+    @property
+    def place(self) -> str:
+        return f"fleet_services.{self.name}"
+
+    @property
+    def head(self) -> Host:
+        return self.hosts[0]
+
+
+def place(
+    name: str, settings: Mapping[str, Any], recipe: Mapping[str, Any], hosts: Sequence[Host], library: Library
+) -> tuple[Placed, list[Finding]]:
+    """Put a checked service's own words over its recipe's, and say what is wrong with the result."""
+    where = f"fleet_services.{name}"
+    image, findings = check(IMAGE, {**recipe["image"], **settings["image"]}, f"{where}.image")
+    model, problems = check(MODEL, {**recipe["model"], **settings["model"]}, f"{where}.model")
+    findings += problems
+    findings += flag_problems(settings["flags"], f"{where}.flags")
+    findings += environment_problems(settings["env"], f"{where}.env")
+    placed = Placed(name, settings, recipe, hosts, image, model)
+    overlays, problems = _overlays(placed, library)
+    return replace(placed, overlays=overlays), [*findings, *problems, *_host_count(placed)]
+
+
+def _overlays(placed: Placed, library: Library) -> tuple[Overlays, list[Finding]]:
+    folder = f"{_layout.OVERLAYS}/{placed.name}"
+    where = f"recipe {placed.recipe['name']}"
+    in_container = _model_folder(placed, _layout.IN_MODELS)
+    return plan_overlays(
+        placed.recipe["overlays"], library, where, folder, _model_folder(placed, _layout.MODELS), in_container
+    )
+
+
+def _model_folder(placed: Placed, home: str) -> str:
+    return _layout.model_folder(placed.model["repository"], placed.model["revision"], home)
+
+
+def _host_count(placed: Placed) -> Iterator[Finding]:
+    allowed = placed.recipe["host_counts"]
+    if len(placed.hosts) not in allowed:
+        yield Finding(
+            "service-host-count",
+            "input",
+            "error",
+            f"{placed.place}.hosts",
+            f"{len(placed.hosts)} hosts",
+            " or ".join(map(str, allowed)) + ", as the recipe says",
+            "name that many hosts, or write another recipe",
+        )
+    elif len(placed.hosts) > 1:
+        yield Finding(
+            "service-group",
+            "input",
+            "error",
+            f"{placed.place}.hosts",
+            f"{len(placed.hosts)} hosts",
+            "one host: groups of hosts are not served yet",
+            "choose a recipe that fits one host",
+        )
+
+
+def decide_flags(placed: Placed, defaults: Layer, memory: Layer | None = None) -> dict[str, Value]:
+    """Options of `vllm serve` by name: GB10 < recipe < service < the head's host < what follows from the placement.
+
+    memory: what the memory plan adds, none of it written by owner or recipe.
+    """
+    recipe, settings = placed.recipe, placed.settings
+    workload = {key.replace("_", "-"): value for key, value in settings["workload"].items()}
+    return merge(
+        [
+            defaults,
+            Layer("recipe", recipe["flags"], recipe["reasons"]),
+            Layer("service", {**workload, **settings["flags"]}),
+            Layer("host", _host_settings(placed, placed.head, "flags")),
+            _from_placement(placed),
+            *([memory] if memory else []),
+        ]
+    )
+
+
+def _host_settings(placed: Placed, host: Host, kind: str) -> Mapping[str, Any]:
+    settings: Mapping[str, Any] = host.settings.get("services", {}).get(placed.name, {}).get(kind, {})
+    return settings
+
+
+def _from_placement(placed: Placed) -> Layer:
+    settings, model = placed.settings, placed.model
+    values: dict[str, Any] = {"host": "0.0.0.0", "port": settings["port"]}
+    reasons = {
+        "host": "all addresses of the container's own network; the host publishes the port",
+        "port": "the service",
+    }
+    if settings.get("served_name"):
+        values["served-model-name"], reasons["served-model-name"] = settings["served_name"], "the service"
+    if model["revision"]:
+        values["revision"], reasons["revision"] = model["revision"], "the staged revision, without asking the hub"
+    if settings.get("api_key_file"):
+        values["config"], reasons["config"] = _layout.IN_KEY, "holds the API key, which no process list may show"
+    return Layer("computed", values, reasons)
+
+
+def decide_environment(placed: Placed, host: Host, defaults: Layer) -> dict[str, Value]:
+    """Variables of the container on one host."""
+    recipe = placed.recipe
+    return merge(
+        [
+            defaults,
+            Layer("recipe", recipe["env"], recipe["reasons"]),
+            Layer("service", placed.settings["env"]),
+            Layer("host", _host_settings(placed, host, "env")),
+            Layer("computed", {"HF_HOME": _layout.IN_MODELS}, {"HF_HOME": "where the host's models are mounted"}),
+        ]
+    )
+
+
+def served_name(placed: Placed, flags: Mapping[str, Value]) -> str:
+    """The name that clients ask for: vLLM's first served name, or else the repository."""
+    if "served-model-name" not in flags:
+        return str(placed.model["repository"])
+    names = flags["served-model-name"].value
+    return str(names[0] if isinstance(names, list) else names)
+
+
+def vllm_argv(placed: Placed, flags: Mapping[str, Value]) -> list[str]:
+    """What follows the image, in the launch form of its family: upstream images already run `vllm serve`."""
+    serve = [] if placed.image["family"] == "upstream" else ["vllm", "serve"]
+    values = fill({name: decided.value for name, decided in flags.items()}, _places(placed))
+    return [*serve, placed.model["repository"], *flags_to_argv(values)]
+
+
+def _places(placed: Placed) -> dict[str, str]:
+    return {"model_path": _model_folder(placed, _layout.IN_MODELS)}
+
+
+def solo_container(placed: Placed, argv: Sequence[str], environment: Mapping[str, Value]) -> Container:
+    """The container of a service on one host: a network of its own, one published port, models read-only."""
+    settings = placed.settings
+    return Container(
+        name=_layout.container(placed.name),
+        image=placed.image["reference"],
+        arguments=argv,
+        environment=fill({name: decided.value for name, decided in environment.items()}, _places(placed)),
+        mounts=[*_mounts(placed)],
+        published=[(settings["listen"], settings["port"])],
+        entrypoint=placed.image["entrypoint"],
+    )
+
+
+def _mounts(placed: Placed) -> Iterator[Mount]:
+    yield Mount(_layout.MODELS, _layout.IN_MODELS)
+    for name, target in sorted(_layout.IN_COMPILED.items()):
+        yield Mount(f"{compiled_folder(placed)}/{name}", target, read_only=False)
+    if placed.settings.get("api_key_file"):
+        yield Mount(key_file(placed), _layout.IN_KEY)
+    for mount in [*placed.overlays.mounts, *placed.recipe["mounts"]]:
+        yield Mount(mount["source"], mount["target"], mount["read_only"])
+
+
+def compiled_folder(placed: Placed) -> str:
+    """Compiled kernels fit one image only: the folder's name is the image's digest, or its reference where unpinned."""
+    image = placed.image
+    key = (image["digest"] or image["reference"]).removeprefix("sha256:").replace("/", "-").replace(":", "-")
+    return f"{_layout.COMPILED}/{key[:64]}"
+
+
+def written_folders(placed: Placed) -> list[str]:
+    """Folders on the host that the container writes to."""
+    return [f"{compiled_folder(placed)}/{name}" for name in sorted(_layout.IN_COMPILED)]
+
+
+def key_file(placed: Placed) -> str:
+    """The API key on the host, in the form that vLLM's --config reads."""
+    return f"{_layout.SECRETS}/{placed.name}.yaml"
+
+
+def explain(decided: Mapping[str, Value], kind: str) -> list[dict[str, Any]]:
+    """Rows for the plan: each value with its origin and reason."""
+    return [
+        {"key": f"{kind} {key}", "value": value.value, "origin": value.origin, "reason": value.reason}
+        for key, value in decided.items()
+    ]

@@ -1,0 +1,199 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Each host's slice of the plan: what its roles take, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact, facts
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import Host
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.service import Placed, key_file, written_folders
+
+
+@dataclass(frozen=True)
+class Decided:
+    """A placed service and what was decided for it (``services.<name>`` of the plan)."""
+
+    placed: Placed
+    plan: Mapping[str, Any]
+
+
+def host_tuning(host: Host) -> dict[str, Any]:
+    """``host_tuning_plan``: what holds for GB10, with this host's own values; single kernel settings too."""
+    settings = host.settings.get("host_tuning", {})
+    plan = _with_defaults("host_tuning", settings)
+    sysctl = {**fact("host_tuning", "sysctl"), **settings.get("sysctl", {})}
+    return plan | {"sysctl": {key: value for key, value in sorted(sysctl.items()) if value is not None}}
+
+
+def container_engine(host: Host) -> dict[str, Any]:
+    """``container_engine_plan``."""
+    return _with_defaults("container_engine", host.settings.get("container_engine", {}))
+
+
+def _with_defaults(section: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What holds for GB10 with the host's own values over it; null leaves the thing alone."""
+    merged = {key: settings.get(key, entry["value"]) for key, entry in sorted(facts()[section].items())}
+    return {key: value for key, value in merged.items() if value is not None}
+
+
+def images(services: Iterable[Decided]) -> list[dict[str, Any]]:
+    """``image_store_plan``: each image once."""
+    return _unique(
+        {
+            "reference": image["reference"],
+            "digest": image["digest"],
+            "source": _source(image["source"]),
+        }
+        for image in (service.placed.image for service in services)
+    )
+
+
+def models(services: Iterable[Decided]) -> list[dict[str, Any]]:
+    """``model_store_plan``: each model and draft model once."""
+    return _unique(model for service in services for model in _models(service.placed))
+
+
+def _models(placed: Placed) -> Iterator[dict[str, Any]]:
+    model = placed.model
+    yield {
+        "repository": model["repository"],
+        "revision": model["revision"],
+        "bytes": model["weights_bytes"],
+        "source": _source(model["source"]),
+    }
+    if "draft" in model:
+        draft = model["draft"]
+        yield {
+            "repository": draft["repository"],
+            "revision": draft["revision"],
+            "bytes": draft["weights_bytes"],
+            "source": {"kind": "hub"},
+        }
+
+
+def _source(written: str | Mapping[str, str]) -> dict[str, str]:
+    """A recipe's source as the stores take it: ``hub`` -> ``{kind: hub}``, ``{path: X}`` -> ``{kind: path, path: X}``.
+
+    A file of the host is a path, whether it is a model's folder or an image's archive.
+    """
+    if isinstance(written, str):
+        return {"kind": written}
+    ((kind, value),) = written.items()
+    return {"kind": kind, ("host" if kind == "host" else "path"): value}
+
+
+def vllm(services: Iterable[Decided], host: str) -> list[dict[str, Any]]:
+    """``vllm_plan``: the units of this host, and what they need beside them."""
+    return [
+        {
+            "service": service.placed.name,
+            "unit": _layout.unit(service.placed.name),
+            "unit_text": rank["unit_text"],
+            "folders": written_folders(service.placed),
+            "overlays": service.placed.overlays.files,
+            "key": _key(service.placed),
+        }
+        for service in services
+        for rank in service.plan["ranks"]
+        if rank["host"] == host
+    ]
+
+
+def _key(placed: Placed) -> dict[str, str] | None:
+    source = placed.settings.get("api_key_file")
+    return {"source": source, "path": key_file(placed)} if source else None
+
+
+def verify(services: Iterable[Decided], host: str) -> list[dict[str, Any]]:
+    """``verify_plan``: what to prove, on the head of each service."""
+    return [
+        {
+            "service": service.placed.name,
+            "unit": _layout.unit(service.placed.name),
+            "url": f"http://{_local(service.placed.settings['listen'])}:{service.placed.settings['port']}",
+            "kind": service.placed.recipe["kind"],
+            "model": service.plan["model"],
+            "key_file": key_file(service.placed) if service.placed.settings.get("api_key_file") else "",
+            "expected": {"kv_tokens": service.plan["kv"]["tokens"] if service.plan["kv"]["exact"] else None},
+        }
+        for service in services
+        if service.placed.head.name == host
+    ]
+
+
+def listens(services: Iterable[Decided], host: str) -> list[dict[str, Any]]:
+    """Every port that is opened on the host, and for whom."""
+    return [
+        {
+            "port": service.placed.settings["port"],
+            "address": service.placed.settings["listen"],
+            "service": service.placed.name,
+            "who": "clients with the key"
+            if service.placed.settings.get("api_key_file")
+            else "everybody, without a key",
+        }
+        for service in services
+        if service.placed.head.name == host
+    ]
+
+
+def _local(listen: str) -> str:
+    return "127.0.0.1" if listen == "0.0.0.0" else listen
+
+
+def needs(services: Sequence[Decided], host: str, memory_bytes: int) -> dict[str, Any]:
+    """``preflight_plan``: files that must be there, bytes that will be written, ports that will be taken."""
+    files = [file for service in services for file in _files(service.placed)]
+    disk = _unique(write for service in services for write in _writes(service.placed))
+    ports = [
+        {
+            "port": service.placed.settings["port"],
+            "container": _layout.container(service.placed.name),
+            "place": f"{service.placed.place}.port",
+        }
+        for service in services
+        if service.placed.head.name == host
+    ]
+    paths = [entry[key] for entry in [*files, *disk] for key in ("path", "unless") if entry.get(key)]
+    return {"paths": sorted({*paths}), "files": files, "disk": disk, "ports": ports, "memory_bytes": memory_bytes}
+
+
+def _files(placed: Placed) -> Iterator[dict[str, Any]]:
+    model, image = placed.model, placed.image
+    if isinstance(model["source"], Mapping) and "path" in model["source"]:
+        place = f"{placed.place}: model.source.path"
+        yield {
+            "path": model["source"]["path"],
+            "place": place,
+            "unless": _layout.model_folder(model["repository"], model["revision"]),
+        }
+    if isinstance(image["source"], Mapping) and "archive" in image["source"]:
+        yield {"path": image["source"]["archive"], "place": f"{placed.place}: image.source.archive", "unless": None}
+
+
+def _writes(placed: Placed) -> Iterator[dict[str, Any]]:
+    for model in _models(placed):
+        if model["bytes"]:
+            what = f"weights of {model['repository']}"
+            yield {
+                "path": _layout.MODELS,
+                "bytes": model["bytes"],
+                "what": what,
+                "unless": _layout.model_folder(model["repository"], model["revision"]),
+            }
+
+
+def _unique(entries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Equal entries once, in the order of their first coming."""
+    seen: list[dict[str, Any]] = []
+    for entry in entries:
+        if entry not in seen:
+            seen.append(entry)
+    return seen

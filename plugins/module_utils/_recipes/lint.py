@@ -1,0 +1,89 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Recipes judged before anyone places them: each is planned alone on hosts of its own, and the plan's findings count.
+
+So there is one judgement, and a recipe that passes here has no error of its own in a fleet either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, ordered
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, Recipe
+
+SERVICE = "recipe"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is said of one recipe. passed: no error, or known to be bad and said so."""
+
+    name: str
+    file: str
+    status: str
+    passed: bool
+    findings: Sequence[Finding]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "findings": [finding.as_dict() for finding in self.findings]}
+
+
+def lint_recipes(library: Library, of_recipes: Iterable[Finding]) -> list[Verdict]:
+    """A verdict for every recipe of the library, by name, and one for every file that is no usable recipe.
+
+    of_recipes: what `_recipes.recipe.load_all` said of the files.
+    """
+    said: dict[str, list[Finding]] = {}
+    for finding in of_recipes:
+        said.setdefault(finding.place.partition(": ")[0], []).append(finding)
+    verdicts = []
+    for name in sorted(library.recipes):
+        recipe = library.recipes[name]
+        findings = ordered([*said.pop(str(recipe.path), []), *_planned(recipe, library)])
+        status = recipe.data["status"]["state"]
+        passed = status == "known-bad" or not _has_error(findings)
+        verdicts.append(Verdict(name, str(recipe.path), status, passed, findings))
+    for file in sorted(said):
+        verdicts.append(Verdict(file, file, "unusable", not _has_error(said[file]), ordered(said[file])))
+    return verdicts
+
+
+def _planned(recipe: Recipe, library: Library) -> list[Finding]:
+    """The findings of a plan with this recipe alone, at their place in the recipe's file."""
+    hosts = [f"host-{number}" for number in range(1, min(recipe.data["host_counts"]) + 1)]
+    variables: dict[str, Any] = {"fleet_services": {SERVICE: {"recipe": recipe.name, "hosts": hosts, "port": 8000}}}
+    if len(hosts) > 1:
+        ports = {f"{host}:1": number for number, host in enumerate(hosts, start=10)}
+        variables["fleet_fabric"] = {"switches": {"switch": {"ports": ports}}}
+    inventory = {"hosts": {host: {"address": "192.0.2.1", "variables": variables} for host in hosts}, "folder": "."}
+    return [_at_home(row, recipe) for row in plan_fleet(inventory, library)["findings"]]
+
+
+def _at_home(row: Mapping[str, Any], recipe: Recipe) -> Finding:
+    values = {field.name: row[field.name] for field in fields(Finding)}
+    place = values["place"].removeprefix(f"fleet_services.{SERVICE}")
+    if place != values["place"]:
+        values["place"] = f"{recipe.path}: {place.lstrip('.: ')}".removesuffix(": ")
+    return Finding(**values)
+
+
+def _has_error(findings: Iterable[Finding]) -> bool:
+    return any(finding.severity == "error" for finding in findings)
+
+
+def report(verdicts: Sequence[Verdict]) -> str:
+    """One line a recipe, its errors below it, and at the end how many passed; warnings are counted only."""
+    lines = []
+    for verdict in verdicts:
+        warnings = sum(finding.severity == "warning" for finding in verdict.findings)
+        word = "passed" if verdict.passed else "FAILED"
+        lines.append(f"{word}  {verdict.name}  ({verdict.status}, warnings: {warnings})")
+        lines += [f"        {finding.sentence()}" for finding in verdict.findings if finding.severity == "error"]
+    passed = sum(verdict.passed for verdict in verdicts)
+    return "\n".join([*lines, f"{passed} of {len(verdicts)} recipes passed"])

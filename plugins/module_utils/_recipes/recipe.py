@@ -1,0 +1,249 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Recipes: how one model is served well on GB10, as data; what is wrong with one; which ones there are.
+
+Recipes live in folders, the user's own before the shipped one. Beside the YAML files a folder may hold ``configs/``
+with models' config.json files, and ``overlays/`` with small files that are laid over an image or a model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes.spec import CALCULATED_FLAGS, RECIPE
+from ansible_collections.gb10.fleet.plugins.module_utils._schema import below, check, describe
+from ansible_collections.gb10.fleet.plugins.module_utils._yaml_text import read_yaml
+
+# Decided by the plan from the service: where it listens, its key, its ranks.
+PLANNED_FLAGS = frozenset(
+    {"api-key", "headless", "host", "master-addr", "master-port", "model", "nnodes", "node-rank", "port", "ssl-keyfile"}
+)
+SECRETS = frozenset({"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "VLLM_API_KEY"})
+
+
+def parse(data: Any, place: str) -> tuple[dict[str, Any], list[Finding]]:
+    """Return a recipe with its defaults filled in, and all that is wrong with it; ``{}`` when it can't be used.
+
+    data: the file's content as YAML gives it. place: the file, for the findings.
+    """
+    recipe, findings = check(RECIPE, data, place)
+    if not findings:
+        findings = [
+            *flag_problems(recipe["flags"], below(place, "flags")),
+            *environment_problems(recipe["env"], below(place, "env")),
+            *_draft_problems(recipe, place),
+            *_overlay_problems(recipe, place),
+            *_reason_problems(recipe, place),
+            *_unpinned(recipe, place),
+            *_known_bad(recipe, place),
+        ]
+    usable = not any(finding.severity == "error" for finding in findings)
+    return (recipe if usable else {}), findings
+
+
+def flag_problems(flags: Mapping[str, Any], place: str) -> Iterator[Finding]:
+    """What a schema can't say about flags of a recipe, a service or a host."""
+    for name, value in flags.items():
+        where = below(place, name)
+        if name in PLANNED_FLAGS:
+            remedy = "write api_key_file in the service" if name == "api-key" else "take it out"
+            yield _error("recipe-planned-flag", where, "set by hand", "left to the plan", remedy)
+        elif value == []:
+            yield _error("recipe-flag-value", where, "an empty list", "at least one value", "take it out or fill it")
+        elif name in CALCULATED_FLAGS and value is not None:
+            yield from check(CALCULATED_FLAGS[name], value, where)[1]
+        elif not _is_json(value):
+            yield _error("recipe-flag-value", where, "a value that JSON can't hold", "text, numbers, maps, lists", "")
+
+
+def environment_problems(environment: Mapping[str, Any], place: str) -> Iterator[Finding]:
+    """A secret in the environment could be read by `docker inspect`."""
+    for name in sorted(SECRETS & environment.keys()):
+        remedy = "write api_key_file in the service" if name == "VLLM_API_KEY" else "give the token to model_store"
+        yield _error("recipe-secret", below(place, name), "a secret in the environment", "a file", remedy)
+
+
+def draft_repository(flags: Mapping[str, Any]) -> str | None:
+    """The hub's id of the separate draft model that the flags ask for, if they do."""
+    speculation = flags.get("speculative-config")
+    named = speculation.get("model") if isinstance(speculation, Mapping) else None
+    return named if isinstance(named, str) and re.fullmatch(r"[\w.-]+/[\w.-]+", named) else None
+
+
+def _draft_problems(recipe: Mapping[str, Any], place: str) -> Iterator[Finding]:
+    declared = recipe["model"].get("draft", {}).get("repository")
+    wanted = draft_repository(recipe["flags"])
+    if wanted != declared:
+        yield _error(
+            "recipe-draft",
+            below(place, "model", "draft", "repository"),
+            f"{declared or 'nothing'}, while speculative-config asks for {wanted or 'no draft model'}",
+            "the draft model that speculative-config names, so that it is staged with the model",
+            f'write "{wanted}"' if wanted else "take it out",
+        )
+
+
+def _overlay_problems(recipe: Mapping[str, Any], place: str) -> Iterator[Finding]:
+    for index, overlay in enumerate(recipe["overlays"]):
+        where = below(place, "overlays") + f"[{index}]"
+        kinds = [kind for kind in ("json_merge", "model_file", "file") if kind in overlay]
+        if len(kinds) != 1:
+            found = " and ".join(kinds) or "no content"
+            yield _error("recipe-overlay", where, found, "one of json_merge, model_file, file", "write exactly one")
+        elif kinds == ["json_merge"] and overlay["target"].startswith("/"):
+            expected = "a file below the model's folder, such as config.json"
+            yield _error("recipe-overlay", f"{where}.target", overlay["target"], expected, "write the file's name")
+        elif ".." in overlay["target"].split("/"):
+            yield _error("recipe-overlay", f"{where}.target", overlay["target"], "a path without ..", "")
+
+
+def _reason_problems(recipe: Mapping[str, Any], place: str) -> Iterator[Finding]:
+    for key in sorted(recipe["reasons"].keys() - recipe["flags"].keys() - recipe["env"].keys()):
+        expected = "a key of flags or env"
+        yield _error("recipe-reason", below(place, "reasons", key), "a reason for nothing", expected, "take it out")
+
+
+def _unpinned(recipe: Mapping[str, Any], place: str) -> Iterator[Finding]:
+    model, image = recipe["model"], recipe["image"]
+    if model["source"] == "hub" and model["revision"] is None:
+        yield _warning("recipe-unpinned-model", below(place, "model", "revision"), "a commit of 40 hex digits")
+    if image["source"] == "registry" and image["digest"] is None:
+        yield _warning("recipe-unpinned-image", below(place, "image", "digest"), "sha256: and 64 hex digits")
+
+
+def _known_bad(recipe: Mapping[str, Any], place: str) -> Iterator[Finding]:
+    status = recipe["status"]
+    if status["state"] == "known-bad":
+        where, found = below(place, "status", "state"), f"known-bad, says {status['by']}"
+        remedy = status.get("note", "use another recipe")
+        yield Finding("recipe-known-bad", "input", "warning", where, found, "a recipe that works", remedy)
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except (ValueError, TypeError, RecursionError):
+        return False
+    return True
+
+
+def _error(rule: str, place: str, found: str, expected: str, remedy: str) -> Finding:
+    return Finding(rule, "input", "error", place, found, expected, remedy)
+
+
+def _warning(rule: str, place: str, expected: str) -> Finding:
+    return Finding(
+        rule,
+        "input",
+        "warning",
+        place,
+        "not pinned",
+        expected,
+        "write what the first staging run recorded on the host",
+        "what the name points to can change between two runs, and then hosts differ without a change of yours",
+    )
+
+
+# --- what lies on the disk -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A usable recipe and the file that it comes from."""
+
+    name: str
+    data: Mapping[str, Any]
+    path: Path
+
+
+@dataclass(frozen=True)
+class Library:
+    """All usable recipes by name, and the folders they were looked for in, the first ones preferred."""
+
+    recipes: Mapping[str, Recipe]
+    folders: Sequence[Path]
+
+    def find(self, name: str, place: str) -> tuple[Recipe | None, list[Finding]]:
+        """The recipe that a service names at ``place``, or why there is none."""
+        if name in self.recipes:
+            return self.recipes[name], []
+        folders = ", ".join(map(str, self.folders))
+        remedy = did_you_mean(name[:80], self.recipes)
+        return None, [_error("recipe-unknown", place, f'no recipe "{name}"', f"a usable recipe in {folders}", remedy)]
+
+    def config(self, name: str, place: str) -> tuple[dict[str, Any] | None, list[Finding]]:
+        """A model's config.json from ``configs/``, or why there is none."""
+        path = self._beside("configs", f"{name}.json")
+        if path is None:
+            known = {file.stem for folder in self.folders for file in (folder / "configs").glob("*.json")}
+            return None, [_error("recipe-config", place, f'no config "{name}"', "a config", did_you_mean(name, known))]
+        try:
+            config = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
+            return None, [_error("recipe-config", str(path), f"unreadable: {error}", "a JSON object", "")]
+        if not isinstance(config, dict):
+            return None, [_error("recipe-config", str(path), describe(config), "a JSON object", "")]
+        return config, []
+
+    def overlay(self, overlay: Mapping[str, Any], place: str) -> tuple[Path | None, list[Finding]]:
+        """The file in ``overlays/`` that an overlay names, with its sha256 checked if it is known, or what is wrong."""
+        path = self._beside("overlays", overlay["file"])
+        if path is None:
+            folder = self.folders[0] / "overlays"
+            where = f"; it comes from {overlay['where']}" if "where" in overlay else ""
+            remedy = f"put it there{where}"
+            return None, [_error("recipe-overlay-missing", place, f"no file {overlay['file']}", str(folder), remedy)]
+        found = hashlib.sha256(path.read_bytes()).hexdigest()
+        if overlay["sha256"] not in (None, found):
+            where = f"{path} with sha256 {overlay['sha256']}"
+            remedy = "put the right file there, or write its sha256 if you trust it"
+            return None, [_error("recipe-overlay-changed", place, f"sha256 {found}", where, remedy)]
+        return path, []
+
+    def _beside(self, kind: str, name: str) -> Path | None:
+        candidates = (folder / kind / name for folder in self.folders)
+        return next((path for path in candidates if path.is_file()), None)
+
+
+def load_all(folders: Sequence[Path]) -> tuple[Library, list[Finding]]:
+    """Read every recipe of the folders. A recipe with an error is left out and says why; the others are usable.
+
+    A name that two folders have is the first folder's: that is how a user replaces a shipped recipe.
+    """
+    findings: list[Finding] = []
+    recipes: dict[str, Recipe] = {}
+    for folder in folders:
+        if not folder.is_dir():
+            findings.append(_error("recipe-folder", str(folder), "no such folder", "a folder of recipes", "make it"))
+        for path in sorted([*folder.glob("*.yml"), *folder.glob("*.yaml")]):
+            recipe, problems = load(path)
+            findings += problems
+            if recipe and recipe.name not in recipes:
+                recipes[recipe.name] = recipe
+            elif recipe and recipes[recipe.name].path.parent == folder:
+                found = f"also in {recipes[recipe.name].path.name}"
+                findings.append(_error("recipe-duplicate", str(path), found, "one file a recipe", "remove one"))
+    return Library(recipes, tuple(folders)), findings
+
+
+def load(path: Path) -> tuple[Recipe | None, list[Finding]]:
+    """Read one recipe's file; never raises for what the file holds."""
+    try:
+        data = read_yaml(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        return None, [_error("recipe-unreadable", str(path), str(error), "a YAML map", "correct the file")]
+    recipe, findings = parse(data, f"{path}: ")
+    if recipe and recipe["name"] != path.stem:
+        expected = f'"{path.stem}", the file\'s name'
+        findings.append(_error("recipe-name", f"{path}: name", f'"{recipe["name"]}"', expected, "make them equal"))
+        return None, findings
+    return (Recipe(recipe["name"], recipe, path) if recipe else None), findings

@@ -1,0 +1,134 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Who brings an image or a model from where: once into the fleet, then from host to host in a chain.
+
+Each host passes on what it gets while it gets it, so that the origin sends it about once, however many hosts want it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean
+
+# By host, the entries of its ``image_store_plan`` or ``model_store_plan``.
+Wanted = Mapping[str, Sequence[Mapping[str, Any]]]
+# By host and other host, the other's addresses from there, the best one first.
+Routes = Mapping[str, Mapping[str, Sequence[str]]]
+
+
+def with_sources(
+    hosts: Mapping[str, Mapping[str, Any]], addresses: Mapping[str, str]
+) -> tuple[dict[str, dict[str, Any]], list[Finding]]:
+    """The plan's ``hosts`` with ``peers`` in each entry of ``images`` and ``models``, and a slice ``peer_access``.
+
+    hosts: slices with at least ``images``, ``models`` and ``fabric``. addresses: each host's management address.
+    """
+    reach = routes({host: slices["fabric"] for host, slices in hosts.items()}, addresses)
+    images, problems = with_peers({host: slices["images"] for host, slices in hosts.items()}, reach)
+    models, more = with_peers({host: slices["models"] for host, slices in hosts.items()}, reach)
+    who = access(images, models)
+    planned = {
+        host: {**slices, "images": images[host], "models": models[host], "peer_access": who[host]}
+        for host, slices in hosts.items()
+    }
+    return planned, problems + more
+
+
+def routes(fabric: Mapping[str, Mapping[str, Any]], addresses: Mapping[str, str]) -> dict[str, dict[str, list[str]]]:
+    """How hosts reach each other: over the fabric where a cable joins them, and over the management network.
+
+    fabric: each host's slice of `_fabric.plan.plan_fabric`. addresses: each host's management address.
+    """
+    return {
+        host: {other: [*_over_fabric(fabric[host], other), address] for other, address in addresses.items()}
+        for host in addresses
+    }
+
+
+def _over_fabric(fabric: Mapping[str, Any], other: str) -> list[str]:
+    found = [
+        peer["address"]
+        for interface in fabric["interfaces"]
+        for peer in interface["peers"]
+        if peer["host"] == other and peer["address"]
+    ]
+    return found[:1]
+
+
+def with_peers(wanted: Wanted, reach: Routes) -> tuple[dict[str, list[dict[str, Any]]], list[Finding]]:
+    """The same entries, each with the hosts to fetch it from (``peers``), and what is wrong with their sources.
+
+    What comes from a registry or the hub is brought by the first host that wants it. Archives and folders are each
+    host's own.
+    """
+    planned: dict[str, list[dict[str, Any]]] = {
+        host: [{**entry, "peers": []} for entry in entries] for host, entries in wanted.items()
+    }
+    findings = [finding for host in wanted for entry in wanted[host] for finding in _problems(host, entry, reach)]
+    for same in _groups(planned):
+        hosts = list(same)
+        source = same[hosts[0]]["source"]
+        origin = source["host"] if source["kind"] == "host" else hosts[0]
+        if source["kind"] not in ("archive", "path") and origin in reach:
+            chain = _chain(origin, [host for host in hosts if host != origin], reach)
+            for position, host in enumerate(chain):
+                same[host]["peers"] = _peers([*reversed(chain[:position]), origin], reach[host])
+    return planned, findings
+
+
+def _groups(planned: Mapping[str, Sequence[dict[str, Any]]]) -> Iterable[dict[str, dict[str, Any]]]:
+    """The entries of one thing, by host, in the order of the hosts."""
+    groups: dict[str, dict[str, dict[str, Any]]] = {}
+    for host, entries in planned.items():
+        for entry in entries:
+            groups.setdefault(_thing(entry), {})[host] = entry
+    return groups.values()
+
+
+def _thing(entry: Mapping[str, Any]) -> str:
+    return repr([entry.get(key) for key in ("reference", "digest", "repository", "revision", "source")])
+
+
+def _chain(origin: str, hosts: Sequence[str], reach: Routes) -> list[str]:
+    """The order in which hosts pass a thing on: along cables where there are any."""
+    chain, rest, last = [], list(hosts), origin
+    while rest:
+        last = next((host for host in rest if len(reach[host][last]) > 1), rest[0])
+        rest.remove(last)
+        chain.append(last)
+    return chain
+
+
+def _peers(hosts: Sequence[str], addresses: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
+    """Nearest first, each by its best address; at last the origin over the management network, if the fabric fails."""
+    peers = [{"host": host, "address": addresses[host][0]} for host in hosts]
+    last = {"host": hosts[-1], "address": addresses[hosts[-1]][-1]}
+    return peers if last in peers else [*peers, last]
+
+
+def _problems(host: str, entry: Mapping[str, Any], reach: Routes) -> Iterable[Finding]:
+    source = entry["source"]
+    if source["kind"] == "host" and source["host"] not in reach:
+        yield Finding(
+            "source-host-unknown",
+            "input",
+            "error",
+            f"{host}: {entry.get('reference') or entry.get('repository')}: source.host",
+            f'no host "{source["host"]}" in the inventory',
+            "a host that has it",
+            did_you_mean(source["host"], reach),
+        )
+
+
+def access(*planned: Wanted) -> dict[str, dict[str, list[str]]]:
+    """``peer_access_plan`` of each host: ``reads``, the hosts that it may have to ask; ``readers``, who may ask it."""
+    reads = {
+        host: sorted({peer["host"] for plan in planned for entry in plan[host] for peer in entry["peers"]})
+        for host in planned[0]
+    }
+    readers = {host: sorted(reader for reader in reads if host in reads[reader]) for host in reads}
+    return {host: {"reads": reads[host], "readers": readers[host]} for host in reads}

@@ -1,0 +1,150 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Which host to ask next: the nearest one that delivers; around one that is slow, silent or gone."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.peer import Peer
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import human_bytes, refusal
+
+# When the next host is asked for one batch to see whether it is faster, at first; each time it is not, twice as late.
+PROBE_SECONDS = 5
+# How much more one stream from it must bring than all streams from the first one. In a chain that runs as it should,
+# one stream more from the host before the first gets a small share of what that one sends, and the first brings all.
+_FASTER = 1.2
+# How often a host may say to each stream that something is on its way before it counts as bringing nothing.
+_LATE = 3
+# How long a host in this run may take to begin.
+GRACE_SECONDS = 20
+# How often all hosts are tried anew after the last one was lost.
+_REVIVALS = 3
+_REVIVAL_SECONDS = 2
+# Share of the newest measurement in a rate.
+_WEIGHT = 0.3
+
+
+class Route:
+    """The hosts that may have a file, nearest first, and what is known of them. Threads may use it at once.
+
+    what: what is fetched, for messages. streams: how many are used at once. notes: sentences on hosts that were not as
+    they should be, for a person.
+    """
+
+    def __init__(
+        self,
+        peers: Sequence[Peer],
+        what: str,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.notes: list[str] = []
+        self.streams = 1
+        self._what = what
+        self._clock = clock
+        self._pause = pause
+        self._lock = threading.Lock()
+        self._peers = list(peers)
+        self._usable = list(peers)
+        self._began = clock()
+        self._probes = dict.fromkeys(peers, (self._began + PROBE_SECONDS, PROBE_SECONDS))
+        self._rates: dict[Peer, float] = {}
+        self._lates = dict.fromkeys(peers, 0)
+        self._why: dict[Peer, str] = {}
+        self._revivals = 0
+
+    def choose(self) -> Peer:
+        """Whom to ask for the next batch. Raises FleetError when nobody is left."""
+        with self._lock:
+            if not self._usable:
+                self._revive()
+            first, *others = self._usable
+            if not others:
+                return first
+            due, pause = self._probes[others[0]]
+            if self._clock() < due:
+                return first
+            self._probes[others[0]] = self._clock() + 2 * pause, 2 * pause
+            return others[0]
+
+    def delivered(self, peer: Peer, count: int, seconds: float) -> None:
+        """A peer gave a batch over one stream. The next one becomes the first if it is clearly faster."""
+        with self._lock:
+            rate = count / max(seconds, 1e-6)
+            known = self._rates.get(peer) or rate
+            self._rates[peer] = known + _WEIGHT * (rate - known)
+            self._lates[peer] = 0
+            if peer in self._usable[1:2]:
+                first = self._usable[0]
+                slow = self._rates.get(first)
+                if slow is not None and rate > _FASTER * slow * self.streams:
+                    self._usable = [*self._usable[1:], first]
+                    brought = f"{human_bytes(int(slow * self.streams))}/s"
+                    self._note(f"{first.host} is slow ({brought}): read from {peer.host} instead")
+
+    def late(self, peer: Peer) -> None:
+        """A peer kept a batch waiting in vain. In a chain that is no wonder at first, and a bad sign if it lasts."""
+        with self._lock:
+            self._lates[peer] += 1
+            if self._lates[peer] >= _LATE * self.streams:
+                self._rates[peer] = 0.0
+
+    def restart(self) -> None:
+        """Forget what was measured: what is asked from now on is of another kind."""
+        with self._lock:
+            self._rates.clear()
+            self._lates = dict.fromkeys(self._lates, 0)
+            self._probes = dict.fromkeys(self._probes, (self._clock() + PROBE_SECONDS, PROBE_SECONDS))
+
+    def absent(self, peer: Peer, why: str) -> None:
+        """A peer does not have a file. One that is in this run gets time to begin."""
+        if peer.present and self._clock() - self._began < GRACE_SECONDS:
+            self._pause(0.2)
+        else:
+            self._drop(peer, why, final=True)
+
+    def lost(self, peer: Peer, why: str) -> None:
+        """The connection to a peer broke, or it fell silent."""
+        self._drop(peer, why, final=False)
+
+    def damaged(self, peer: Peer, place: str) -> None:
+        """A peer gave bytes with another sum: it is not asked again."""
+        self._drop(peer, f"it sent damaged bytes of {place}", final=True)
+
+    def _drop(self, peer: Peer, why: str, final: bool) -> None:
+        with self._lock:
+            self._why[peer] = why
+            if peer in self._usable:
+                self._usable.remove(peer)
+                self._note(f"{peer.host}: {why}")
+            if final and peer in self._peers:
+                self._peers.remove(peer)
+
+    def _revive(self) -> None:
+        if not self._peers or self._revivals == _REVIVALS:
+            said = "; ".join(f"{peer.host} ({peer.address}): {why}" for peer, why in self._why.items())
+            raise nobody(self._what, said or "no host is named as its source")
+        self._revivals += 1
+        self._pause(_REVIVAL_SECONDS)
+        self._usable = list(self._peers)
+
+    def _note(self, sentence: str) -> None:
+        if sentence not in self.notes:
+            self.notes.append(sentence)
+
+
+def nobody(what: str, said: str) -> FleetError:
+    """No host could give something."""
+    return refusal(
+        "transfer-no-source",
+        what,
+        said,
+        "a host that has it",
+        "see to those hosts and run again: what has come is kept",
+    )

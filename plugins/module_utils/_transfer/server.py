@@ -1,0 +1,95 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Answers other hosts of the fleet over SSH: one JSON request a line on stdin, one JSON answer a line, then its bytes.
+
+It runs as root, started by sshd as the only command of an account for other hosts of the fleet (role peer_access). It
+gives images, models and their files, and changes nothing but its own notes. An answer is one of::
+
+    {"working": true}            more follows: it is still reading
+    {"ok": 123}                  123 bytes follow
+    {"late": true}               ask again, it is on its way
+    {"absent": "why"}            ask somebody else
+    {"failed": "what"}           somebody has to look at this host
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._images.docker import Docker
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.access import PLACES
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.contents import AbsentError, Contents, LateError
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
+
+# Who asks takes a host for dead that is silent for much longer.
+_BEAT_SECONDS = 2
+
+
+def main(arguments: list[str]) -> None:
+    """arguments: another configuration than the installed one, for tests."""
+    places = Places.from_file(Path(arguments[0] if arguments else PLACES))
+    serve(sys.stdin.buffer, sys.stdout.buffer, Contents(places, Docker()))
+
+
+def serve(requests: IO[bytes], answers: IO[bytes], contents: Contents) -> None:
+    """Answer until nobody asks any more."""
+    for line in requests:
+        with contextlib.suppress(BrokenPipeError):
+            _answer(answers, *_result(json.loads(line), answers, contents))
+
+
+def _result(request: dict[str, Any], answers: IO[bytes], contents: Contents) -> tuple[dict[str, Any], bytes]:
+    try:
+        content = _content(request, answers, contents)
+    except AbsentError as error:
+        return {"absent": str(error)}, b""
+    except LateError:
+        return {"late": True}, b""
+    except (FleetError, OSError, EOFError) as error:
+        return {"failed": str(error)}, b""
+    return {"ok": len(content)}, content
+
+
+def _content(request: dict[str, Any], answers: IO[bytes], contents: Contents) -> bytes:
+    if "read" in request:
+        return contents.read(request["read"], request["ranges"])
+    with _beating(answers):
+        if "recipe" in request:
+            return contents.recipe(request["recipe"], request["packed"])
+        if "image" in request:
+            return json.dumps(contents.image(request["image"], request["digest"])).encode()
+        return json.dumps(contents.model(request["model"], request["revision"])).encode()
+
+
+@contextlib.contextmanager
+def _beating(answers: IO[bytes]) -> Iterator[None]:
+    """Show life while something takes long."""
+    done = threading.Event()
+
+    def beat() -> None:
+        while not done.wait(_BEAT_SECONDS):
+            with contextlib.suppress(BrokenPipeError):
+                _answer(answers, {"working": True}, b"")
+
+    thread = threading.Thread(target=beat)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def _answer(answers: IO[bytes], head: dict[str, Any], content: bytes) -> None:
+    answers.write(json.dumps(head).encode() + b"\n")
+    answers.write(content)
+    answers.flush()

@@ -1,0 +1,70 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What a model revision consists of, to the byte: a manifest with sha256 sums, sealed by its own sum."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.parts import Recipe, cut_evenly, recipe_of
+
+
+@dataclass(frozen=True)
+class File:
+    """One file of a revision. path: below the snapshot, with slashes. sha256: hex."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """All files of one revision of a model, ordered by path. revision: the hub's commit, or one made of the content."""
+
+    repository: str
+    revision: str
+    files: tuple[File, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(file.size for file in self.files)
+
+    @property
+    def seal(self) -> str:
+        """sha256 over the manifest's canonical JSON: two hosts with the same seal hold the same bytes."""
+        return hashlib.sha256(self.to_json()).hexdigest()
+
+    def to_json(self) -> bytes:
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_map(cls, value: Mapping[str, Any]) -> Manifest:
+        files = tuple(File(**file) for file in value["files"])
+        return cls(value["repository"], value["revision"], files)
+
+
+def revision_of_content(files: tuple[File, ...]) -> str:
+    """A revision for files that came without one: 40 hex digits, as the hub's commits have, made of their content."""
+    text = json.dumps([[file.path, file.sha256] for file in files])
+    return hashlib.sha256(text.encode()).hexdigest()[:40]
+
+
+def hash_file(path: Path, name: str, counted: Callable[[int], None] = lambda count: None) -> tuple[File, Recipe]:
+    """Read a file once for its sum and its recipe. counted: told the bytes as they are read."""
+
+    def read(length: int) -> bytes:
+        content = stream.read(length)
+        counted(len(content))
+        return content
+
+    with path.open("rb") as stream:
+        recipe = recipe_of(cut_evenly(read))
+    return File(name, recipe.size, recipe.sha256), recipe

@@ -1,0 +1,64 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Removes model revisions that no service wants any more, with the files that no other revision shares."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.cache import Cache
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.manifest import Manifest
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.records import ModelRecords
+
+
+@dataclass(frozen=True)
+class Pruner:
+    """The revisions of one host. Only what has a sealed manifest is ever removed: what this collection brought."""
+
+    places: Places
+
+    def stale(self, wanted: Mapping[str, set[str | None]], keep: int) -> list[Manifest]:
+        """Revisions beyond the newest ``keep`` of each model, not counting wanted ones.
+
+        wanted: by repository; None stands for what ``main`` is.
+        """
+        records = ModelRecords(self.places)
+        stale: list[Manifest] = []
+        for repository in records.repositories():
+            revisions = {each or self._cache(repository).main() for each in wanted.get(repository, ())}
+            manifests = [record.manifest for record in records.of(repository)]
+            stale += [manifest for manifest in manifests if manifest.revision not in revisions][keep:]
+        return stale
+
+    def freed(self, manifest: Manifest) -> int:
+        """Bytes that removing a revision gives back; none for a file that an owner's folder still holds."""
+        return sum(blob.stat().st_size for blob in self._own_blobs(manifest) if blob.stat().st_nlink == 1)
+
+    def remove(self, manifest: Manifest) -> None:
+        cache = self._cache(manifest.repository)
+        blobs = self._own_blobs(manifest)
+        shutil.rmtree(cache.snapshot(manifest.revision), ignore_errors=True)
+        for blob in blobs:
+            blob.unlink()
+        for file in manifest.files:
+            (self.places.recipes / f"{file.sha256}.recipe").unlink(missing_ok=True)
+        ModelRecords(self.places).forget(manifest)
+        if cache.main() == manifest.revision:
+            cache.forget_main()
+
+    def _own_blobs(self, manifest: Manifest) -> list[Path]:
+        """Files that no other snapshot of the model links to."""
+        cache = self._cache(manifest.repository)
+        others = [path for path in cache.snapshot("").glob("*") if path.name != manifest.revision]
+        shared = {link.resolve() for path in others for link in path.rglob("*") if link.is_symlink()}
+        blobs = {cache.blob(file.sha256) for file in manifest.files}
+        return sorted(blob for blob in blobs if blob.exists() and blob.resolve() not in shared)
+
+    def _cache(self, repository: str) -> Cache:
+        return Cache(self.places.models, repository)

@@ -1,0 +1,84 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The sealed manifests of the model revisions on this host, and how their files were when they were verified."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import refusal, replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.cache import Cache, repository_folder
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.manifest import Manifest
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.source import Source
+
+
+@dataclass(frozen=True)
+class Record:
+    """One revision. verified: size and time of each file then. source: the signature of the folder it came from."""
+
+    manifest: Manifest
+    verified: Mapping[str, Any]
+    source: Any
+
+
+@dataclass(frozen=True)
+class ModelRecords:
+    """One JSON file a revision: ``{manifest, seal, verified, source}``."""
+
+    places: Places
+
+    def seal(self, manifest: Manifest, source: Source | None) -> None:
+        """Note that a published revision is what its manifest says."""
+        snapshot = Cache(self.places.models, manifest.repository).snapshot(manifest.revision)
+        record = {
+            "manifest": asdict(manifest),
+            "seal": manifest.seal,
+            "verified": {file.path: _stat(snapshot / file.path) for file in manifest.files},
+            "source": source.signature() if source else None,
+        }
+        replace_file(self._file(manifest.repository, manifest.revision), json.dumps(record).encode())
+
+    def of(self, repository: str, revision: str | None = None) -> list[Record]:
+        """The records of one revision, or of all, the newest first. FleetError when a seal is broken."""
+        files = self._file(repository, "").parent.glob(f"{revision or '*'}.json")
+        return [self._read(file) for file in sorted(files, key=lambda file: file.stat().st_mtime_ns, reverse=True)]
+
+    def repositories(self) -> list[str]:
+        """All models with a record."""
+        newest = (next(folder.glob("*.json"), None) for folder in sorted(self.places.model_records.glob("models--*")))
+        return [self._read(file).manifest.repository for file in newest if file]
+
+    def changed_files(self, record: Record) -> list[str]:
+        """Files of a published revision whose size or time is not what it was when they were verified."""
+        manifest = record.manifest
+        snapshot = Cache(self.places.models, manifest.repository).snapshot(manifest.revision)
+        return [path for path, stat in record.verified.items() if _stat(snapshot / path) != stat]
+
+    def forget(self, manifest: Manifest) -> None:
+        self._file(manifest.repository, manifest.revision).unlink()
+
+    def _read(self, file: Path) -> Record:
+        value = json.loads(file.read_bytes())
+        manifest = Manifest.from_map(value["manifest"])
+        if manifest.seal != value["seal"]:
+            raise refusal("model-seal", str(file), "its seal is broken", value["seal"], f"remove {file} and run again")
+        return Record(manifest, value["verified"], value["source"])
+
+    def _file(self, repository: str, revision: str) -> Path:
+        return self.places.model_records / repository_folder(repository) / f"{revision}.json"
+
+
+def _stat(path: Path) -> list[int] | None:
+    """Size and time of the file that a snapshot's link leads to; none when it leads nowhere."""
+    try:
+        stat = path.stat()
+    except FileNotFoundError:
+        return None
+    return [stat.st_size, stat.st_mtime_ns]

@@ -1,0 +1,169 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""A model's files where an owner has them: a plain folder, a folder that ``hf download`` filled, or an HF cache."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import obstacle, refusal
+
+_SHA256 = re.compile("[0-9a-f]{64}")
+_UNFINISHED = (".incomplete", ".lock", ".partial")
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """One file. path: below the model's folder, with slashes. hub_sha256: what the hub says its sum is, where known."""
+
+    path: str
+    real: Path
+    size: int
+    mtime_ns: int
+    hub_sha256: str | None
+
+
+@dataclass(frozen=True)
+class Source:
+    """A model's files at one place. revision: what the place itself says it holds, where it does."""
+
+    folder: Path
+    revision: str | None
+    files: tuple[SourceFile, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(file.size for file in self.files)
+
+    def signature(self) -> list[list[str | int]]:
+        """What changes when a file does: enough to skip reading all bytes again."""
+        return [[file.path, file.size, file.mtime_ns] for file in self.files]
+
+
+def read_source(folder: Path, revision: str | None) -> Source:
+    """The files of ``folder``, complete as far as their headers tell.
+
+    revision: the wanted one. Raises FleetError: no such folder, another revision, a missing or cut off shard.
+    """
+    if not folder.is_dir():
+        raise refusal("model-folder", str(folder), "there is no such folder", "a model's files", "see source.path")
+    snapshot = _snapshot(folder, revision) if (folder / "snapshots").is_dir() else folder
+    files = tuple(sorted(_files(snapshot), key=lambda file: file.path))
+    if not files:
+        raise refusal("model-folder", str(snapshot), "it is empty", "a model's files", "see source.path")
+    _require_whole(snapshot, files)
+    known = snapshot.name if snapshot.parent.name == "snapshots" else _downloaded_revision(snapshot)
+    if revision and known and known != revision:
+        raise refusal(
+            "model-revision",
+            str(snapshot),
+            f"revision {known}",
+            revision,
+            "write that revision in the recipe, or bring the right files",
+        )
+    return Source(snapshot, known, files)
+
+
+def _snapshot(cache: Path, revision: str | None) -> Path:
+    """The snapshot of an HF cache's ``models--ORG--NAME``: the wanted one, the one of ``main``, or the only one."""
+    have = sorted(path.name for path in (cache / "snapshots").iterdir() if not path.name.startswith("."))
+    main = cache / "refs" / "main"
+    wanted = revision or (main.read_text().strip() if main.is_file() else have[0] if len(have) == 1 else None)
+    if wanted in have:
+        return cache / "snapshots" / wanted
+    raise refusal(
+        "model-revision",
+        str(cache),
+        f"revisions {', '.join(have) or 'none'}",
+        wanted or "one revision, or refs/main",
+        "write a revision that is there, or download the wanted one",
+    )
+
+
+def _files(folder: Path) -> Iterator[SourceFile]:
+    for parent, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in names:
+            if not name.startswith(".") and not name.endswith(_UNFINISHED):
+                yield _file(folder, Path(parent, name))
+
+
+def _file(folder: Path, path: Path) -> SourceFile:
+    name = path.relative_to(folder).as_posix()
+    real = path.resolve()
+    if not real.is_file():
+        raise refusal("model-file", str(path), f"a link to {real}, which is not there", "a file", "download it again")
+    stat = real.stat()
+    blob = real.name if real != path and _SHA256.fullmatch(real.name) else None
+    return SourceFile(name, real, stat.st_size, stat.st_mtime_ns, blob or _downloaded_sum(folder, name))
+
+
+def _download_metadata(folder: Path, name: str) -> list[str]:
+    """What ``hf download --local-dir`` notes of a file: commit, etag, time (huggingface_hub, _local_folder.py)."""
+    note = folder / ".cache" / "huggingface" / "download" / f"{name}.metadata"
+    return note.read_text().split() if note.is_file() else []
+
+
+def _downloaded_sum(folder: Path, name: str) -> str | None:
+    note = _download_metadata(folder, name)
+    return note[1] if len(note) > 1 and _SHA256.fullmatch(note[1]) else None
+
+
+def _downloaded_revision(folder: Path) -> str | None:
+    notes = folder / ".cache" / "huggingface" / "download"
+    names = (path.relative_to(notes).as_posix().removesuffix(".metadata") for path in notes.rglob("*.metadata"))
+    commits = sorted({note[0] for name in names if (note := _download_metadata(folder, name))})
+    if len(commits) > 1:
+        raise refusal(
+            "model-revision",
+            str(folder),
+            f"files of several revisions: {', '.join(commits)}",
+            "files of one",
+            "hf download --local-dir with --revision brings them to one",
+        )
+    return commits[0] if commits else None
+
+
+def _require_whole(folder: Path, files: Sequence[SourceFile]) -> None:
+    names = {file.path for file in files}
+    findings = [finding for file in files for finding in _problems(file, names)]
+    if findings:
+        raise FleetError(*findings)
+
+
+def _problems(file: SourceFile, names: set[str]) -> Iterator[Finding]:
+    if file.path.endswith(".safetensors.index.json"):
+        shards = set(json.loads(file.real.read_bytes()).get("weight_map", {}).values())
+        for shard in sorted(shards - names):
+            yield _broken(file.real.parent / shard, "it is missing", f"a shard that {file.path} names")
+    if file.path.endswith(".safetensors"):
+        expected = safetensors_size(file.real)
+        if expected != file.size:
+            yield _broken(file.real, f"{file.size} bytes", f"{expected} bytes, says its header")
+
+
+def _broken(path: Path, found: str, expected: str) -> Finding:
+    return obstacle("model-file", str(path), found, expected, "copy or download it again")
+
+
+def safetensors_size(path: Path) -> int:
+    """The size that a safetensors file says it has: 8 bytes of length, a JSON header, the tensors.
+
+    A header that can't be read counts as a file of no bytes. Source: safetensors' README, "Format".
+    """
+    with path.open("rb") as stream:
+        length = int.from_bytes(stream.read(8), "little")
+        try:
+            header = json.loads(stream.read(min(length, 100 << 20)))
+            ends = [tensor["data_offsets"][1] for name, tensor in header.items() if name != "__metadata__"]
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+            return 0
+    return 8 + length + max(ends, default=0)

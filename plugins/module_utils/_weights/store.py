@@ -1,0 +1,316 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Brings a host's models to what its plan says: examine all of them first, then link, copy or download what is missing.
+
+A revision is there when its manifest is sealed, its snapshot is published, and no file changed since it was verified.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.fetch import Transfer, Wish
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.offer import Sources
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.peer import Peer
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.route import Route
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.spool import Incoming
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import (
+    Progress,
+    human_bytes,
+    obstacle,
+    refusal,
+    replace_file,
+    require_space,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.cache import (
+    Cache,
+    can_link,
+    repository_folder,
+    take_in,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.hub import Hub
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.manifest import (
+    File,
+    Manifest,
+    hash_file,
+    revision_of_content,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.records import ModelRecords, Record
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.source import Source, SourceFile, read_source
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One entry of ``model_store_plan``. revision: the pin, or none. path: of a folder. size: bytes, if known. peers:
+    hosts to fetch it from, nearest first, the origin last."""
+
+    repository: str
+    revision: str | None
+    source: Literal["hub", "path", "host"]
+    path: Path | None = None
+    size: int | None = None
+    peers: tuple[Peer, ...] = ()
+
+    @classmethod
+    def from_plan(cls, entry: Mapping[str, Any], present_hosts: Sequence[str] = ()) -> Wanted:
+        """present_hosts: hosts of this run, see ``Peer``."""
+        source = entry["source"]
+        path = Path(source["path"]) if source.get("path") else None
+        peers = tuple(Peer.from_plan(peer, present_hosts) for peer in entry.get("peers") or ())
+        return cls(entry["repository"], entry.get("revision"), source["kind"], path, entry.get("bytes"), peers)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one wanted model needs on this host.
+
+    revision: the one that is here. source: files to be taken in. manifest: what hosts offer, none as long as they can't
+    be asked. moved: bytes; None where only others know.
+    """
+
+    wanted: Wanted
+    found: str
+    action: Literal["nothing", "link", "copy", "download", "fetch"]
+    revision: str = ""
+    source: Source | None = None
+    manifest: Manifest | None = None
+    moved: int | None = 0
+
+    @property
+    def changes(self) -> bool:
+        return self.action != "nothing"
+
+    def words(self) -> str:
+        """The state to come, for a person."""
+        match self.action:
+            case "link":
+                return f"to be linked from {self.source.folder if self.source else ''}, no bytes"
+            case "copy":
+                return f"to be copied from {self.wanted.path} (another filesystem), {human_bytes(self.moved or 0)}"
+            case "fetch":
+                size = "size not known yet" if self.moved is None else human_bytes(self.moved)
+                return f"to be fetched from {self.wanted.peers[-1].host}, {size}"
+            case "download":
+                size = "size unknown" if self.moved is None else human_bytes(self.moved)
+                return f"to be downloaded from the hub, revision {self.wanted.revision or 'main'}, {size}"
+        return self.found
+
+
+class ModelStore:
+    """The models of one host.
+
+    hub: brings what no place on this host has. streams: how many at once from other hosts. notes: sentences for a
+    person on what was not as it should be.
+    """
+
+    def __init__(self, places: Places, hub: Hub, progress: Progress, streams: int = 4) -> None:
+        self.notes: list[str] = []
+        self._streams = streams
+        self._places = places
+        self._records = ModelRecords(places)
+        self._root = places.models
+        self._hub = hub
+        self._progress = progress
+
+    def examine(self, wanted: Iterable[Wanted]) -> list[Step]:
+        """What each model needs. Changes nothing; raises one FleetError that names every obstacle."""
+        steps: list[Step] = []
+        obstacles: list[Finding] = []
+        for each in wanted:
+            try:
+                steps.append(self._step(each))
+            except FleetError as error:
+                obstacles += error.findings
+        try:
+            require_space(self._root, sum(step.moved or 0 for step in steps), "the models")
+        except FleetError as error:
+            obstacles += error.findings
+        if obstacles:
+            raise FleetError(*obstacles)
+        return steps
+
+    def apply(self, step: Step) -> Manifest:
+        """Do one step and seal what came of it; a step of nothing tells the manifest that is there."""
+        wanted, source = step.wanted, step.source
+        if not step.changes:
+            return self._records.of(wanted.repository, step.revision)[0].manifest
+        if step.action == "fetch":
+            manifest = step.manifest or self._offered(wanted)
+            if manifest:
+                return self._fetch(wanted, manifest)
+        if source is None:
+            folder = self._hub.download(wanted.repository, wanted.revision, wanted.size, self._progress)
+            source = read_source(folder, wanted.revision)
+        manifest = self._adopt(wanted, source)
+        self._hub.forget(wanted.repository)
+        return manifest
+
+    def _step(self, wanted: Wanted) -> Step:
+        pinned = self._records.of(wanted.repository, wanted.revision) if wanted.revision else []
+        source = None if pinned else self._source_at_hand(wanted)
+        found = "absent"
+        for record in pinned or self._records_as_is(wanted, source):
+            revision = record.manifest.revision
+            changed = self._records.changed_files(record)
+            if not changed:
+                return Step(wanted, f"present, revision {revision}", "nothing", revision)
+            found = f"revision {revision}, but changed since it was verified: {', '.join(changed)}"
+        return self._step_to_bring(wanted, found, source or self._source_at_hand(wanted))
+
+    def _step_to_bring(self, wanted: Wanted, found: str, source: Source | None) -> Step:
+        if source is None and (wanted.source == "host" or wanted.peers):
+            return self._step_to_fetch(wanted, found)
+        if source is None:
+            return Step(wanted, found, "download", moved=wanted.size)
+        if can_link(source.files[0].real, Cache(self._root, wanted.repository).folder):
+            return Step(wanted, found, "link", source=source)
+        return Step(wanted, found, "copy", source=source, moved=source.size)
+
+    def _step_to_fetch(self, wanted: Wanted, found: str) -> Step:
+        """One host of the fleet downloads, the others fetch it from there.
+
+        What hosts of this run lack they may be about to get; if nobody gets it, who may download does.
+        """
+        sources = self._sources(wanted)
+        try:
+            answer = sources.look(*_question(wanted))
+        except FleetError:
+            if not sources.in_this_run:
+                if wanted.source == "host":
+                    raise
+                return Step(wanted, found, "download", moved=wanted.size)
+            answer = None
+        manifest = _manifest(wanted, answer) if answer else None
+        moved = sum(self._missing_bytes(wanted, file) for file in manifest.files) if manifest else wanted.size
+        return Step(wanted, found, "fetch", manifest=manifest, moved=moved)
+
+    def _missing_bytes(self, wanted: Wanted, file: File) -> int:
+        """Of a file that is to be fetched; less what an earlier run brought."""
+        if Cache(self._root, wanted.repository).blob(file.sha256).exists():
+            return 0
+        return Incoming(self._places.files_in, file.sha256).missing_bytes(file.size)
+
+    def _sources(self, wanted: Wanted) -> Sources:
+        return Sources(wanted.peers, self._streams)
+
+    def _offered(self, wanted: Wanted) -> Manifest | None:
+        """What the hosts have, once they have it; none if it is to be downloaded after all."""
+        self._progress.start(f"model {wanted.repository}", 0)
+        try:
+            return _manifest(wanted, self._sources(wanted).wait(*_question(wanted), self._progress.say))
+        except FleetError:
+            if wanted.source == "host":
+                raise
+            return None
+
+    def _fetch(self, wanted: Wanted, manifest: Manifest) -> Manifest:
+        """Bring the files that are not here from other hosts, each under its own name as soon as it is proved."""
+        what = f"model {wanted.repository}"
+        cache, route = Cache(self._root, wanted.repository), Route(wanted.peers, what)
+        missing = {file.sha256: file for file in manifest.files if not self._is_good(cache.blob(file.sha256), file)}
+        with Transfer(route, self._places.files_in, self._progress, self._streams) as transfer:
+            self._progress.start(f"{what}, asking how its files are made", 0)
+            transfer.begin([Wish(file.sha256, f"{what}, {file.path}") for file in missing.values()])
+            require_space(self._root, transfer.missing_bytes(), what)
+            self._progress.start(f"{what} from {wanted.peers[0].host}", transfer.missing_bytes())
+            for sha256, path in transfer.finish().items():
+                take_in(path, missing[sha256], cache.blob(sha256))
+                transfer.drop(sha256)
+        self.notes += route.notes
+        cache.publish(manifest)
+        self._records.seal(manifest, None)
+        return manifest
+
+    def _is_good(self, blob: Path, file: File) -> bool:
+        """Whether a file of the store is what its name says: it is read for that."""
+        return blob.exists() and hash_file(blob, file.path)[0].sha256 == file.sha256
+
+    def _source_at_hand(self, wanted: Wanted) -> Source | None:
+        """Files on this host: the owner's folder, or what somebody downloaded, into the store or a cache of his own."""
+        if wanted.path:
+            return read_source(wanted.path, wanted.revision)
+        for hub in (self._root / "hub", *self._places.user_caches()):
+            folder = hub / repository_folder(wanted.repository)
+            if not any(folder.glob("blobs/*.incomplete")):
+                with contextlib.suppress(FleetError):
+                    return read_source(folder, wanted.revision)
+        return None
+
+    def _records_as_is(self, wanted: Wanted, source: Source | None) -> list[Record]:
+        """Sealed revisions that fulfil a wish without a pin: of a folder that did not change since, or ``main``."""
+        records = self._records.of(wanted.repository) if not wanted.revision else []
+        if wanted.path and source:
+            return [record for record in records if record.source == source.signature()]
+        main = Cache(self._root, wanted.repository).main()
+        return [record for record in records if record.manifest.revision == main]
+
+    def _adopt(self, wanted: Wanted, source: Source) -> Manifest:
+        cache = Cache(self._root, wanted.repository)
+        files = self._hashed(wanted, source)
+        revision = wanted.revision or source.revision or revision_of_content(files)
+        manifest = Manifest(wanted.repository, revision, files)
+        self._progress.start(f"model {wanted.repository} into the store", manifest.size)
+        for real, file in zip(source.files, files, strict=True):
+            take_in(real.real, file, cache.blob(file.sha256), self._progress.add)
+        cache.publish(manifest)
+        self._records.seal(manifest, source)
+        return manifest
+
+    def _hashed(self, wanted: Wanted, source: Source) -> tuple[File, ...]:
+        """The sums of all files, several at a time; compared with the hub's own where it left them."""
+        self._progress.start(f"model {wanted.repository}, reading {source.folder}", source.size)
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            read = list(pool.map(lambda file: hash_file(file.real, file.path, self._progress.add), source.files))
+        for _, recipe in read:
+            replace_file(self._places.recipes / f"{recipe.sha256}.recipe", recipe.pack())
+        files = tuple(file for file, _ in read)
+        findings = [
+            finding for known, file in zip(source.files, files, strict=True) for finding in _differences(known, file)
+        ]
+        if findings:
+            raise FleetError(*findings)
+        return files
+
+
+def _question(wanted: Wanted) -> tuple[str, dict[str, Any]]:
+    return f"model {wanted.repository}", {"model": wanted.repository, "revision": wanted.revision}
+
+
+def _manifest(wanted: Wanted, answer: Mapping[str, Any]) -> Manifest:
+    """What a host offers, if it is what it says it is."""
+    manifest = Manifest.from_map(answer["manifest"])
+    offered = (manifest.repository, manifest.revision, manifest.seal)
+    expected = (wanted.repository, wanted.revision or manifest.revision, answer["seal"])
+    if offered == expected:
+        return manifest
+    raise refusal(
+        "model-revision",
+        f"model {wanted.repository}",
+        "a manifest of {} {}, sealed {}".format(*offered),
+        "{} {}, sealed {}".format(*expected),
+        "look at what that host has",
+    )
+
+
+def _differences(known: SourceFile, file: File) -> Sequence[Finding]:
+    if known.hub_sha256 in (None, file.sha256):
+        return []
+    return [
+        obstacle(
+            "model-file",
+            str(known.real),
+            f"sha256 {file.sha256}",
+            f"{known.hub_sha256}, says the hub",
+            "it is damaged: download it again",
+        )
+    ]
