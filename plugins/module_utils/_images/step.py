@@ -123,38 +123,53 @@ Ask = Callable[[Wanted], Offer | None]
 def decide(wanted: Wanted, here: Here, records: ImageRecords, ask: Ask) -> Step:
     """What ``wanted`` needs. ask: what its hosts offer, none if that can't be told yet. Raises FleetError.
 
-    One host of the fleet pulls from a registry, and the others fetch it from there. What hosts of this run lack they
-    may be about to get; if nobody gets it, who may pull does.
+    One host of the fleet pulls from a registry, and the others fetch it from there.
     """
-    image = here.named(wanted.reference)
-    found = f"present, {image.identity.digest}" if image else "absent"
-    if image and not here.store.is_complete(image):
-        found = "present, but its store lacks layers: it runs, but can be neither saved nor passed on"
-    pinned = [
-        each for each in here.images if wanted.digest and records.is_pinned(each, wanted.reference, wanted.digest)
-    ]
+    step = Step(wanted, _found(here.named(wanted.reference), here), "nothing")
     if wanted.source == "archive":
-        return _compared(Step(wanted, found, "load", content=_archive(wanted)), here)
-    if wanted.digest and (step := _present(Step(wanted, found, "nothing"), pinned, here)):
-        return step
-    if wanted.source == "registry":
-        anything_will_do = [image] if image and not wanted.digest else []
-        if step := _present(Step(wanted, found, "nothing"), anything_will_do, here):
-            return step
-        if not wanted.peers:
-            return Step(wanted, found, "pull", moved=None)
+        return _compared(replace(step, action="load", content=_archive(wanted)), here)
+    return _present(step, _good_enough(wanted, here, records), here) or _to_bring(step, here, ask)
+
+
+def _found(image: LocalImage | None, here: Here) -> str:
+    if image is None:
+        return "absent"
+    if not here.store.is_complete(image):
+        return "present, but its store lacks layers: it runs, but can be neither saved nor passed on"
+    return f"present, {image.identity.digest}"
+
+
+def _good_enough(wanted: Wanted, here: Here, records: ImageRecords) -> list[LocalImage]:
+    """Images on this host that will do, whatever other hosts have."""
+    if wanted.digest:
+        return [image for image in here.images if records.is_pinned(image, wanted.reference, wanted.digest)]
+    named = here.named(wanted.reference)
+    return [named] if named and wanted.source == "registry" else []
+
+
+def _to_bring(step: Step, here: Here, ask: Ask) -> Step:
+    wanted = step.wanted
+    if wanted.source == "registry" and not wanted.peers:
+        return replace(step, action="pull", moved=None)
     try:
         offer = ask(wanted)
     except FleetError:
-        if image and not wanted.digest:
-            return Step(wanted, f"{found}; its hosts can't be asked whether theirs is newer", "nothing", image.id)
-        if any(peer.present for peer in wanted.peers):
-            return Step(wanted, found, "fetch", moved=None)
-        if wanted.source == "registry":
-            return Step(wanted, found, "pull", moved=None)
-        raise
-    step = Step(wanted, found, "fetch", content=offer, moved=None)
+        instead = _without_offer(step, here)
+        if instead is None:
+            raise
+        return instead
+    step = replace(step, action="fetch", content=offer, moved=None)
     return _compared(step, here) if offer else step
+
+
+def _without_offer(step: Step, here: Here) -> Step | None:
+    """When nobody offers it: hosts of this run may be about to get it; if nobody is, who may pull does."""
+    wanted, image = step.wanted, here.named(step.wanted.reference)
+    if image and not wanted.digest:
+        return replace(step, found=f"{step.found}; its hosts can't be asked whether theirs is newer", id=image.id)
+    if any(peer.present for peer in wanted.peers):
+        return replace(step, action="fetch", moved=None)
+    return replace(step, action="pull", moved=None) if wanted.source == "registry" else None
 
 
 def _archive(wanted: Wanted) -> ArchiveImage:
