@@ -411,6 +411,7 @@ CASES: dict[str, tuple[Launch, Launch]] = {
         serve(PLAIN, container={"restart": ["unless-stopped"]}),
         serve(PLAIN, container={"restart": ["on-failure:3"]}),
     ),
+    "R157": (serve(f"{PLAIN} --config=/key.yaml"), serve(f"{PLAIN} --config /key.yaml")),
     # group
     "R139": (
         serve(PLAIN, group=PAIR, container={}),

@@ -46,9 +46,10 @@ SAME_AS = {
     "L20": "R037",
 }
 
-# Every statement that was numbered: R and X in the survey of flags, K of the KV cache's start-up, L of other recipes.
+# Every statement that was numbered: R and X in the survey of flags, K of the KV cache's start-up, L of other recipes;
+# from R157 on what was found since.
 NUMBERED = (
-    *(f"R{number:03}" for number in range(1, 157)),
+    *(f"R{number:03}" for number in range(1, 158)),
     *(f"X{number}" for number in range(1, 16)),
     *(f"K{number}" for number in range(1, 9)),
     *(f"L{number}" for number in range(1, 21)),

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from ansible_collections.gb10.fleet.plugins.module_utils._lint.launch import Launch
-from ansible_collections.gb10.fleet.plugins.module_utils._rules._base import Hit, Hits, rule
+from ansible_collections.gb10.fleet.plugins.module_utils._rules._base import Hit, Hits, rule, show
 
 _OFFLINE = "env HF_HUB_OFFLINE"
 
@@ -181,3 +181,18 @@ def endless_restart(launch: Launch) -> Hits:
     policy = (launch.container or {}).get("restart", ("",))[-1]
     if policy in ("unless-stopped", "always"):
         yield Hit("container --restart", policy)
+
+
+@rule(
+    "R157",
+    "error",
+    expected="--config and the file's path as two words",
+    remedy="write them as two words",
+    reason="vLLM looks for the word --config alone and ignores the file otherwise: a key in it is not asked for",
+    source="vllm/utils/argparse_utils.py, parse_args (0.11.0 to 0.33.0)",
+)
+def config_in_one_word(launch: Launch) -> Hits:
+    """A configuration file that vLLM doesn't read, since --config isn't a word of its own."""
+    for word in launch.words.words:
+        if word.startswith("--config="):
+            yield Hit("argv --config", show(word), remedy=f"write --config {word.partition('=')[2]}")
