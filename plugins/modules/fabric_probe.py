@@ -29,13 +29,8 @@ options:
     description: Ask the neighbours. Without it only the host itself is read.
     type: bool
     default: true
-attributes:
-  check_mode:
-    description: Runs the same in check mode.
-    support: full
-  diff_mode:
-    description: Changes nothing, so there is no diff.
-    support: none
+extends_documentation_fragment:
+  - gb10.fleet.attributes.reads_only
 """
 
 EXAMPLES = r"""

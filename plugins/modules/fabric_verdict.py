@@ -25,16 +25,9 @@ options:
   bandwidth:
     description: The host's measurements. Without them bandwidth is not judged.
     type: dict
-attributes:
-  check_mode:
-    description: Runs the same in check mode.
-    support: full
-  diff_mode:
-    description: Changes nothing, so there is no diff.
-    support: none
-  action:
-    description: Runs on the controller only.
-    support: full
+extends_documentation_fragment:
+  - gb10.fleet.attributes.reads_only
+  - gb10.fleet.attributes.on_controller
 """
 
 EXAMPLES = r"""

@@ -21,13 +21,8 @@ options:
     type: list
     elements: path
     default: []
-attributes:
-  check_mode:
-    description: Runs the same in check mode.
-    support: full
-  diff_mode:
-    description: Changes nothing, so there is no diff.
-    support: none
+extends_documentation_fragment:
+  - gb10.fleet.attributes.reads_only
 """
 
 EXAMPLES = r"""

@@ -66,13 +66,8 @@ options:
   truth:
     description: Ignored.
     type: raw
-attributes:
-  check_mode:
-    description: Runs the same in check mode.
-    support: full
-  diff_mode:
-    description: Changes nothing, so there is no diff.
-    support: none
+extends_documentation_fragment:
+  - gb10.fleet.attributes.reads_only
 seealso:
   - plugin: gb10.fleet.kv_pool
     plugin_type: filter

@@ -26,16 +26,9 @@ options:
     type: str
     choices: [text, json]
     default: text
-attributes:
-  check_mode:
-    description: Runs the same in check mode.
-    support: full
-  diff_mode:
-    description: Changes nothing, so there is no diff.
-    support: none
-  action:
-    description: Runs on the controller only.
-    support: full
+extends_documentation_fragment:
+  - gb10.fleet.attributes.reads_only
+  - gb10.fleet.attributes.on_controller
 """
 
 EXAMPLES = r"""

@@ -20,16 +20,9 @@ options:
       - Without it, the folder C(recipes) of each inventory that has one.
     type: list
     elements: path
-attributes:
-  check_mode:
-    description: Runs the same in check mode.
-    support: full
-  diff_mode:
-    description: Changes nothing, so there is no diff.
-    support: none
-  action:
-    description: Runs on the controller only.
-    support: full
+extends_documentation_fragment:
+  - gb10.fleet.attributes.reads_only
+  - gb10.fleet.attributes.on_controller
 """
 
 EXAMPLES = r"""

@@ -35,13 +35,8 @@ options:
   key_file:
     description: "A file on the host that holds the API key as vLLM reads it: a line C(api-key: KEY)."
     type: path
-attributes:
-  check_mode:
-    description: Runs the same in check mode.
-    support: full
-  diff_mode:
-    description: Changes nothing, so there is no diff.
-    support: none
+extends_documentation_fragment:
+  - gb10.fleet.attributes.reads_only
 """
 
 EXAMPLES = r"""

@@ -1,0 +1,27 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What several modules have in common in check mode and diff mode."""
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    """Used as ``extends_documentation_fragment: [gb10.fleet.attributes.reads_only]``."""
+
+    READS_ONLY = r"""
+attributes:
+  check_mode:
+    description: Runs the same in check mode.
+    support: full
+  diff_mode:
+    description: Changes nothing, so there is no diff.
+    support: none
+"""
+
+    ON_CONTROLLER = r"""
+attributes:
+  action:
+    description: Runs on the controller only.
+    support: full
+"""
