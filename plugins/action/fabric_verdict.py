@@ -21,7 +21,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
-        host = (task_vars or {})["inventory_hostname"]
+        variables = task_vars or {}
+        host = variables["inventory_hostname"]
         _checked, options = self.validate_argument_spec(
             {
                 "plan": {"type": "dict", "required": True},
@@ -29,8 +30,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
                 "bandwidth": {"type": "dict"},
             }
         )
+        if self._task.check_mode:
+            return result | {"changed": False, "skipped": True, "msg": "check mode: nothing was set to be proven"}
         plan, measured = options["plan"], options["bandwidth"]
-        findings = judge(host, plan, options["readings"])
+        readings = {name: read["reading"] for name, read in options["readings"].items() if "reading" in read}
+        left_out = set(variables["groups"]["all"]) - set(variables["ansible_play_hosts_all"])
+        findings = judge(host, plan, readings, left_out)
         if measured:
             findings += judge_bandwidth(host, plan["gates"], measured)
         findings = ordered(findings)
@@ -41,7 +46,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         result |= {
             "changed": False,
             "findings": [finding.as_dict() for finding in findings],
-            "fabric": summary(findings, bool(measured)),
+            "fabric": summary(plan, findings, measured),
         }
         for sentence in sentences["warning"]:
             Display().warning(sentence)

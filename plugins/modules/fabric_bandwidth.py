@@ -25,6 +25,11 @@ options:
     description: C(bandwidth) of the host's fabric slice of the plan.
     type: dict
     required: true
+  hosts:
+    description: The hosts of the run. Nothing is measured against another host, since it does not listen.
+    type: list
+    elements: str
+    required: true
   seconds:
     description: How long each measurement lasts.
     type: int
@@ -43,12 +48,13 @@ EXAMPLES = r"""
   gb10.fleet.fabric_bandwidth:
     state: measured
     plan: "{{ fabric_plan.bandwidth }}"
+    hosts: "{{ ansible_play_hosts }}"
 """
 
 RETURN = r"""
 result:
-  description: Whether it was C(possible), what was C(said) if not, C(virtualization), C(speeds) by interface, and what
-    was C(measured).
+  description: Whether it was C(possible), what was C(said) if not, C(virtualization), C(speeds) by interface, what was
+    C(measured), and the peers that were C(left_out).
   returned: success
   type: dict
 """
@@ -77,23 +83,28 @@ def main() -> None:
         argument_spec={
             "state": {"type": "str", "choices": ["listening", "measured"], "required": True},
             "plan": {"type": "dict", "required": True},
+            "hosts": {"type": "list", "elements": "str", "required": True},
             "seconds": {"type": "int", "default": 5},
         },
         supports_check_mode=True,
     )
     run = partial(module.run_command, handle_exceptions=False)
-    plan, seconds = module.params["plan"], module.params["seconds"]
+    plan, seconds, hosts = module.params["plan"], module.params["seconds"], module.params["hosts"]
     possible, said = verbs(run)
     if module.check_mode:
         possible, said = False, "check mode measures nothing"
     result: dict[str, Any] = {"possible": possible, "said": said, "virtualization": virtualization(run)}
     if possible and module.params["state"] == "listening":
         for server in plan["listen"]:
-            _listen(module, server, seconds)
+            if server["client"] in hosts:
+                _listen(module, server, seconds)
     elif possible:
-        names = [rail["interface"] for one in plan["measure"] for rail in one["rails"]]
+        listening = [one for one in plan["measure"] if one["peer"] in hosts]
+        names = [rail["interface"] for one in listening for rail in one["rails"]]
         result["speeds"] = {name: link["speed_mbps"] for name, link in read_links(run, names).items()}
-        result["measured"] = [one | {"rails": _measure(one["rails"], seconds)} for one in plan["measure"]]
+        result["measured"] = [one | {"rails": _measure(one["rails"], seconds)} for one in listening]
+        partners = {one["peer"] for one in plan["measure"]} | {server["client"] for server in plan["listen"]}
+        result["left_out"] = sorted(partners - {*hosts})
     module.exit_json(changed=False, result=result)
 
 

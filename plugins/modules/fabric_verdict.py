@@ -13,21 +13,28 @@ author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Compares the plan with the readings of M(gb10.fleet.fabric_probe) and the result of M(gb10.fleet.fabric_bandwidth),
     on the controller. Fails when something is not as planned; what could not be proven is a warning.
+  - Also what needs the other end of a cable can't be proven, where the run's limit leaves that host out.
 options:
   plan:
     description: The host's fabric slice of the plan.
     type: dict
     required: true
   readings:
-    description: The readings of all hosts of the run by name. Those of the others tell who is at the end of a cable.
+    description: What M(gb10.fleet.fabric_probe) returned, by host of the run. The readings of the other hosts tell who
+      is at the end of a cable; a host that was not read may be among them.
     type: dict
     required: true
   bandwidth:
     description: The host's measurements. Without them bandwidth is not judged.
     type: dict
-extends_documentation_fragment:
-  - gb10.fleet.attributes.reads_only
-  - gb10.fleet.attributes.on_controller
+extends_documentation_fragment: [gb10.fleet.attributes.on_controller]
+attributes:
+  check_mode:
+    description: Skipped in check mode, since nothing was set that could be proven.
+    support: none
+  diff_mode:
+    description: Changes nothing, so there is no diff.
+    support: none
 """
 
 EXAMPLES = r"""
@@ -45,7 +52,7 @@ findings:
   elements: dict
 fabric:
   description: C(links), C(addresses), C(neighbours), C(frames), C(rdma) and C(bandwidth), each V(ok), V(failed),
-    V(not possible here) or V(not measured).
+    V(not proven), V(not possible here), V(not measured), V(measured by the other end) or V(not used).
   returned: always
   type: dict
 """

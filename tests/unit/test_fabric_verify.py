@@ -71,8 +71,30 @@ FIRST, SECOND = "enp1s0f1np1", "enP2p1s0f1np1"
 def test_a_healthy_pair_is_silent_and_ok() -> None:
     both = readings()
     assert [finding for host in both for finding in judge(host, PLANS[host], both)] == []
-    assert set(summary([], measured=True).values()) == {"ok"}
-    assert summary([], measured=False)["bandwidth"] == "not measured"
+    assert set(summary(PLANS["spark-3"], [], measured(106.7)).values()) == {"ok"}
+
+
+SOCKET, _ = plan_fabric({"cables": [["spark-2:1", "spark-3:1"]], "transport": "socket"}, HOSTS)
+LINK_LOCAL, _ = plan_fabric({"cables": [["spark-2:1", "spark-3:1"]], "mode": "link-local"}, HOSTS)
+
+
+@pytest.mark.parametrize(
+    ("plan", "result", "rdma", "bandwidth"),
+    [
+        (PLANS["spark-3"], None, "ok", "not measured"),
+        (PLANS["spark-2"], {"possible": True, "measured": [], "left_out": []}, "ok", "measured by the other end"),
+        (LINK_LOCAL["spark-2"], {"possible": True, "measured": [], "left_out": []}, "ok", "not measured"),
+        (SOCKET["spark-2"], None, "not used", "not used"),
+    ],
+)
+def test_what_was_not_measured_is_not_called_ok(plan: Any, result: Any, rdma: str, bandwidth: str) -> None:
+    told = summary(plan, [], result)
+    assert (told["rdma"], told["bandwidth"]) == (rdma, bandwidth)
+
+
+def test_without_rdma_a_socket_fabric_is_fine() -> None:
+    both = readings(gone("spark-2", "rdma", "rocep1s0f1"))
+    assert judge("spark-2", SOCKET["spark-2"], both) == []
 
 
 def at(host: str, part: str, name: str, **values: Any) -> Callable[[Readings], None]:
@@ -148,7 +170,36 @@ def test_a_fault_is_named(
 
 def test_a_peer_outside_of_the_run_is_known_by_its_address() -> None:
     alone = {"spark-2": reading("spark-2")}
-    assert judge("spark-2", PLANS["spark-2"], alone) == []
+    assert judge("spark-2", PLANS["spark-2"], alone, {"spark-3"}) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "rule", "subject"),
+    [
+        (at("spark-2", "links", FIRST, carrier=False), "fabric-half-dead", "links"),
+        (at("spark-2", "asked", FIRST, answers={}), "fabric-no-peer", "neighbours"),
+        (at("spark-2", "asked", FIRST, pings={"192.168.100.11": "100% packet loss"}), "fabric-frames", "frames"),
+    ],
+)
+def test_what_a_host_outside_of_the_run_may_be_the_reason_of_is_not_proven(
+    change: Callable[[Readings], None], rule: str, subject: str
+) -> None:
+    """spark-3 may never have been converged; when it is part of the run, the same is an error."""
+    both = readings(change)
+    (finding,) = judge("spark-2", PLANS["spark-2"], {"spark-2": both["spark-2"]}, {"spark-3"})
+    assert (finding.rule, finding.severity) == (rule, "warning")
+    assert "-l spark-2,spark-3" in finding.remedy
+    assert summary(PLANS["spark-2"], [finding], None)[subject] == "not proven"
+    (finding,) = judge("spark-2", PLANS["spark-2"], {"spark-2": both["spark-2"]})
+    assert finding.severity == "error"
+
+
+def test_a_dark_port_of_a_switch_is_its_own_fault() -> None:
+    switch = {"switches": {"qsfp": {"ports": {"spark-2:1": 10, "spark-3:1": 11}}}}
+    plans, _ = plan_fabric(switch, HOSTS)
+    dark = readings(pulled)
+    findings = judge("spark-2", plans["spark-2"], {"spark-2": dark["spark-2"]}, {"spark-3"})
+    assert {(finding.rule, finding.severity) for finding in findings} == {("fabric-no-carrier", "error")}
 
 
 # Bandwidth ---------------------------------------------------------------------------------------------------------
@@ -162,7 +213,9 @@ def test_each_half_alone_and_both_together_are_measured_from_the_second_end() ->
         ("half 1", "spark-2", ["192.168.101.10"]),
         ("both halves", "spark-2", ["192.168.100.10", "192.168.101.10"]),
     ]
-    listening = [(server["device"], server["port"]) for server in PLANS["spark-2"]["bandwidth"]["listen"]]
+    servers = PLANS["spark-2"]["bandwidth"]["listen"]
+    assert {server["client"] for server in servers} == {"spark-3"}
+    listening = [(server["device"], server["port"]) for server in servers]
     asked = [
         (rail["device"], rail["port"]) for one in plan["measure"] for rail in one["rails"]
     ]  # the same port on both ends, so the devices' names are the same
@@ -190,7 +243,8 @@ def measured(*gbps: float | None, counted: float | None = 1.02, said: str = "") 
     name = "half 0" if len(gbps) == 1 else "both halves"
     one = {"name": name, "segment": "spark-2:1--spark-3:1", "peer": "spark-2", "rails": rails}
     speeds = dict.fromkeys((FIRST, SECOND), 200000)
-    return {"possible": True, "said": "", "virtualization": "none", "speeds": speeds, "measured": [one]}
+    return {"possible": True, "said": "", "virtualization": "none", "speeds": speeds, "measured": [one],
+            "left_out": []}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -216,6 +270,14 @@ def test_figures_are_judged(rules: list[str], result: dict[str, Any]) -> None:
     assert all(finding.severity == "error" and finding.place.startswith("spark-3: ") for finding in findings)
 
 
+def test_what_was_not_measured_for_a_limit_is_said() -> None:
+    result = measured(106.7) | {"measured": [], "left_out": ["spark-3"]}
+    (finding,) = judge_bandwidth("spark-2", GATES, result)
+    assert (finding.rule, finding.severity) == ("fabric-bandwidth-partner", "warning")
+    assert "-l spark-2,spark-3" in finding.remedy
+    assert summary(PLANS["spark-2"], [finding], result)["bandwidth"] == "not proven"
+
+
 def test_the_known_fault_says_both_figures() -> None:
     (finding,) = judge_bandwidth("spark-3", GATES, measured(13.0))
     assert finding.found == "13.0 Gb/s to spark-2, while the link says 200000 Mb/s"
@@ -231,7 +293,7 @@ def test_what_can_not_be_measured_is_never_ok(virtualization: str, severity: str
     (finding,) = judge_bandwidth("spark-3", GATES, result)
     assert (finding.rule, finding.severity) == ("fabric-rdma-unproven", severity)
     assert finding.found == f"not possible here: {said}"
-    assert summary([finding], measured=True)["bandwidth"] == "not possible here"
+    assert summary(PLANS["spark-3"], [finding], result)["bandwidth"] == "not possible here"
 
 
 # ARP ---------------------------------------------------------------------------------------------------------------

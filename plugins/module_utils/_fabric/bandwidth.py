@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import DEGRADED_GBPS, SPEED_MBPS
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.judge import UNPROVEN, where
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.judge import where
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
 
 # perftest's own default; the following ports are ours while a measurement runs.
@@ -26,7 +26,7 @@ _CARRIED = 0.9
 def measurements(plans: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, list[dict[str, Any]]]]:
     """For each host, listen and measure.
 
-    listen: [{device, port}]. measure: [{name, segment, peer, rails: [{interface, device, server, port}]}].
+    listen: [{device, port, client}]. measure: [{name, segment, peer, rails: [{interface, device, server, port}]}].
     Only rails with planned addresses are measured; with link-local ones nothing is known to connect to.
     """
     plan: dict[str, dict[str, list[dict[str, Any]]]] = {host: {"listen": [], "measure": []} for host in plans}
@@ -41,7 +41,7 @@ def measurements(plans: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, 
                 targets = []
                 for one, peer in group:
                     port = FIRST_PORT + len(listen)
-                    listen.append({"device": peer["rdma_device"], "port": port})
+                    listen.append({"device": peer["rdma_device"], "port": port, "client": host})
                     targets.append({"interface": one["name"], "device": one["rdma_device"],
                                     "server": peer["address"], "port": port})  # fmt: skip
                 plan[host]["measure"].append(
@@ -66,12 +66,21 @@ def _pairs(
 def judge_bandwidth(host: str, gates: Mapping[str, float], result: Mapping[str, Any]) -> list[Finding]:
     """The findings of one host's measurements.
 
-    result: {possible, said, virtualization, speeds: {interface: Mb/s}, measured: [...]}; each of measured as in
-    `measurements`, its rails with gbps (None: no result), said, payload_bytes and counted_bytes (None: not counted).
+    result: {possible, said, virtualization, speeds: {interface: Mb/s}, measured: [...], left_out: [peer]}; each of
+    measured as in `measurements`, its rails with gbps (None: no result), said, payload_bytes and counted_bytes (None:
+    not counted).
     """
     if not result["possible"]:
         return [_not_possible(host, result)]
-    return [finding for one in result["measured"] for finding in _judge_one(host, gates, one, result["speeds"])]
+    findings = [finding for one in result["measured"] for finding in _judge_one(host, gates, one, result["speeds"])]
+    return findings + [_not_in_the_run(host, peer) for peer in result["left_out"]]
+
+
+def _not_in_the_run(host: str, peer: str) -> Finding:
+    return Finding(
+        "fabric-bandwidth-partner", "fabric", "warning", f"{host}: ib_write_bw", f"not measured with {peer}",
+        "a figure", f"run again with -l {host},{peer}, or without a limit", f"{peer} is not in this run, or failed before",
+    )  # fmt: skip
 
 
 def _not_possible(host: str, result: Mapping[str, Any]) -> Finding:
@@ -79,7 +88,7 @@ def _not_possible(host: str, result: Mapping[str, Any]) -> Finding:
     simulated = result["virtualization"] not in ("none", "unknown")
     remedy = "prove it on the real machine" if simulated else "install the driver: `modprobe mlx5_ib`, `ibv_devices`"
     return Finding(
-        UNPROVEN, "fabric", "warning" if simulated else "error", f"{host}: ib_write_bw",
+        "fabric-rdma-unproven", "fabric", "warning" if simulated else "error", f"{host}: ib_write_bw",
         f"not possible here: {result['said']}", "RDMA, measured", remedy,
         "that RDMA carries the traffic, and how much, is not known",
     )  # fmt: skip

@@ -10,7 +10,7 @@ the MAC address that answers: the readings of all hosts say whose it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.gids import Gid, index_of
@@ -23,7 +23,6 @@ Reading = Mapping[str, Any]
 Owners = Mapping[str, tuple[str, str]]
 
 PCIE_LANES = 4
-UNPROVEN = "fabric-rdma-unproven"
 _LINK = {"fabric-no-interface", "fabric-link-down", "fabric-no-carrier", "fabric-half-dead", "fabric-link-speed"}
 # What each line of the summary stands for.
 SUBJECTS = {
@@ -32,28 +31,50 @@ SUBJECTS = {
     "neighbours": {*_LINK, "fabric-wrong-peer", "fabric-no-peer"},
     "frames": {*_LINK, "fabric-wrong-peer", "fabric-no-peer", "fabric-frames"},
     "rdma": {*_LINK, "fabric-no-rdma-device", "fabric-rdma-state", "fabric-link-layer", "fabric-no-gid"},
-    "bandwidth": {"fabric-bandwidth", "fabric-bandwidth-failed", "fabric-degraded", "fabric-not-rdma"},
+    "bandwidth": {
+        "fabric-bandwidth",
+        "fabric-bandwidth-failed",
+        "fabric-bandwidth-partner",
+        "fabric-degraded",
+        "fabric-not-rdma",
+    },
 }
 
 
-def judge(host: str, plan: Plan, readings: Mapping[str, Reading]) -> list[Finding]:
-    """What is not as planned on one host. readings: by host; those of the others tell whose MAC address answers."""
+def judge(host: str, plan: Plan, readings: Mapping[str, Reading], left_out: Collection[str] = ()) -> list[Finding]:
+    """What is not as planned on one host.
+
+    readings: by host; those of the others tell whose MAC address answers. left_out: hosts that are not part of the run
+    (``--limit``) and may not have been converged: what depends on them is a warning, since it is not proven.
+    """
     owners = {link["mac"]: (name, one) for name, reading in readings.items() for one, link in reading["links"].items()}
     return [
         finding
         for wanted in plan["interfaces"]
-        for finding in _Interface(host, wanted, plan, readings, owners).findings()
+        for finding in _Interface(host, wanted, plan, readings, owners, left_out).findings()
     ]
 
 
-def summary(findings: Iterable[Finding], measured: bool) -> dict[str, str]:
-    """For each subject ``ok``, ``failed``, ``not possible here`` or ``not measured``."""
-    rules = {finding.rule for finding in findings if finding.severity == "error"}
-    table = {subject: "failed" if rules & known else "ok" for subject, known in SUBJECTS.items()}
-    if UNPROVEN in {finding.rule for finding in findings}:
-        table["bandwidth"] = "not possible here"
-    elif not measured:
+def summary(plan: Plan, findings: Iterable[Finding], bandwidth: Mapping[str, Any] | None) -> dict[str, str]:
+    """For each subject ``ok``, ``failed``, ``not proven``, ``not used``, and of the bandwidth what became of it.
+
+    bandwidth: the result of `fabric_bandwidth`, None where nothing was measured.
+    """
+    severities: dict[str, set[str]] = {"error": set(), "warning": set()}
+    for finding in findings:
+        severities[finding.severity].add(finding.rule)
+    table = {
+        subject: "failed" if known & severities["error"] else "not proven" if known & severities["warning"] else "ok"
+        for subject, known in SUBJECTS.items()
+    }
+    if plan["transport"] == "socket":
+        table |= dict.fromkeys(("rdma", "bandwidth"), "not used")
+    elif bandwidth is None:
         table["bandwidth"] = "not measured"
+    elif not bandwidth["possible"]:
+        table["bandwidth"] = "not possible here"
+    elif not bandwidth["measured"] and not bandwidth["left_out"]:
+        table["bandwidth"] = "measured by the other end" if plan["bandwidth"]["listen"] else "not measured"
     return table
 
 
@@ -67,9 +88,16 @@ class _Interface:
     """One planned interface and everything that was read about it."""
 
     def __init__(
-        self, host: str, wanted: Mapping[str, Any], plan: Plan, readings: Mapping[str, Reading], owners: Owners
+        self,
+        host: str,
+        wanted: Mapping[str, Any],
+        plan: Plan,
+        readings: Mapping[str, Reading],
+        owners: Owners,
+        left_out: Collection[str],
     ) -> None:
-        self.host, self.wanted, self.readings, self.owners = host, wanted, readings, owners
+        self.host, self.wanted, self.readings, self.owners, self.left_out = host, wanted, readings, owners, left_out
+        self.uses_rdma = plan["transport"] == "roce" and wanted["rdma_device"] is not None
         self.reading = readings[host]
         self.link = self.reading["links"].get(wanted["name"])
         self.asked = self.reading["asked"].get(wanted["name"], {"answers": {}, "pings": {}})
@@ -95,20 +123,33 @@ class _Interface:
         else:
             yield from self._settings(self.link)
             yield from self._neighbours(self.link)
-            yield from self._rdma(self.link)
+            if self.uses_rdma:
+                yield from self._rdma(self.wanted["rdma_device"], self.link)
 
     def _error(self, rule: str, found: str, expected: str, remedy: str, reason: str = "", source: str = "") -> Finding:
         return Finding(rule, "fabric", "error", self.place, found, expected, remedy, reason, source)
 
+    def _of_peer(self, peer: str, rule: str, found: str, expected: str, remedy: str, reason: str = "") -> Finding:
+        """What also the other end may be the reason of: no error when the run leaves that host out."""
+        if peer not in self.left_out:
+            return self._error(rule, found, expected, remedy, reason)
+        found += f"; {peer} is not part of this run, so the cable is not proven"
+        remedy = f"run again with -l {self.host},{peer}, or without a limit"
+        return Finding(rule, "fabric", "warning", self.place, found, expected, remedy, reason)
+
     # Link ---------------------------------------------------------------------------------------------------------
 
     def _without_carrier(self) -> Finding:
+        """The carrier of a cable needs the other end to be up, that of a switch's port does not."""
+        peer = self.wanted["peers"][0]["host"] if self.wanted["kind"] == "cable" else ""
         if self.other_half is not None and self.other_half["carrier"]:
             remedy = "look at the same half of the other end; if it is up, reseat the cable, then power both off and on"
             found = "no carrier, while the port's other half has one"
-            return self._error("fabric-half-dead", found, self.expected, remedy, "half the bandwidth is missing")
+            return self._of_peer(
+                peer, "fabric-half-dead", found, self.expected, remedy, "half the bandwidth is missing"
+            )
         remedy = "plug the cable in at both ends, and see that the other machine is on"
-        return self._error("fabric-no-carrier", "no carrier", f"a cable to {self.expected}", remedy)
+        return self._of_peer(peer, "fabric-no-carrier", "no carrier", f"a cable to {self.expected}", remedy)
 
     def _settings(self, link: Mapping[str, Any]) -> Iterator[Finding]:
         wanted = self.wanted
@@ -121,7 +162,7 @@ class _Interface:
         if wanted["address"] is not None and link["addresses"] != [wanted["address"]]:
             found = ", ".join(link["addresses"]) or "no address"
             yield self._error("fabric-address", found, wanted["address"], "run site.yml")
-        if link["pcie_width"] is not None and link["pcie_width"] < PCIE_LANES and wanted["rdma_device"]:
+        if wanted["rdma_device"] and link["pcie_width"] is not None and link["pcie_width"] < PCIE_LANES:
             reason = "firmware before April 2026 gives the second controller two lanes: half of its bandwidth"
             yield Finding(
                 "fabric-pcie-narrow", "fabric", "warning", self.place, f"PCIe x{link['pcie_width']}", f"x{PCIE_LANES}",
@@ -149,7 +190,7 @@ class _Interface:
             return self._error("fabric-wrong-peer", "connected to " + ", ".join(strangers), expected, remedy)
         found = f"it does not answer, {', '.join(strangers)} do" if strangers else "a carrier, but nobody answers"
         remedy = f"see that {peer['host']} is converged (site.yml) and its interface up"
-        return self._error("fabric-no-peer", found, expected, remedy)
+        return self._of_peer(peer["host"], "fabric-no-peer", found, expected, remedy)
 
     def _frames(self, peer: Mapping[str, Any], link: Mapping[str, Any]) -> Iterator[Finding]:
         """Link-local addresses are not planned: the peer's are those that its interface answered for."""
@@ -159,14 +200,12 @@ class _Interface:
             if said := self.asked["pings"].get(address, ""):
                 found = f"packets of {link['mtu']} bytes to {peer['host']} ({address}) do not come back: {said}"
                 remedy = "set the MTU of the other end, and of a switch between, to the same"
-                yield self._error("fabric-frames", found, f"whole packets of {link['mtu']} bytes", remedy)
+                expected = f"whole packets of {link['mtu']} bytes"
+                yield self._of_peer(peer["host"], "fabric-frames", found, expected, remedy)
 
     # RDMA ---------------------------------------------------------------------------------------------------------
 
-    def _rdma(self, link: Mapping[str, Any]) -> Iterator[Finding]:
-        device = self.wanted["rdma_device"]
-        if device is None:
-            return
+    def _rdma(self, device: str, link: Mapping[str, Any]) -> Iterator[Finding]:
         port = self.reading["rdma"].get(device)
         if port is None:
             remedy = "load the driver: `modprobe mlx5_ib`; `rdma link`"
