@@ -79,7 +79,8 @@ def judge_bandwidth(host: str, gates: Mapping[str, float], result: Mapping[str, 
 def _not_in_the_run(host: str, peer: str) -> Finding:
     return Finding(
         "fabric-bandwidth-partner", "fabric", "warning", f"{host}: ib_write_bw", f"not measured with {peer}",
-        "a figure", f"run again with -l {host},{peer}, or without a limit", f"{peer} is not in this run, or failed before",
+        "a figure", f"run again with -l {host},{peer}, or without a limit",
+        f"{peer} is not in this run, or failed before",
     )  # fmt: skip
 
 
