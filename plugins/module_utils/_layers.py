@@ -2,7 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""Flags and environment as layers (GB10 < recipe < service < host) with each value's origin; flags as arguments."""
+"""Flags and environment as layers with each value's origin, and flags as arguments.
+
+Lowest first: GB10, fabric, recipe, service, host.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Origin = Literal["default", "recipe", "service", "host", "computed"]
+Origin = Literal["default", "fabric", "recipe", "service", "host", "computed"]
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 # On the host.
 LIBRARY = "/usr/local/lib/gb10-fleet"
 PRESTART = f"{LIBRARY}/gb10_prestart.py"
+SERVICES = "/etc/gb10-fleet/services"
 SECRETS = "/etc/gb10-fleet/secrets"
 MODELS = "/var/lib/gb10-fleet/hf"  # HF_HOME: the standard cache layout, with hub/ below
 OVERLAYS = "/var/lib/gb10-fleet/overlays"  # small files laid over images and models, by service
@@ -17,6 +18,7 @@ COMPILED = "/var/cache/gb10-fleet"  # what torch.compile, Triton and FlashInfer 
 # In the container.
 IN_MODELS = "/hf"
 IN_KEY = "/run/secrets/vllm.yaml"
+IN_GROUP_SECRET = "/run/secrets/ray-token"
 # Compile caches that are worth keeping between starts (source 001, section 3; peers.md 4.6).
 IN_COMPILED = {
     "vllm": "/root/.cache/vllm",
@@ -33,6 +35,16 @@ def unit(service: str) -> str:
 def container(service: str) -> str:
     """The container that the unit runs."""
     return f"gb10-vllm-{service}"
+
+
+def rank_file(service: str) -> str:
+    """What the supervisor of a rank goes by."""
+    return f"{SERVICES}/{service}.json"
+
+
+def group_secret(service: str) -> str:
+    """What the ranks of a group know each other by."""
+    return f"{SECRETS}/{service}.group"
 
 
 def model_folder(repository: str, revision: str | None, home: str = MODELS) -> str:

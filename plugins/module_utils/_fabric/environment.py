@@ -37,7 +37,7 @@ def group_environment(
     transport = transport or slices[hosts[0]]["transport"]
     rails = rails or slices[hosts[0]]["rails"]
     usable = {host: _interfaces(slices[host], hosts, transport) for host in hosts}
-    findings = [*_unconnected(usable, hosts, place), *_unaddressed(usable, slices, place)]
+    findings = _unconnected(usable, hosts, place) or _unaddressed(usable, slices, place)
     if findings:
         return {}, findings
     common = _common_segments(usable)

@@ -68,6 +68,7 @@ SERVICE: Spec = {
         "profile": {"type": "str", "choices": ["interactive", "concurrent", "single-user", "minimal-memory"]},
         "ready_timeout_s": _POSITIVE,
         "recipe": {"type": "str"},
+        "restarts": _YES_NO,
         "address": {"type": "str"},
         "kv_pool_tokens": {"type": "int", "min": 0},
         "kv_blocks": {"type": "int", "min": 0},

@@ -57,7 +57,8 @@ class Group:
 class Service:
     """What is wanted of the service. profile: interactive, concurrent, single-user, minimal-memory.
 
-    recipe: its name, "" for none, None where not said. kv_pool_tokens, kv_blocks, kv_block_size: as planned or printed.
+    recipe: its name, "" for none, None where not said. restarts: whether somebody else starts it again.
+    kv_pool_tokens, kv_blocks, kv_block_size: as planned or printed.
     """
 
     tools: bool | None = None
@@ -67,6 +68,7 @@ class Service:
     profile: str | None = None
     ready_timeout_s: int | None = None
     recipe: str | None = None
+    restarts: bool | None = None
     address: str | None = None
     kv_pool_tokens: int | None = None
     kv_blocks: int | None = None

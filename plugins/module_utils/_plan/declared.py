@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.parallel import ports_on_head
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.spec import ENVIRONMENT, FLAGS
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check
 
@@ -208,18 +209,19 @@ def _port_clashes(services: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
     taken: dict[tuple[str, int], str] = {}
     findings = []
     for name, service in services.items():
-        key = (service["hosts"][0], service["port"])
-        if key in taken:
-            findings.append(
-                _error(
-                    "input-port-twice",
-                    f"fleet_services.{name}.port",
-                    f"port {key[1]} of {key[0]} is already that of fleet_services.{taken[key]}",
-                    "a port of its own",
-                    "write another port",
+        head = service["hosts"][0]
+        for port in ports_on_head(service["port"], service["hosts"]):
+            other = taken.setdefault((head, port), name)
+            if other != name:
+                findings.append(
+                    _error(
+                        "input-port-twice",
+                        f"fleet_services.{name}.port",
+                        f"port {port} of {head} is already that of fleet_services.{other}",
+                        "a port of its own",
+                        "write another port",
+                    )
                 )
-            )
-        taken.setdefault(key, name)
     return findings
 
 

@@ -12,26 +12,30 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.environment import Slices, Variable, group_environment
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.plan import plan_fabric
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, ordered
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer, fact
-from ansible_collections.gb10.fleet.plugins.module_utils._layers import Value
 from ansible_collections.gb10.fleet.plugins.module_utils._lint.judge import LintFinding
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Budget, Share, plan_host
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Budget, plan_host
 from ansible_collections.gb10.fleet.plugins.module_utils._plan import slices
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import Declared, Host, read_declaration
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.launch import docker_run, service_unit
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.lint import lint_rank
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.parallel import problems as parallel_problems
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks import (
+    Ranked,
+    group_layers,
+    linted_command,
+    plan_ranks,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.service import (
     Placed,
     decide_environment,
     decide_flags,
     explain,
+    explain_environments,
     place,
     served_name,
-    solo_container,
-    vllm_argv,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.sizing import Sizing, memory_flags, size_service
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.slices import Decided
@@ -61,15 +65,19 @@ def plan_fleet(inventory: Mapping[str, Any], library: Library, of_recipes: Seque
     findings = _Findings()
     declared, problems = read_declaration(inventory)
     findings.add(problems)
-    placed = [*_placed(declared, library, of_recipes, findings)]
-    sized = {service.name: _size(service, library, findings) for service in placed}
     fabric, problems = plan_fabric(declared.fabric, declared.hosts)
     findings.add(problems)
+    placed = [*_placed(declared, library, of_recipes, findings)]
+    told = _told_of_fabric(placed, fabric, findings)
+    placed = [service for service in placed if service.name in told]
+    sized = {service.name: _size(service, library, findings) for service in placed}
     here = _by_host(declared, placed)
     budgets = {name: _budget(host, here[name], sized, findings) for name, host in declared.hosts.items()}
-    services = {service.name: Decided(service, _decide(service, sized[service.name], budgets)) for service in placed}
-    for service in services.values():
-        findings.add(_lint(service, sized[service.placed.name]), service.plan["hosts"])
+    services = {}
+    for service in placed:
+        ranked = _rank(service, budgets, told[service.name], fabric)
+        services[service.name] = Decided(service, _decide(ranked, sized[service.name], budgets))
+        findings.add(_lint(ranked, sized[service.name], services[service.name]), service.settings["hosts"])
     return {
         "hosts": {
             name: _slice(host, [services[service.name] for service in here[name]], budgets[name])
@@ -96,6 +104,24 @@ def _placed(
             findings.add(problems, settings["hosts"])
             if not any(problem.severity == "error" for problem in problems):
                 yield placed
+
+
+def _told_of_fabric(
+    placed: Iterable[Placed], fabric: Slices, findings: _Findings
+) -> dict[str, Mapping[str, Sequence[Variable]]]:
+    """By service what the fabric tells each of its hosts; without the groups that can't be."""
+    told: dict[str, Mapping[str, Sequence[Variable]]] = {}
+    for service in placed:
+        hosts = service.settings["hosts"]
+        variables, problems = group_environment(fabric, hosts, f"{service.place}.hosts")
+        if service.is_group:
+            flags = decide_flags(service, default_layer("flags"))
+            port, version = service.settings["port"], service.image["vllm"]
+            problems += parallel_problems(service.place, port, len(hosts), flags, version)
+        findings.add(problems, hosts)
+        if not problems:
+            told[service.name] = variables
+    return told
 
 
 def _by_host(declared: Declared, placed: Iterable[Placed]) -> dict[str, list[Placed]]:
@@ -125,55 +151,49 @@ def _memory_total(host: Host) -> int:
     return int(host.settings.get("memory_kib", fact("hardware", "memory_total_kib"))) * 1024
 
 
-def _decide(placed: Placed, sizing: Sizing, budgets: Mapping[str, Budget]) -> dict[str, Any]:
-    """``services.<name>`` of the plan."""
+def _rank(
+    placed: Placed, budgets: Mapping[str, Budget], told: Mapping[str, Sequence[Variable]], fabric: Slices
+) -> Ranked:
+    """What the service's ranks are made from."""
     shares = [budgets[host.name].shares[placed.name] for host in placed.hosts]
     written = decide_flags(placed, default_layer("flags"))
     flags = decide_flags(placed, default_layer("flags"), memory_flags(shares, written))
-    environment = decide_environment(placed, placed.head, default_layer("env"))
-    argv = vllm_argv(placed, flags)
+    of_group = {host.name: group_layers(told[host.name], flags) if placed.is_group else [] for host in placed.hosts}
+    environments = {
+        host.name: decide_environment(placed, host, default_layer("env"), *of_group[host.name]) for host in placed.hosts
+    }
+    return Ranked(placed, flags, environments, fabric)
+
+
+def _decide(ranked: Ranked, sizing: Sizing, budgets: Mapping[str, Budget]) -> dict[str, Any]:
+    """``services.<name>`` of the plan."""
+    placed = ranked.placed
+    shares = [budgets[host.name].shares[placed.name] for host in placed.hosts]
     return {
         "recipe": placed.recipe["name"],
         "status": placed.recipe["status"]["state"],
         "hosts": [host.name for host in placed.hosts],
         "endpoint": f"http://{placed.head.address}:{placed.settings['port']}/v1",
-        "model": served_name(placed, flags),
+        "model": served_name(placed, ranked.flags),
         "kv": sizing.pool(shares),
-        "argv": argv,
-        "environment": {name: value.value for name, value in environment.items()},
-        "ranks": [_solo_rank(placed, argv, environment, shares[0])],
-        "explain": explain(flags, "flag") + explain(environment, "env"),
+        "ranks": plan_ranks(ranked, shares),
+        "explain": explain(ranked.flags, "flag") + explain_environments(ranked.environments),
     }
 
 
-def _lint(service: Decided, sizing: Sizing) -> list[Finding]:
+def _lint(ranked: Ranked, sizing: Sizing, service: Decided) -> list[Finding]:
     """What the catalogue of the image's vLLM and the rules say of the command that would run."""
-    placed, plan = service.placed, service.plan
+    placed = ranked.placed
     rows = lint_rank(
-        plan["ranks"][0]["command"],
+        linted_command(ranked),
         {**placed.recipe, "image": placed.image, "model": placed.model},
         hosts=len(placed.hosts),
         config=sizing.config,
-        kv_pool_tokens=plan["kv"]["tokens"],
+        kv_pool_tokens=service.plan["kv"]["tokens"],
         silence={**placed.recipe["silence"], **placed.settings["silence"]},
         place=placed.place,
     )
     return [LintFinding(**row) for row in rows]
-
-
-def _solo_rank(placed: Placed, argv: Sequence[str], environment: Mapping[str, Value], share: Share) -> dict[str, Any]:
-    command = docker_run(solo_container(placed, argv, environment))
-    # what must be free before the load; the other bound of the interval is vLLM's own start check
-    needed = share.footprint.low
-    prestart = ["/usr/bin/python3", _layout.PRESTART, "--container", _layout.container(placed.name)]
-    prestart += ["--port", str(placed.settings["port"]), "--memory", str(needed)]
-    return {
-        "host": placed.head.name,
-        "role": "solo",
-        "command": command,
-        "unit_text": service_unit(placed.name, command, prestart, placed.recipe["summary"]),
-        "memory_bytes": share.footprint.expected,
-    }
 
 
 def _slice(host: Host, here: Sequence[Decided], budget: Budget) -> dict[str, Any]:

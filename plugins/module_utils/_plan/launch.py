@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ansible_collections.gb10.fleet.plugins.module_utils._layout import container
+from ansible_collections.gb10.fleet.plugins.module_utils._layout import LIBRARY, container, rank_file
 
 # A model load writes and reads tens of GB: three starts in half an hour tell a crash loop from bad luck
 # (perf-reliability 7.2: `unless-stopped` looped 35 times until the host hung).
@@ -117,6 +117,38 @@ Restart=always
 RestartSec=10
 TimeoutStartSec=infinity
 TimeoutStopSec={STOP_TIMEOUT_S}
+SyslogIdentifier={container(service)}
+
+[Install]
+WantedBy=multi-user.target docker.service
+"""
+
+
+def rank_unit(service: str, summary: str, stop_s: int) -> str:
+    """The unit that owns a service's rank on one host, through its supervisor.
+
+    The supervisor restarts the group and keeps the budget for it; systemd restarts the supervisor alone, and not after
+    its status 3, which says that the budget is used up. The start has no time limit: a large model loads for many
+    minutes.
+    """
+    return f"""\
+# Managed by gb10.fleet: changes are overwritten by site.yml and reported by drift.yml.
+[Unit]
+Description=gb10.fleet: {summary}
+Wants=network-online.target
+Requires=docker.service
+After=network-online.target docker.service
+StartLimitIntervalSec=0
+
+[Service]
+Type=exec
+NotifyAccess=main
+WorkingDirectory={LIBRARY}
+ExecStart=/usr/bin/python3 -m gb10_rank {rank_file(service)}
+Restart=always
+RestartSec=5
+RestartPreventExitStatus=3
+TimeoutStopSec={2 * stop_s + 60}
 SyslogIdentifier={container(service)}
 
 [Install]

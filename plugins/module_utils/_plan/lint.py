@@ -40,7 +40,7 @@ def lint_rank(
         "quant_method": model["quantization"],
         "config": config,
     }
-    service = {"recipe": recipe["name"], "kv_pool_tokens": kv_pool_tokens}
+    service = {"recipe": recipe["name"], "kv_pool_tokens": kv_pool_tokens, "restarts": True}
     return lint_map(
         {
             "command": [*command],

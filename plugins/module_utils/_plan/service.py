@@ -15,6 +15,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import Findin
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, fill, flags_to_argv, merge
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import Host
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.launch import Container, Mount
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.parallel import split
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.overlays import Overlays, plan_overlays
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import (
     Library,
@@ -47,6 +48,16 @@ class Placed:
     @property
     def head(self) -> Host:
         return self.hosts[0]
+
+    @property
+    def is_group(self) -> bool:
+        return len(self.hosts) > 1
+
+    @property
+    def local_url(self) -> str:
+        """The endpoint as its head itself reaches it, without /v1."""
+        listen = self.settings["listen"]
+        return f"http://{'127.0.0.1' if listen == '0.0.0.0' else listen}:{self.settings['port']}"
 
 
 def place(
@@ -89,16 +100,6 @@ def _host_count(placed: Placed) -> Iterator[Finding]:
             " or ".join(map(str, allowed)) + ", as the recipe says",
             "name that many hosts, or write another recipe",
         )
-    elif len(placed.hosts) > 1:
-        yield Finding(
-            "service-group",
-            "input",
-            "error",
-            f"{placed.place}.hosts",
-            f"{len(placed.hosts)} hosts",
-            "one host: groups of hosts are not served yet",
-            "choose a recipe that fits one host",
-        )
 
 
 def decide_flags(placed: Placed, defaults: Layer, memory: Layer | None = None) -> dict[str, Value]:
@@ -108,16 +109,14 @@ def decide_flags(placed: Placed, defaults: Layer, memory: Layer | None = None) -
     """
     recipe, settings = placed.recipe, placed.settings
     workload = {key.replace("_", "-"): value for key, value in settings["workload"].items()}
-    return merge(
-        [
-            defaults,
-            Layer("recipe", recipe["flags"], recipe["reasons"]),
-            Layer("service", {**workload, **settings["flags"]}),
-            Layer("host", _host_settings(placed, placed.head, "flags")),
-            _from_placement(placed),
-            *([memory] if memory else []),
-        ]
-    )
+    written = [
+        defaults,
+        Layer("recipe", recipe["flags"], recipe["reasons"]),
+        Layer("service", {**workload, **settings["flags"]}),
+        Layer("host", _host_settings(placed, placed.head, "flags")),
+    ]
+    ranks = split(merge(written), len(placed.hosts), placed.image["vllm"])
+    return merge([*written, ranks, _from_placement(placed), *([memory] if memory else [])])
 
 
 def _host_settings(placed: Placed, host: Host, kind: str) -> Mapping[str, Any]:
@@ -132,6 +131,8 @@ def _from_placement(placed: Placed) -> Layer:
         "host": "all addresses of the container's own network; the host publishes the port",
         "port": "the service",
     }
+    if placed.is_group:
+        values["host"], reasons["host"] = settings["listen"], "the service; its container is on the host's network"
     if settings.get("served_name"):
         values["served-model-name"], reasons["served-model-name"] = settings["served_name"], "the service"
     if model["revision"]:
@@ -141,12 +142,12 @@ def _from_placement(placed: Placed) -> Layer:
     return Layer("computed", values, reasons)
 
 
-def decide_environment(placed: Placed, host: Host, defaults: Layer) -> dict[str, Value]:
-    """Variables of the container on one host."""
+def decide_environment(placed: Placed, host: Host, *defaults: Layer) -> dict[str, Value]:
+    """Variables of the container on one host. defaults: what holds for GB10, and for the host's place in a group."""
     recipe = placed.recipe
     return merge(
         [
-            defaults,
+            *defaults,
             Layer("recipe", recipe["env"], recipe["reasons"]),
             Layer("service", placed.settings["env"]),
             Layer("host", _host_settings(placed, host, "env")),
@@ -163,11 +164,16 @@ def served_name(placed: Placed, flags: Mapping[str, Value]) -> str:
     return str(names[0] if isinstance(names, list) else names)
 
 
+def serve_words(placed: Placed, flags: Mapping[str, Value]) -> list[str]:
+    """What follows `vllm serve`."""
+    values = fill({name: decided.value for name, decided in flags.items()}, _places(placed))
+    return [placed.model["repository"], *flags_to_argv(values)]
+
+
 def vllm_argv(placed: Placed, flags: Mapping[str, Value]) -> list[str]:
     """What follows the image, in the launch form of its family: upstream images already run `vllm serve`."""
     serve = [] if placed.image["family"] == "upstream" else ["vllm", "serve"]
-    values = fill({name: decided.value for name, decided in flags.items()}, _places(placed))
-    return [*serve, placed.model["repository"], *flags_to_argv(values)]
+    return [*serve, *serve_words(placed, flags)]
 
 
 def _places(placed: Placed) -> dict[str, str]:
@@ -181,19 +187,30 @@ def solo_container(placed: Placed, argv: Sequence[str], environment: Mapping[str
         name=_layout.container(placed.name),
         image=placed.image["reference"],
         arguments=argv,
-        environment=fill({name: decided.value for name, decided in environment.items()}, _places(placed)),
-        mounts=[*_mounts(placed)],
+        environment=variables(placed, environment),
+        mounts=[*mounts(placed), *key_mount(placed)],
         published=[(settings["listen"], settings["port"])],
         entrypoint=placed.image["entrypoint"],
     )
 
 
-def _mounts(placed: Placed) -> Iterator[Mount]:
+def variables(placed: Placed, environment: Mapping[str, Value]) -> dict[str, str]:
+    """The decided variables as the container gets them."""
+    filled: dict[str, str] = fill({name: decided.value for name, decided in environment.items()}, _places(placed))
+    return filled
+
+
+def key_mount(placed: Placed) -> Iterator[Mount]:
+    """The API key, for the container that answers clients."""
+    if placed.settings.get("api_key_file"):
+        yield Mount(key_file(placed), _layout.IN_KEY)
+
+
+def mounts(placed: Placed) -> Iterator[Mount]:
+    """What each container of a service sees of its host."""
     yield Mount(_layout.MODELS, _layout.IN_MODELS)
     for name, target in sorted(_layout.IN_COMPILED.items()):
         yield Mount(f"{compiled_folder(placed)}/{name}", target, read_only=False)
-    if placed.settings.get("api_key_file"):
-        yield Mount(key_file(placed), _layout.IN_KEY)
     for mount in [*placed.overlays.mounts, *placed.recipe["mounts"]]:
         yield Mount(mount["source"], mount["target"], mount["read_only"])
 
@@ -221,3 +238,16 @@ def explain(decided: Mapping[str, Value], kind: str) -> list[dict[str, Any]]:
         {"key": f"{kind} {key}", "value": value.value, "origin": value.origin, "reason": value.reason}
         for key, value in decided.items()
     ]
+
+
+def explain_environments(environments: Mapping[str, Mapping[str, Value]]) -> list[dict[str, Any]]:
+    """The same for the variables of all hosts: one row where all have the same value, else one a host."""
+    (head, of_head), *others = environments.items()
+    rows = []
+    for name in sorted({*of_head, *(name for _host, variables in others for name in variables)}):
+        found = {host: variables[name] for host, variables in environments.items() if name in variables}
+        if len(found) == len(environments) and len({value.value for value in found.values()}) == 1:
+            rows += explain({name: found[head]}, "env")
+        else:
+            rows += [row for host, value in found.items() for row in explain({f"{name} ({host})": value}, "env")]
+    return rows

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact, facts
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import Host
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.parallel import ranks_port
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.service import Placed, key_file, written_folders
 
 
@@ -98,7 +100,8 @@ def vllm(services: Iterable[Decided], host: str) -> list[dict[str, Any]]:
             "unit_text": rank["unit_text"],
             "folders": written_folders(service.placed),
             "overlays": service.placed.overlays.files,
-            "key": _key(service.placed),
+            "key": _key(service.placed) if rank["role"] != "worker" else None,
+            "group": _group(service.placed, rank) if service.placed.is_group else None,
         }
         for service in services
         for rank in service.plan["ranks"]
@@ -111,13 +114,24 @@ def _key(placed: Placed) -> dict[str, str] | None:
     return {"source": source, "path": key_file(placed)} if source else None
 
 
+def _group(placed: Placed, rank: Mapping[str, Any]) -> dict[str, Any]:
+    """What a rank of a group needs besides: its supervisor's file, and the secret that its head makes."""
+    return {
+        "rank": rank["supervisor"]["rank"],
+        "hosts": [host.name for host in placed.hosts],
+        "file": _layout.rank_file(placed.name),
+        "content": json.dumps(rank["supervisor"], indent=2, sort_keys=True) + "\n",
+        "secret": _layout.group_secret(placed.name),
+    }
+
+
 def verify(services: Iterable[Decided], host: str) -> list[dict[str, Any]]:
     """``verify_plan``: what to prove, on the head of each service."""
     return [
         {
             "service": service.placed.name,
             "unit": _layout.unit(service.placed.name),
-            "url": f"http://{_local(service.placed.settings['listen'])}:{service.placed.settings['port']}",
+            "url": service.placed.local_url,
             "kind": service.placed.recipe["kind"],
             "model": service.plan["model"],
             "key_file": key_file(service.placed) if service.placed.settings.get("api_key_file") else "",
@@ -130,22 +144,24 @@ def verify(services: Iterable[Decided], host: str) -> list[dict[str, Any]]:
 
 def listens(services: Iterable[Decided], host: str) -> list[dict[str, Any]]:
     """Every port that is opened on the host, and for whom."""
-    return [
-        {
-            "port": service.placed.settings["port"],
-            "address": service.placed.settings["listen"],
-            "service": service.placed.name,
-            "who": "clients with the key"
-            if service.placed.settings.get("api_key_file")
-            else "everybody, without a key",
-        }
-        for service in services
-        if service.placed.head.name == host
-    ]
+    return [row for service in services for row in _listens(service, host)]
 
 
-def _local(listen: str) -> str:
-    return "127.0.0.1" if listen == "0.0.0.0" else listen
+def _listens(service: Decided, host: str) -> Iterator[dict[str, Any]]:
+    placed, name = service.placed, service.placed.name
+    keyed = "clients with the key" if placed.settings.get("api_key_file") else "everybody, without a key"
+    if placed.head.name == host:
+        yield {"port": placed.settings["port"], "address": placed.settings["listen"], "service": name, "who": keyed}
+    if not placed.is_group:
+        return
+    told = next(rank["supervisor"] for rank in service.plan["ranks"] if rank["host"] == host)
+    peers = ", ".join(other.name for other in placed.hosts if other.name != host)
+    if placed.head.name == host:
+        meeting = told["rendezvous"]
+        yield {**meeting, "service": name, "who": f"the supervisors on {peers}, with the group's secret"}
+        where = {"port": ranks_port(placed.settings["port"]), "address": meeting["address"]}
+        yield {**where, "service": name, "who": f"the ranks on {peers}"}
+    yield {"port": "any", "address": told["address"], "service": name, "who": f"NCCL, Gloo and vLLM on {peers}"}
 
 
 def needs(services: Sequence[Decided], host: str, memory_bytes: int) -> dict[str, Any]:
@@ -154,12 +170,14 @@ def needs(services: Sequence[Decided], host: str, memory_bytes: int) -> dict[str
     disk = _unique(write for service in services for write in _writes(service.placed))
     ports = [
         {
-            "port": service.placed.settings["port"],
+            "port": port,
             "container": _layout.container(service.placed.name),
             "place": f"{service.placed.place}.port",
         }
         for service in services
-        if service.placed.head.name == host
+        for rank in service.plan["ranks"]
+        if rank["host"] == host
+        for port in rank["supervisor"]["ports"]
     ]
     paths = [entry[key] for entry in [*files, *disk] for key in ("path", "unless") if entry.get(key)]
     return {"paths": sorted({*paths}), "files": files, "disk": disk, "ports": ports, "memory_bytes": memory_bytes}

@@ -62,6 +62,9 @@ def _service(name: str, service: Mapping[str, Any], hosts: Sequence[str]) -> Ite
             yield ""
             yield f"on {rank['host']} ({rank['role']}):"
             yield "  " + shlex.join(rank["command"])
+            if rank["serve"]:
+                yield "and in it, once all ranks have joined:"
+                yield "  " + shlex.join(rank["serve"])
     yield ""
     rows = [{key: str(row[key]) for key in ("key", "value", "origin", "reason")} for row in service["explain"]]
     yield table(rows)

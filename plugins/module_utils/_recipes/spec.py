@@ -43,6 +43,8 @@ FLAGS: Spec = {
 }
 # Flags that the plan calculates with, so that vLLM's other notations (8k, auto, -1) are no use here.
 CALCULATED_FLAGS: dict[str, Spec] = {
+    "data-parallel-size": {"type": "int", "min": 1},
+    "distributed-executor-backend": {"type": "str"},
     "enforce-eager": {"type": "bool"},
     "gpu-memory-utilization": {"type": "number", "min": 0, "max": 1},
     "kv-cache-memory-bytes": {"type": "int", "min": 1},

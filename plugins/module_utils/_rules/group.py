@@ -38,7 +38,9 @@ def _over_rdma(launch: Launch) -> bool:
 )
 def group_without_restart(launch: Launch) -> Hits:
     """A group whose containers nobody restarts."""
-    if launch.spread and launch.container is not None and "restart" not in launch.container:
+    if not launch.spread or launch.container is None or launch.service.restarts:
+        return
+    if "restart" not in launch.container:
         yield Hit("container --restart", "not given")
 
 

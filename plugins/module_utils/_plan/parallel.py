@@ -1,0 +1,113 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""How a service is split over its hosts: tensor and pipeline parallel, who starts the ranks, where they meet.
+
+A GB10 has one GPU, so ranks are hosts. What the model itself has to say of the split is asked of `_kv` (heads, layers)
+and of the rules (`_rules.group`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value
+from ansible_collections.gb10.fleet.plugins.module_utils._vllm.version import parse
+
+TENSOR, PIPELINE, DATA = "tensor-parallel-size", "pipeline-parallel-size", "data-parallel-size"
+EXECUTOR = "distributed-executor-backend"
+RAY, NODES = "ray", "mp"  # mp with --nnodes: vLLM's own way over several hosts
+
+# The group's own ports follow from the service's, so that a further service moves none. Linux takes ports for outgoing
+# connections from 32768 on (net.ipv4.ip_local_port_range).
+_SUPERVISORS, _RANKS = 10_000, 20_000
+_LAST_PORT = 32_767 - _RANKS
+_FIRST_WITH_NODES = (0, 11, 1)
+
+
+def supervisors_port(port: int) -> int:
+    """Where the supervisors of a group meet, on the head's address in the group."""
+    return port + _SUPERVISORS
+
+
+def ranks_port(port: int) -> int:
+    """Where the ranks meet, on the head's address in the group: Ray's GCS, or torch's store."""
+    return port + _RANKS
+
+
+def ports_on_head(port: int, hosts: Sequence[str]) -> list[int]:
+    """All ports that a service takes on its head."""
+    return [port, supervisors_port(port), ranks_port(port)] if len(hosts) > 1 else [port]
+
+
+def split(written: Mapping[str, Value], hosts: int, version: str | None) -> Layer:
+    """What follows for a group from the options that are written; nothing for a single host.
+
+    The pipeline's stages as written, all else tensor parallel. Without a word on it, vLLM starts the ranks by itself
+    where it can.
+    """
+    if hosts < 2:
+        return Layer("computed", {})
+    values: dict[str, Any] = {}
+    if TENSOR not in written:
+        stages = _count(written, PIPELINE)
+        values[TENSOR] = hosts // stages if hosts % stages == 0 else hosts
+    elif PIPELINE not in written and hosts % _count(written, TENSOR) == 0:
+        values[PIPELINE] = hosts // _count(written, TENSOR)
+    if EXECUTOR not in written:
+        values[EXECUTOR] = NODES if _knows_nodes(version) else RAY
+    reasons = {
+        TENSOR: "one rank a host",
+        PIPELINE: "one rank a host, and the tensor parallel size is written",
+        EXECUTOR: "vLLM starts its ranks on several hosts by itself" if _knows_nodes(version) else "0.11.1 brought mp",
+    }
+    return Layer("computed", {name: value for name, value in values.items() if value != 1}, reasons)
+
+
+def _count(flags: Mapping[str, Value], name: str) -> int:
+    return int(flags[name].value) if name in flags else 1
+
+
+def _knows_nodes(version: str | None) -> bool:
+    """Whether this vLLM has --nnodes; the newest rules hold where the version isn't known."""
+    known = parse(version or "")
+    return known is None or known.release >= _FIRST_WITH_NODES
+
+
+def problems(place: str, port: int, hosts: int, flags: Mapping[str, Value], version: str | None) -> Iterator[Finding]:
+    """What makes a group impossible. place: the service's. flags: the decided ones. version: the image's vLLM."""
+    ranks = _count(flags, TENSOR) * _count(flags, PIPELINE)
+    if ranks != hosts or _count(flags, DATA) != 1:
+        names = (TENSOR, PIPELINE, DATA) if DATA in flags else (TENSOR, PIPELINE)
+        sizes = " x ".join(f"{name} {_count(flags, name)}" for name in names)
+        yield _error(
+            "group-ranks", f"{place}.hosts", f"{hosts} hosts for {sizes}",
+            f"{TENSOR} x {PIPELINE} = the number of hosts",
+            f"name {ranks} hosts, or take the sizes out and have them follow from the hosts",
+            "a GB10 has one GPU, so one rank a host",
+        )  # fmt: skip
+    executor = flags[EXECUTOR].value
+    if executor not in (RAY, NODES):
+        yield _error(
+            "group-executor", f"{place}.flags.{EXECUTOR}", f'"{executor}"', f'"{RAY}" or "{NODES}"',
+            f'write "{NODES}" to have vLLM start the ranks by itself, or "{RAY}"',
+            "no other executor reaches a second host",
+        )  # fmt: skip
+    elif executor == NODES and not _knows_nodes(version):
+        yield _error(
+            "group-executor", f"{place}.flags.{EXECUTOR}", f'"{NODES}" with vLLM {version}', "vLLM 0.11.1 or newer",
+            f'write "{RAY}", or take a newer image', "--nnodes came with 0.11.1",
+        )  # fmt: skip
+    if port > _LAST_PORT:
+        yield _error(
+            "group-port", f"{place}.port", str(port), f"at most {_LAST_PORT} for a service on several hosts",
+            "write a lower port",
+            f"its ranks meet {_SUPERVISORS} and {_RANKS} above it, and Linux gives out ports from 32768 on",
+        )  # fmt: skip
+
+
+def _error(rule: str, place: str, found: str, expected: str, remedy: str, reason: str) -> Finding:
+    return Finding(rule, "input", "error", place, found, expected, remedy, reason)

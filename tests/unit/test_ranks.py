@@ -1,0 +1,309 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A service on several hosts: what each rank is told, and what can't be."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, load_all
+
+ROOT = Path(__file__).resolve().parents[2]
+LIBRARY, _ = load_all([ROOT / "inventories" / "lab" / "recipes", SHIPPED_RECIPES])
+PAIR: dict[str, Any] = {"recipe": "lab-tiny", "hosts": ["spark-2", "spark-3"], "port": 8000}
+RAY = {"distributed-executor-backend": "ray"}
+FABRIC: dict[str, Any] = {"pool": "192.168.100.0/22", "cables": [["spark-2:1", "spark-3:1"]]}
+NAMES = ("spark-2", "spark-3", "spark-4")
+
+
+def plan(
+    *, library: Library = LIBRARY, fabric: Any = FABRIC, own: dict[str, Any] | None = None, **service: Any
+) -> dict[str, Any]:
+    """The plan of three hosts with one service; own: `fleet_host` by name."""
+    shared = {"fleet_services": {"pair": PAIR | service}, "fleet_fabric": fabric}
+    settings = {name: {"memory_kib": 15728640} | (own or {}).get(name, {}) for name in NAMES}
+    inventory = {
+        name: {"address": f"{name}.lan", "variables": {**shared, "fleet_host": settings[name]}} for name in NAMES
+    }
+    return plan_fleet({"hosts": inventory, "folder": "/inventory"}, library)
+
+
+def ranks(**service: Any) -> list[dict[str, Any]]:
+    found = plan(**service)
+    assert errors(found) == []
+    planned: list[dict[str, Any]] = found["services"]["pair"]["ranks"]
+    return planned
+
+
+def errors(found: dict[str, Any]) -> list[str]:
+    return [finding["rule"] for finding in found["findings"] if finding["severity"] == "error"]
+
+
+def after(argv: list[str], option: str) -> str:
+    return argv[argv.index(option) + 1]
+
+
+def environment(rank: dict[str, Any]) -> dict[str, str]:
+    run = rank["command"]
+    given = [run[index + 1].partition("=") for index, word in enumerate(run) if word == "--env"]
+    return {name: value for name, _, value in given}
+
+
+# What the ranks run
+
+
+def test_without_a_word_on_it_vllm_starts_its_ranks_by_itself() -> None:
+    head, worker = ranks()
+    for number, rank in enumerate((head, worker)):
+        assert after(rank["command"], "--nnodes") == "2"
+        assert after(rank["command"], "--node-rank") == str(number)
+        assert after(rank["command"], "--master-addr") == "192.168.100.10"
+        assert after(rank["command"], "--master-port") == "28000"
+        assert after(rank["command"], "--tensor-parallel-size") == "2"
+        assert rank["serve"] is None
+    assert "--headless" not in head["command"]
+    assert after(head["command"], "--port") == "8000"
+    assert "--headless" in worker["command"]
+    assert "--port" not in worker["command"]
+
+
+def test_one_flag_makes_ray_nodes_of_them_and_serves_in_the_heads() -> None:
+    head, worker = ranks(flags=RAY)
+    start = head["command"].index("--entrypoint")
+    assert head["command"][start : start + 4] == ["--entrypoint", "ray", "gb10-lab/vllm-cpu:0.32.0", "start"]
+    assert "--include-dashboard=false" in head["command"]
+    assert after(head["command"], "--node-ip-address") == "192.168.100.10"
+    assert after(worker["command"], "--address") == "192.168.100.10:28000"
+    assert after(worker["command"], "--node-ip-address") == "192.168.100.11"
+    assert head["serve"][:5] == ["/usr/bin/docker", "exec", "gb10-vllm-pair", "vllm", "serve"]
+    assert after(head["serve"], "--distributed-executor-backend") == "ray"
+    assert "--nnodes" not in head["serve"]
+    assert worker["serve"] is None
+
+
+def test_ray_asks_for_a_token_which_is_a_file() -> None:
+    for rank in ranks(flags=RAY):
+        assert environment(rank)["RAY_AUTH_MODE"] == "token"
+        target = environment(rank)["RAY_AUTH_TOKEN_PATH"]
+        assert f"type=bind,source=/etc/gb10-fleet/secrets/pair.group,target={target},readonly" in rank["command"]
+    assert not any("RAY" in name for name in environment(ranks()[0]))
+
+
+def test_other_images_get_ray_as_a_command_of_their_own() -> None:
+    image = {"family": "custom", "entrypoint": "/start"}
+    head, _ = ranks(flags=RAY, image=image)
+    assert after(head["command"], "--entrypoint") == "/start"
+    assert head["command"][head["command"].index("gb10-lab/vllm-cpu:0.32.0") + 1 :][:3] == ["ray", "start", "--head"]
+
+
+def test_an_old_vllm_gets_ray() -> None:
+    found = plan(image={"vllm": "0.11.0"})["services"]["pair"]["ranks"]
+    assert "ray" in found[0]["command"]
+
+
+@pytest.mark.parametrize("transport", ["roce", "socket"])
+def test_a_rank_has_the_rights_that_rdma_needs_and_no_others(transport: str) -> None:
+    for rank in ranks(fabric=FABRIC | {"transport": transport}):
+        run = rank["command"]
+        assert "--privileged" not in run
+        assert after(run, "--network") == "host"
+        assert after(run, "--ipc") == "host"
+        assert "memlock=-1" in run
+        assert ("/dev/infiniband" in run) == (transport == "roce")
+        assert [run[index + 1] for index, word in enumerate(run) if word == "--cap-add"] == (
+            ["IPC_LOCK"] if transport == "roce" else []
+        )
+        assert (rank["supervisor"]["gids"] is not None) == (transport == "roce")
+
+
+def test_each_rank_has_its_own_hosts_variables() -> None:
+    head, worker = (environment(rank) for rank in ranks())
+    assert (head["VLLM_HOST_IP"], worker["VLLM_HOST_IP"]) == ("192.168.100.10", "192.168.100.11")
+    assert head["GLOO_SOCKET_IFNAME"] == "enp1s0f1np1"
+    assert "NCCL_IB_GID_INDEX" not in head
+
+
+def test_the_owner_has_the_last_word_on_a_variable() -> None:
+    own = {"spark-3": {"services": {"pair": {"env": {"NCCL_DEBUG": "INFO"}}}}}
+    head, worker = (environment(rank) for rank in ranks(env={"NCCL_NET": "Socket"}, own=own))
+    assert head["NCCL_NET"] == worker["NCCL_NET"] == "Socket"
+    assert ("NCCL_DEBUG" in head, "NCCL_DEBUG" in worker) == (False, True)
+
+
+def test_the_key_is_where_clients_are_answered_and_nowhere_else(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("secret")
+    for flags in ({}, RAY):
+        head, worker = ranks(api_key_file=str(tmp_path / "key"), flags=flags)
+        assert any("pair.yaml" in word for word in head["command"])
+        assert not any("pair.yaml" in word or word == "--config" for word in worker["command"])
+        assert head["supervisor"]["endpoint"]["key_file"] == "/etc/gb10-fleet/secrets/pair.yaml"
+
+
+# What their supervisors are told
+
+
+def test_the_supervisors_know_where_they_meet() -> None:
+    head, worker = (rank["supervisor"] for rank in ranks())
+    assert head["rendezvous"] == worker["rendezvous"] == {"address": "192.168.100.10", "port": 18000}
+    assert (head["peers"], worker["peers"]) == (["192.168.100.11"], ["192.168.100.10"])
+    assert head["endpoint"]["url"] == "http://127.0.0.1:8000"
+    assert (worker["endpoint"], worker["warm_up"], worker["ports"]) == (None, [], [])
+    assert head["ports"] == [8000, 28000]
+
+
+def test_the_gids_are_looked_up_for_the_devices_that_nccl_is_told_of() -> None:
+    assert ranks()[1]["supervisor"]["gids"] == [
+        {"device": "rocep1s0f1", "address": "192.168.100.11"},
+        {"device": "roceP2p1s0f1", "address": "192.168.101.11"},
+    ]
+    single = ranks(env={"NCCL_IB_HCA": "=rocep1s0f1:1"})[1]["supervisor"]["gids"]
+    assert single == [{"device": "rocep1s0f1", "address": "192.168.100.11"}]
+    assert ranks(env={"NCCL_IB_GID_INDEX": "3"})[0]["supervisor"]["gids"] is None
+
+
+def definition(**service: Any) -> str:
+    head, worker = (rank["supervisor"]["definition"] for rank in ranks(**service))
+    assert head == worker
+    return str(head)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"flags": {"max-num-batched-tokens": 1024}},
+        {"env": {"OMP_NUM_THREADS": "2"}},
+        {"port": 8001},
+        {"hosts": ["spark-3", "spark-2"]},
+        {"flags": RAY},
+        {"image": {"digest": f"sha256:{'0' * 64}"}},
+        {"hosts": ["spark-2", "spark-3"], "fabric": FABRIC | {"rails": "single"}},
+    ],
+)
+def test_a_change_on_any_rank_is_one_of_the_whole_group(change: dict[str, Any]) -> None:
+    assert definition(**change) != definition()
+
+
+def test_the_same_declaration_is_the_same_definition() -> None:
+    assert definition() == definition(**copy.deepcopy({"flags": {}}))
+
+
+def test_a_warm_up_fits_into_the_context() -> None:
+    for context in (64, 2048, 32768):
+        for request in ranks(workload={"max_model_len": context})[0]["supervisor"]["warm_up"]:
+            assert 0 < request["prompt_words"] * 5 + request["max_tokens"] <= context
+
+
+# The slices of their hosts
+
+
+def test_each_host_is_told_its_own_part() -> None:
+    found = plan()
+    (head,), (worker,) = (found["hosts"][name]["vllm"] for name in ("spark-2", "spark-3"))
+    assert (head["group"]["rank"], worker["group"]["rank"]) == (0, 1)
+    assert json.loads(worker["group"]["content"])["rank"] == 1
+    assert found["hosts"]["spark-4"]["vllm"] == []
+    assert [entry["repository"] for entry in found["hosts"]["spark-3"]["models"]] == ["gb10-lab/tiny"]
+    assert found["hosts"]["spark-3"]["verify"] == []
+
+
+def test_what_listens_is_said_of_each_host() -> None:
+    found = plan()["hosts"]
+    assert [(row["port"], row["address"]) for row in found["spark-2"]["listens"]] == [
+        (8000, "0.0.0.0"),
+        (18000, "192.168.100.10"),
+        (28000, "192.168.100.10"),
+        ("any", "192.168.100.10"),
+    ]
+    assert [(row["port"], row["address"]) for row in found["spark-3"]["listens"]] == [("any", "192.168.100.11")]
+
+
+def test_the_text_shows_both_ranks() -> None:
+    text = as_text(plan(flags=RAY), ["spark-2", "spark-3"])
+    assert "on spark-2 (head):" in text
+    assert "on spark-3 (worker):" in text
+    assert "and in it, once all ranks have joined:" in text
+    assert "env VLLM_HOST_IP (spark-3)" in text
+
+
+# Their memory
+
+
+def test_the_pool_of_a_rank_holds_its_share_of_the_workload() -> None:
+    def pool(**service: Any) -> int:
+        return int(plan(workload={"max_model_len": 2048}, **service)["services"]["pair"]["kv"]["bytes"])
+
+    assert pool() * 2 == pool(hosts=["spark-2"])
+
+
+def test_memory_that_is_short_on_one_rank_is_refused() -> None:
+    found = plan(own={"spark-3": {"memory_kib": 6 << 20}})
+    places = [row["place"] for row in found["findings"] if row["rule"] == "memory-does-not-fit"]
+    assert places == ["spark-3"]
+
+
+# What can't be
+
+THREE = ["spark-2", "spark-3", "spark-4"]
+SWITCH = {"switches": {"s": {"ports": {"spark-2:1": 2, "spark-3:1": 3, "spark-4:1": 4}}}}
+
+
+@pytest.mark.parametrize(
+    ("service", "rule"),
+    [
+        ({"hosts": THREE, "fabric": SWITCH}, "service-host-count"),
+        ({"hosts": ["spark-2", "spark-4"]}, "fabric-group-unconnected"),
+        ({"fabric": {}}, "fabric-group-unconnected"),
+        ({"fabric": FABRIC | {"mode": "link-local"}}, "fabric-group-link-local"),
+        ({"flags": {"tensor-parallel-size": 3}}, "group-ranks"),
+        ({"flags": {"tensor-parallel-size": 2, "pipeline-parallel-size": 2}}, "group-ranks"),
+        ({"flags": {"data-parallel-size": 2}}, "group-ranks"),
+        ({"flags": {"distributed-executor-backend": "uni"}}, "group-executor"),
+        ({"flags": {"distributed-executor-backend": "mp"}, "image": {"vllm": "0.11.0"}}, "group-executor"),
+        ({"port": 12768}, "group-port"),
+        ({"flags": {"node-rank": 1}}, "recipe-planned-flag"),
+    ],
+)
+def test_a_group_that_can_not_be_is_refused(service: dict[str, Any], rule: str) -> None:
+    found = plan(**service)
+    assert {*errors(found)} == {rule}
+    assert found["services"] == {}
+
+
+def test_a_model_whose_heads_do_not_divide_is_refused(tmp_path: Path) -> None:
+    lab = ROOT / "inventories" / "lab" / "recipes"
+    recipe = yaml.safe_load((lab / "lab-tiny.yml").read_text()) | {"name": "odd"}
+    config = json.loads((lab / "configs" / "lab-tiny.json").read_text())
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "odd.yml").write_text(yaml.safe_dump(recipe))
+    odd = {"num_attention_heads": 3, "num_key_value_heads": 3}
+    (tmp_path / "configs" / "lab-tiny.json").write_text(json.dumps(config | odd))
+    library, _ = load_all([tmp_path])
+    assert "kv-ranks" in errors(plan(library=library, recipe="odd"))
+
+
+def test_the_two_ways_of_a_model_over_two_hosts() -> None:
+    assert after(ranks(flags={"pipeline-parallel-size": 2})[0]["command"], "--pipeline-parallel-size") == "2"
+    assert "--tensor-parallel-size" not in ranks(flags={"pipeline-parallel-size": 2})[0]["command"]
+    staged = ranks(flags={"tensor-parallel-size": 1})[0]["command"]
+    assert after(staged, "--pipeline-parallel-size") == "2"
+
+
+def test_a_group_takes_the_ports_above_its_own() -> None:
+    shared = {"fleet_services": {"a": PAIR, "b": PAIR | {"hosts": ["spark-2"], "port": 18000}}, "fleet_fabric": FABRIC}
+    inventory = {name: {"address": name, "variables": shared} for name in NAMES}
+    found = plan_fleet({"hosts": inventory, "folder": "/"}, LIBRARY)
+    assert "input-port-twice" in errors(found)
+
+
+def test_a_hybrid_model_over_two_hosts_is_warned_of() -> None:
+    found = plan(recipe="qwen3.5-122b-a10b-fp8", own={name: {"memory_kib": 127601452} for name in NAMES})
+    assert "L16" in [row["rule"] for row in found["findings"] if row["severity"] == "warning"]
