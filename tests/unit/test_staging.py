@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -19,6 +20,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging impor
     Progress,
     held,
     human_bytes,
+    is_held,
     progress_line,
     replace_file,
     require_space,
@@ -106,9 +108,19 @@ def test_a_lock_is_waited_for(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
     with held(lock, "first"):
         waits: list[float] = []
-        with pytest.raises(FleetError), held(lock, "second", patience=0.01, pause=waits.append):
+        with pytest.raises(FleetError), held(lock, "second", patience=10, pause=waits.append):
             pass
-    assert waits
+    assert sum(waits) == pytest.approx(10)
+
+
+def test_who_only_looks_at_a_lock_keeps_nobody_out(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    assert not is_held(lock)
+    with lock.open("w") as looking:
+        fcntl.flock(looking, fcntl.LOCK_EX)
+        with held(lock, "work", pause=lambda _: looking.close()):
+            assert is_held(lock)
+    assert not is_held(lock)
 
 
 def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:

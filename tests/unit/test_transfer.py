@@ -8,19 +8,21 @@ Hosts are folders; a connection asks the peer server's own code, in this process
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._images.docker import Docker
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer import contents as given
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer import peer
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.contents import AbsentError, Contents, LateError
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.fetch import Transfer, Wish
@@ -34,7 +36,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._transfer.peer import (
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.route import Route
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.spool import Incoming, filling
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.spool import Incoming, filling, is_filling
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import Progress
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.manifest import hash_file
 
@@ -128,7 +130,9 @@ def test_the_nearest_host_gives_and_the_origin_does_not(fleet: Fleet, content: b
     assert (fleet["a"].given, fleet["b"].given) == (0, SIZE)
 
 
-def test_a_host_passes_on_what_is_still_coming_in(fleet: Fleet, content: bytes) -> None:
+def test_a_host_passes_on_what_is_still_coming_in(
+    fleet: Fleet, content: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """b has half of the file and is fetching the rest."""
     sha256 = fleet["a"].put(content)
     fleet.fetch(sha256, "b", "a")
@@ -140,8 +144,34 @@ def test_a_host_passes_on_what_is_still_coming_in(fleet: Fleet, content: bytes) 
     assert fleet["b"].contents.read(sha256, [(PART, 3 * PART)]) == content[PART : 4 * PART]
     with pytest.raises(AbsentError):
         fleet["b"].contents.read(sha256, [(3 * PART, 2 * PART)])
+    monkeypatch.setattr(given, "_PATIENCE_SECONDS", 0)
     with filling(fleet["b"].places.files_in), pytest.raises(LateError):
         fleet["b"].contents.read(sha256, [(3 * PART, 2 * PART)])
+
+
+def test_who_looks_at_the_same_moment_is_not_taken_for_who_fetches(tmp_path: Path) -> None:
+    with filling(tmp_path):
+        assert is_filling(tmp_path)
+    with (tmp_path / "filling").open() as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        assert not is_filling(tmp_path)
+
+
+def test_a_file_that_gets_its_name_while_it_is_asked_for_is_read_there(
+    fleet: Fleet, content: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sha256 = fleet["a"].put(content)
+    fleet.fetch(sha256, "b", "a")
+    fleet["b"].put(content)
+    wait = given._wait_for
+
+    def named_meanwhile(incoming: Incoming, parts: Iterable[int]) -> bool:
+        here = wait(incoming, parts)
+        incoming.forget()
+        return here
+
+    monkeypatch.setattr(given, "_wait_for", named_meanwhile)
+    assert fleet["b"].contents.read(sha256, [(0, SIZE)]) == content
 
 
 def test_what_came_before_is_not_sent_again(fleet: Fleet, content: bytes) -> None:

@@ -149,7 +149,10 @@ class Contents:
                 return None
             self._starts[sha256] = found[0], [part.offset for part in found[1].parts]
         incoming, starts = self._starts[sha256]
-        return FileReader(incoming.data) if _wait_for(incoming, _parts_in(starts, ranges)) else None
+        try:
+            return FileReader(incoming.data) if _wait_for(incoming, _parts_in(starts, ranges)) else None
+        except FileNotFoundError:
+            return None  # it is complete by now, and where it belongs
 
     def _blob(self, sha256: str) -> Reader | None:
         """A model's file."""
@@ -207,22 +210,19 @@ def _absent_or_late(why: str) -> Exception:
 
 
 def _wait_for(incoming: Incoming, parts: Iterable[int]) -> bool:
-    """Whether the parts are here, after a while if need be. LateError: they will be."""
+    """Whether the parts are here, after a while if need be. LateError: they will be. FileNotFoundError: all are."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     awaited = list(parts)
-    try:
-        while True:
-            marks = incoming.marks()
-            awaited = [part for part in awaited if not marks[part]]
-            if not awaited:
-                return True
-            if not is_filling(incoming.folder):
-                return False
-            if time.monotonic() > deadline:
-                raise LateError
-            time.sleep(_LOOK_SECONDS)
-    except FileNotFoundError:
-        return False  # it is complete by now, and where it belongs
+    while True:
+        marks = incoming.marks()
+        awaited = [part for part in awaited if not marks[part]]
+        if not awaited:
+            return True
+        if not is_filling(incoming.folder):
+            return False
+        if time.monotonic() > deadline:
+            raise LateError
+        time.sleep(_LOOK_SECONDS)
 
 
 def _parts_in(starts: Sequence[int], ranges: Ranges) -> Iterator[int]:

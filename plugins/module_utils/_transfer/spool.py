@@ -25,7 +25,7 @@ def filling(folder: Path) -> Iterator[None]:
     """Tell who asks this host that its files in ``folder`` are being fetched, until this ends or the process does."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "filling").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_SH)
+        fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
@@ -33,7 +33,8 @@ def is_filling(folder: Path) -> bool:
     """Whether files in ``folder`` are being fetched at this moment."""
     try:
         with (folder / "filling").open("rb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Shared, so that who looks at the same moment is not taken for who fetches.
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     except FileNotFoundError:

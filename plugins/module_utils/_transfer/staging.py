@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import getpass
 import json
+import math
 import os
 import shutil
 import threading
@@ -26,6 +27,9 @@ LOCKS = Path("/run/lock/gb10-fleet")
 DISK_MARGIN = 1.1
 # A controller that has not looked for so long is gone; its job ends itself, and the next run goes on where it stopped.
 LEASE_SECONDS = 90
+_AGAIN_SECONDS = 0.2
+# Who only looks whether a lock is held holds it for an instant himself.
+_LEAST_TRIES = 5
 
 
 def refusal(rule: str, place: str, found: str, expected: str, remedy: str, reason: str = "") -> FleetError:
@@ -86,13 +90,14 @@ def held(lock: Path, what: str, patience: float = 0, pause: Callable[[float], No
     patience: seconds to wait for another holder. Raises FleetError with the holder's own words.
     """
     lock.parent.mkdir(parents=True, exist_ok=True)
-    deadline = time.monotonic() + patience
+    tries = max(_LEAST_TRIES, math.ceil(patience / _AGAIN_SECONDS))
     with lock.open("a+", encoding="utf-8") as stream:
         while not _locked(stream.fileno()):
-            if time.monotonic() >= deadline:
+            if not tries:
                 stream.seek(0)
                 raise _held_by_another(lock, stream.read())
-            pause(0.2)
+            tries -= 1
+            pause(_AGAIN_SECONDS)
         stream.truncate(0)
         stream.write(json.dumps({"pid": os.getpid(), "user": _user(), "what": what, "since": _now()}))
         stream.flush()
