@@ -50,7 +50,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         return result | {"changed": False, "plan": plan, "hosts": hosts}
 
     def _inventory(self, variables: dict[str, Any], folder: Path) -> dict[str, Any]:
-        """Every host's address and `fleet_*` variables. What hosts share is templated once: a fleet has 500 of them."""
+        """Address, SSH port and `fleet_*` variables by host. What hosts share is templated once: 500 may share it."""
         hostvars = variables["hostvars"]
         templated: dict[int, tuple[Any, Any]] = {}  # id of the raw value -> (that value, kept alive; the templated one)
         hosts = {}
@@ -61,7 +61,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
                 if id(raw[key]) not in templated:
                     templated[id(raw[key])] = (raw[key], hostvars[name][key])
                 found[key] = templated[id(raw[key])][1]
-            hosts[name] = {"address": str(hostvars[name].get("ansible_host", name)), "variables": found}
+            own = hostvars[name]
+            address, port = str(own.get("ansible_host", name)), int(own.get("ansible_port") or 22)
+            hosts[name] = {"address": address, "port": port, "variables": found}
         return {"hosts": hosts, "folder": str(folder)}
 
 

@@ -77,7 +77,7 @@ class Fleet:
 
     def plan(self, kind: str, entry: Mapping[str, Any], hosts: Sequence[str]) -> dict[str, dict[str, Any]]:
         """What the planner makes of one image or model that ``hosts`` want from the source, by host."""
-        reach = {host: {other: [address] for other, address in self._addresses.items()} for host in self.hosts}
+        reach = {host: {other: [(address, 22)] for other, address in self._addresses.items()} for host in self.hosts}
         source = {"kind": "host", "host": SOURCE}
         wanted = {host: [{**entry, "source": source}] if host in hosts else [] for host in self.hosts}
         planned, findings = with_peers(wanted, reach)

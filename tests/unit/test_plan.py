@@ -89,6 +89,7 @@ def test_our_own_inventories_have_a_plan_without_errors(site: str) -> None:
         ({"tiny": TINY | {"env": {"VLLM_API_KEY": "secret"}}}, "recipe-secret"),
         ({"tiny": TINY | {"image": {"referense": "x:1"}}}, "schema-unknown-key"),
         ({"tiny": TINY | {"model": {"source": "hubb"}}}, "schema-choice"),
+        ({"tiny": TINY | {"model": {"source": {"host": "baest"}}}}, "source-host-unknown"),
     ],
 )
 def test_a_mistake_in_a_service_is_an_error(services: dict[str, Any], rule: str) -> None:
@@ -107,6 +108,14 @@ def test_host_tuning_takes_the_hosts_own_values() -> None:
     assert tuned["host_tuning"]["sysctl"].keys() == {"vm.dirty_bytes", "vm.dirty_background_bytes", "vm.panic"}
     assert tuned["host_tuning"]["swap"] is True
     assert tuned["host_tuning"]["default_target"] == "multi-user.target"
+
+
+def test_a_host_fetches_from_the_one_that_has_it_at_its_port() -> None:
+    fleet = inventory({"tiny": TINY | {"model": {"source": {"host": "beast"}}}}, "titan", "beast")
+    fleet["hosts"]["beast"]["port"] = 2222
+    hosts = plan_fleet(fleet, LIBRARY, OF_RECIPES)["hosts"]
+    assert hosts["titan"]["models"][0]["peers"] == [{"host": "beast", "address": "beast.lan", "port": 2222}]
+    assert hosts["beast"]["peer_access"] == {"reads": [], "readers": ["titan"]}
 
 
 anything = st.recursive(

@@ -19,8 +19,12 @@ def cabled(*peers: tuple[str, str | None]) -> dict[str, Any]:
     return {"interfaces": [{"peers": [{"host": host, "address": address}]} for host, address in peers]}
 
 
-def management(*hosts: str) -> dict[str, str]:
-    return {host: f"10.0.0.{number}" for number, host in enumerate(hosts, 1)}
+def management(*hosts: str) -> dict[str, tuple[str, int]]:
+    return {host: (f"10.0.0.{number}", 2200 + number) for number, host in enumerate(hosts, 1)}
+
+
+def peer(host: str, address: str, port: int) -> dict[str, Any]:
+    return {"host": host, "address": address, "port": port}
 
 
 def image(**source: str) -> dict[str, Any]:
@@ -34,9 +38,9 @@ def peers_of(planned: dict[str, list[dict[str, Any]]]) -> dict[str, list[str]]:
 def test_the_fabric_is_the_best_way_and_the_management_network_the_last() -> None:
     fabric = {"a": cabled(("b", "192.168.100.2"), ("b", "192.168.101.2")), "b": cabled(("a", None)), "c": NO_FABRIC}
     reach = routes(fabric, management("a", "b", "c"))
-    assert reach["a"]["b"] == ["192.168.100.2", "10.0.0.2"]
-    assert reach["b"]["a"] == ["10.0.0.1"]
-    assert reach["c"]["a"] == ["10.0.0.1"]
+    assert reach["a"]["b"] == [("192.168.100.2", 2202), ("10.0.0.2", 2202)]
+    assert reach["b"]["a"] == [("10.0.0.1", 2201)]
+    assert reach["c"]["a"] == [("10.0.0.1", 2201)]
 
 
 def test_one_host_downloads_and_the_others_pass_it_on() -> None:
@@ -45,7 +49,7 @@ def test_one_host_downloads_and_the_others_pass_it_on() -> None:
     planned, findings = with_peers({host: [image(kind="registry")] for host in hosts}, reach)
     assert findings == []
     assert peers_of(planned) == {"a": [], "b": ["a"], "c": ["b", "a"]}
-    assert planned["c"][0]["peers"] == [{"host": "b", "address": "10.0.0.2"}, {"host": "a", "address": "10.0.0.1"}]
+    assert planned["c"][0]["peers"] == [peer("b", "10.0.0.2", 2202), peer("a", "10.0.0.1", 2201)]
 
 
 def test_a_named_host_is_the_origin_whether_it_wants_it_itself_or_not() -> None:
@@ -67,8 +71,8 @@ def test_a_chain_follows_the_cables() -> None:
     fabric = {"a": cabled(("c", "f.c")), "b": cabled(("c", "f.c")), "c": cabled(("a", "f.a"), ("b", "f.b"))}
     reach = routes(fabric, management("a", "b", "c"))
     planned, _ = with_peers({host: [image(kind="registry")] for host in "abc"}, reach)
-    assert planned["c"][0]["peers"] == [{"host": "a", "address": "f.a"}, {"host": "a", "address": "10.0.0.1"}]
-    assert planned["b"][0]["peers"] == [{"host": "c", "address": "f.c"}, {"host": "a", "address": "10.0.0.1"}]
+    assert planned["c"][0]["peers"] == [peer("a", "f.a", 2201), peer("a", "10.0.0.1", 2201)]
+    assert planned["b"][0]["peers"] == [peer("c", "f.c", 2203), peer("a", "10.0.0.1", 2201)]
 
 
 def test_different_pins_have_nothing_to_do_with_each_other() -> None:
@@ -97,7 +101,7 @@ def test_the_plan_gets_all_of_it_at_once() -> None:
     slices = {host: {"fabric": NO_FABRIC, "images": [image(kind="registry")], "models": [], "vllm": 1} for host in "ab"}
     planned, findings = with_sources(slices, management("a", "b"))
     assert findings == []
-    assert planned["b"]["images"][0]["peers"] == [{"host": "a", "address": "10.0.0.1"}]
+    assert planned["b"]["images"][0]["peers"] == [peer("a", "10.0.0.1", 2201)]
     assert planned["a"]["peer_access"] == {"reads": [], "readers": ["b"]}
     assert planned["a"]["vllm"] == 1
 

@@ -97,11 +97,12 @@ HOST: Spec = {
 
 @dataclass(frozen=True)
 class Host:
-    """One inventory host: its name, the address that clients reach it by, and its checked ``fleet_host``."""
+    """One inventory host: its name, the address that clients reach it by, its checked ``fleet_host``, its SSH port."""
 
     name: str
     address: str
     settings: Mapping[str, Any]
+    port: int = 22
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class Declared:
 
 
 def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Finding]]:
-    """inventory: {hosts: {name: {address, variables: {fleet_*: ...}}}, folder}; returns what is usable, and problems.
+    """inventory: {hosts: {name: {address, port, variables: {fleet_*: ...}}}, folder}; what is usable, and problems.
 
     Paths of files on the controller count from the inventory's folder and become absolute; the files must be there.
     A service with a problem is left out of what is returned, so that the others can still be looked at.
@@ -124,7 +125,7 @@ def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Findi
     for name, host in sorted(inventory["hosts"].items()):
         settings, problems = check(HOST, host["variables"].get("fleet_host") or {}, f"{name}: fleet_host")
         findings += problems
-        hosts[name] = Host(name, host["address"], {} if problems else settings)
+        hosts[name] = Host(name, host["address"], {} if problems else settings, host.get("port", 22))
     written = {key: _of_the_fleet(key, inventory, findings) for key in ("fleet_services", "fleet_fabric")}
     services, problems = _services(written["fleet_services"] or {}, hosts, Path(inventory["folder"]))
     return Declared(hosts, services, written["fleet_fabric"]), [*findings, *problems]

@@ -40,6 +40,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.service import (
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.sizing import Sizing, memory_flags, size_service
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.slices import Decided
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.plan import with_sources
 
 
 class _Findings:
@@ -59,7 +60,7 @@ class _Findings:
 def plan_fleet(inventory: Mapping[str, Any], library: Library, of_recipes: Sequence[Finding] = ()) -> dict[str, Any]:
     """Every decision, as a plain map of JSON values (docs/architecture.md, "The plan").
 
-    inventory: ``{hosts: {name: {address, variables}}}``. library, of_recipes: what `_recipes.recipe.load_all`
+    inventory: ``{hosts: {name: {address, port, variables}}}``. library, of_recipes: what `_recipes.recipe.load_all`
     returned; only the recipes that services name are spoken of. Errors are findings; a service with one is left out.
     """
     findings = _Findings()
@@ -78,12 +79,14 @@ def plan_fleet(inventory: Mapping[str, Any], library: Library, of_recipes: Seque
         ranked = _rank(service, budgets, told[service.name], fabric)
         services[service.name] = Decided(service, _decide(ranked, sized[service.name], budgets))
         findings.add(_lint(ranked, sized[service.name], services[service.name]), service.settings["hosts"])
+    hosts = {
+        name: _slice(host, [services[service.name] for service in here[name]], budgets[name]) | {"fabric": fabric[name]}
+        for name, host in declared.hosts.items()
+    }
+    hosts, problems = with_sources(hosts, {name: (host.address, host.port) for name, host in declared.hosts.items()})
+    findings.add(problems)
     return {
-        "hosts": {
-            name: _slice(host, [services[service.name] for service in here[name]], budgets[name])
-            | {"fabric": fabric[name]}
-            for name, host in declared.hosts.items()
-        },
+        "hosts": hosts,
         "services": {name: service.plan for name, service in services.items()},
         "findings": findings.rows(),
     }

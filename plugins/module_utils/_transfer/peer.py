@@ -43,7 +43,7 @@ class Peer:
 
     @classmethod
     def from_plan(cls, entry: Mapping[str, Any], present_hosts: Sequence[str]) -> Peer:
-        return cls(entry["host"], entry["address"], entry.get("port") or 22, entry["host"] in present_hosts)
+        return cls(entry["host"], entry["address"], entry["port"], entry["host"] in present_hosts)
 
 
 class PeerError(Exception):

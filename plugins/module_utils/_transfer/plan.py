@@ -16,18 +16,20 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import Findin
 
 # By host, the entries of its ``image_store_plan`` or ``model_store_plan``.
 Wanted = Mapping[str, Sequence[Mapping[str, Any]]]
-# By host and other host, the other's addresses from there, the best one first.
-Routes = Mapping[str, Mapping[str, Sequence[str]]]
+# By host and other host, how the other's SSH is reached from there (address, port), the best way first.
+Endpoint = tuple[str, int]
+Routes = Mapping[str, Mapping[str, Sequence[Endpoint]]]
 
 
 def with_sources(
-    hosts: Mapping[str, Mapping[str, Any]], addresses: Mapping[str, str]
+    hosts: Mapping[str, Mapping[str, Any]], management: Mapping[str, Endpoint]
 ) -> tuple[dict[str, dict[str, Any]], list[Finding]]:
     """The plan's ``hosts`` with ``peers`` in each entry of ``images`` and ``models``, and a slice ``peer_access``.
 
-    hosts: slices with at least ``images``, ``models`` and ``fabric``. addresses: each host's management address.
+    hosts: slices with at least ``images``, ``models`` and ``fabric``. management: how each host is reached without a
+    fabric.
     """
-    reach = routes({host: slices["fabric"] for host, slices in hosts.items()}, addresses)
+    reach = routes({host: slices["fabric"] for host, slices in hosts.items()}, management)
     images, problems = with_peers({host: slices["images"] for host, slices in hosts.items()}, reach)
     models, more = with_peers({host: slices["models"] for host, slices in hosts.items()}, reach)
     who = access(images, models)
@@ -38,20 +40,22 @@ def with_sources(
     return planned, problems + more
 
 
-def routes(fabric: Mapping[str, Mapping[str, Any]], addresses: Mapping[str, str]) -> dict[str, dict[str, list[str]]]:
+def routes(
+    fabric: Mapping[str, Mapping[str, Any]], management: Mapping[str, Endpoint]
+) -> dict[str, dict[str, list[Endpoint]]]:
     """How hosts reach each other: over the fabric where a cable joins them, and over the management network.
 
-    fabric: each host's slice of `_fabric.plan.plan_fabric`. addresses: each host's management address.
+    fabric: each host's slice of `_fabric.plan.plan_fabric`. management: each host's endpoint there.
     """
     return {
-        host: {other: [*_over_fabric(fabric[host], other), address] for other, address in addresses.items()}
-        for host in addresses
+        host: {other: [*_over_fabric(fabric[host], other, end[1]), end] for other, end in management.items()}
+        for host in management
     }
 
 
-def _over_fabric(fabric: Mapping[str, Any], other: str) -> list[str]:
+def _over_fabric(fabric: Mapping[str, Any], other: str, port: int) -> list[Endpoint]:
     found = [
-        peer["address"]
+        (peer["address"], port)
         for interface in fabric["interfaces"]
         for peer in interface["peers"]
         if peer["host"] == other and peer["address"]
@@ -103,11 +107,15 @@ def _chain(origin: str, hosts: Sequence[str], reach: Routes) -> list[str]:
     return chain
 
 
-def _peers(hosts: Sequence[str], addresses: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
-    """Nearest first, each by its best address; at last the origin over the management network, if the fabric fails."""
-    peers = [{"host": host, "address": addresses[host][0]} for host in hosts]
-    last = {"host": hosts[-1], "address": addresses[hosts[-1]][-1]}
+def _peers(hosts: Sequence[str], ways: Mapping[str, Sequence[Endpoint]]) -> list[dict[str, Any]]:
+    """Nearest first, each by its best way; at last the origin over the management network, if the fabric fails."""
+    peers = [_peer(host, ways[host][0]) for host in hosts]
+    last = _peer(hosts[-1], ways[hosts[-1]][-1])
     return peers if last in peers else [*peers, last]
+
+
+def _peer(host: str, end: Endpoint) -> dict[str, Any]:
+    return {"host": host, "address": end[0], "port": end[1]}
 
 
 def _problems(host: str, entry: Mapping[str, Any], reach: Routes) -> Iterable[Finding]:
