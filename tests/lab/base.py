@@ -24,12 +24,15 @@ from .console import say
 from .errors import LabError
 
 SUITE = "trixie"
+# Said aloud, since a machine that isn't Debian does not trust Debian's keys by itself.
+KEYRING = "--keyring=/usr/share/keyrings/debian-archive-keyring.gpg"
 _FILES = Path(__file__).resolve().parent / "image"
 _PACKAGES, _POOL, _HOOK = _FILES / "packages.txt", _FILES / "pool.txt", _FILES / "customize.sh"
 # /dev is a tmpfs on the hosts.
 _UNPACK = ("tar", "--extract", "--numeric-owner", "--xattrs", "--xattrs-include=*", "--exclude=./dev/*")
 _OPTIONS = (
     "--variant=minbase",
+    KEYRING,
     # A real host has its package lists; --check needs them.
     "--skip=cleanup/apt/lists",
     '--aptopt=Acquire::Languages "none"',

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from ..base import KEYRING
 from . import archive, store
 from .process import UnavailableError, run
 
@@ -45,7 +46,7 @@ def _mmdebstrap(root: Path, log: Path) -> None:
         )
     run(
         [
-            *("mmdebstrap", "--variant=essential", f"--hook-dir={_HOOK}", f"--include={','.join(PACKAGES)}"),
+            *("mmdebstrap", "--variant=essential", KEYRING, f"--hook-dir={_HOOK}", f"--include={','.join(PACKAGES)}"),
             *('--aptopt=Acquire::Languages "none"', "--dpkgopt=force-unsafe-io"),
             *(f"--dpkgopt=path-exclude={path}" for path in _UNWANTED),
             *("--format=directory", SUITE, root),
