@@ -1,0 +1,21 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""One rank of a service, supervised on its own host: ``python3 -m gb10_rank /etc/gb10-fleet/services/NAME.json``.
+
+The plan writes what to run; this decides when. A group starts, serves and ends as a whole, in EPOCHS, since a rank that
+is gone leaves the others waiting for ever (vllm-cpu-lab 5). A solo service is a group of one. Standard library only,
+Python 3.11: the role `vllm` copies this folder to the host as `gb10_rank`.
+
+| module | what it holds |
+|---|---|
+| service | the plan's file, as data |
+| judge | every decision, pure: restart budget, progress of a load, liveness |
+| wire | what ranks say to each other, authenticated |
+| container, host, endpoint | a container, the machine, the API: read and act, decide nothing |
+| evidence, report | what stays after a failure; status file and journal |
+| local | one rank on its host: prepare, launch, stop |
+| head, members, serving | the rank that leads: its epochs, the others as it sees them, the endpoint |
+| worker | a rank that follows |
+"""

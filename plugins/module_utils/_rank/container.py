@@ -1,0 +1,129 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""One container in the foreground: what it prints goes to our own output, its end is noticed, its stop is bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from . import judge
+from .host import RankError, run
+
+_TAIL_LINES = 2000
+# More is chatter of requests, each with an id of its own.
+_KINDS = 10_000
+_START_S = 120.0
+_POLL_S = 0.2
+# After its kill a container may still take long: the kernel gives the GPU's memory back.
+_KILLED_S = 30.0
+
+
+class Container:
+    """A container from its launch to its end; a new object for each launch.
+
+    tail: its last lines. kinds: how many kinds of line it has printed (a measure of progress). ended: its exit status,
+    or that of a command run inside (`execute`), whichever comes first.
+    """
+
+    def __init__(self, name: str, say: Callable[[str], None]) -> None:
+        self._name, self._say = name, say
+        self._kinds: set[str] = set()
+        self._clients: list[asyncio.subprocess.Process] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self.tail: deque[str] = deque(maxlen=_TAIL_LINES)
+        self.ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self.inspected: dict[str, Any] = {}
+
+    @property
+    def kinds(self) -> int:
+        return len(self._kinds)
+
+    @property
+    def init(self) -> int:
+        """The first process's id on the host; 0 before it is known."""
+        return int(self.inspected.get("State", {}).get("Pid", 0))
+
+    async def launch(self, words: Sequence[str]) -> None:
+        """Return when the container runs; RankError when it does not come up."""
+        await self._attach(words)
+        deadline = asyncio.get_running_loop().time() + _START_S
+        while not self.init:
+            if self.ended.done():
+                raise RankError(f"the container ended at once, status {judge.describe_exit(self.ended.result())}")
+            if asyncio.get_running_loop().time() > deadline:
+                raise RankError(f"the container does not run after {_START_S:.0f} s")
+            await asyncio.sleep(_POLL_S)
+            self.inspected = await asyncio.to_thread(inspect, self._name)
+
+    async def execute(self, words: Sequence[str]) -> None:
+        """Run `docker exec` words beside it; their end counts as the container's."""
+        await self._attach(words)
+
+    async def _attach(self, words: Sequence[str]) -> None:
+        client = await asyncio.create_subprocess_exec(
+            *words,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        self._clients.append(client)
+        self._tasks.append(asyncio.create_task(self._follow(client)))
+
+    async def _follow(self, client: asyncio.subprocess.Process) -> None:
+        assert client.stdout is not None
+        rest = b""
+        while chunk := await client.stdout.read(1 << 16):
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                self._print(line.decode("utf-8", "replace"))
+        if rest:
+            self._print(rest.decode("utf-8", "replace"))
+        status = await client.wait()
+        if not self.ended.done():
+            self.ended.set_result(status)
+
+    def _print(self, line: str) -> None:
+        self._say(line)
+        self.tail.append(line)
+        if len(self._kinds) < _KINDS:
+            self._kinds.add(judge.kind_of_line(line))
+
+    async def stop(self, stop_s: float) -> None:
+        """Ended when this returns, or RankError: first asked, then killed, within stop_s and the kill's own time."""
+        asked = ["docker", "stop", "--time", str(int(stop_s)), self._name]
+        await asyncio.to_thread(run, asked, stop_s + 10)
+        await self._removed()
+        for client in self._clients:
+            with contextlib.suppress(ProcessLookupError):
+                client.terminate()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=5)
+
+    async def _removed(self) -> None:
+        """`--rm` removes it too, and Docker then refuses to: what counts is that it is gone."""
+        deadline = asyncio.get_running_loop().time() + _KILLED_S
+        while True:
+            removal = await asyncio.to_thread(run, ["docker", "rm", "--force", self._name], _KILLED_S)
+            left = await asyncio.to_thread(
+                run, ["docker", "ps", "--all", "--quiet", "--filter", f"name=^{self._name}$"]
+            )
+            if left.returncode == 0 and not left.stdout.strip():
+                return
+            if asyncio.get_running_loop().time() > deadline:
+                raise RankError(f"the container {self._name} can't be removed: {removal.stderr.strip()[-300:]}")
+            await asyncio.sleep(_POLL_S)
+
+
+def inspect(name: str) -> dict[str, Any]:
+    """`docker inspect` while the container runs, else an empty map."""
+    done = run(["docker", "inspect", name])
+    found = json.loads(done.stdout) if done.returncode == 0 else []
+    facts: dict[str, Any] = found[0] if found and found[0]["State"]["Running"] else {}
+    return facts

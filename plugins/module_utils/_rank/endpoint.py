@@ -1,0 +1,91 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The service's API as its own head sees it: a real answer, and the counters."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from . import judge
+from .service import Endpoint, Request
+
+# An owner's proxy is for the world outside, not for this host's own service.
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+_REPLY_BYTES = 16 << 20
+
+
+@dataclass(frozen=True)
+class Answer:
+    """ok: the model computed something. error: why not. final: asking again will not help."""
+
+    ok: bool
+    error: str = ""
+    final: bool = False
+
+
+@dataclass(frozen=True)
+class Reply:
+    """status 0: there was none, with the reason as text."""
+
+    status: int
+    text: str
+
+
+def fetch(url: str, key: str, timeout_s: float, body: Mapping[str, Any] | None = None) -> Reply:
+    """GET, or POST of a JSON body; never raises for what a server or the network does."""
+    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
+    asked = urllib.request.Request(url, json.dumps(body).encode() if body is not None else None, headers)
+    try:
+        with _OPENER.open(asked, timeout=timeout_s) as reply:
+            return Reply(reply.status, reply.read(_REPLY_BYTES).decode("utf-8", "replace"))
+    except urllib.error.HTTPError as error:
+        with error:
+            return Reply(error.code, error.read(_REPLY_BYTES).decode("utf-8", "replace"))
+    except (OSError, http.client.HTTPException) as error:
+        return Reply(0, str(getattr(error, "reason", error)) or type(error).__name__)
+
+
+def is_healthy(endpoint: Endpoint, key: str, timeout_s: float) -> bool:
+    return fetch(endpoint.url + "/health", key, timeout_s).status == 200
+
+
+def ask(endpoint: Endpoint, key: str, request: Request, timeout_s: float) -> Answer:
+    """One real request."""
+    return judged(endpoint.kind, fetch(endpoint.url + request.path, key, timeout_s, request.body))
+
+
+def canary(endpoint: Endpoint) -> Request:
+    """The smallest real request: one token, or one short text's embedding."""
+    if endpoint.kind == "embed":
+        return Request("/v1/embeddings", {"model": endpoint.model, "input": "gb10"})
+    messages = [{"role": "user", "content": "gb10"}]
+    body = {"model": endpoint.model, "messages": messages, "max_tokens": 1, "temperature": 0}
+    return Request("/v1/chat/completions", body)
+
+
+def judged(kind: str, reply: Reply) -> Answer:
+    """A token was generated, or an embedding came back: nothing less shows that the ranks compute."""
+    if reply.status != 200:
+        final = 400 <= reply.status < 500 and reply.status not in (408, 425, 429)
+        said = f"HTTP {reply.status}: {reply.text[:300]}" if reply.status else reply.text
+        return Answer(False, said, final)
+    try:
+        document = json.loads(reply.text)
+        computed = len(document["data"][0]["embedding"]) if kind == "embed" else document["usage"]["completion_tokens"]
+    except (KeyError, IndexError, TypeError, ValueError):
+        return Answer(False, f"a reply without an answer: {reply.text[:300]}")
+    return Answer(True) if computed else Answer(False, "an answer without a token")
+
+
+def metrics(endpoint: Endpoint, key: str, timeout_s: float) -> judge.Metrics | None:
+    """None when the server gives none."""
+    reply = fetch(endpoint.url + "/metrics", key, timeout_s)
+    return judge.parse_metrics(reply.text) if reply.status == 200 else None

@@ -1,0 +1,117 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What a failed epoch leaves for the person who looks: one folder a failure and host, without secrets."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from .container import Container
+from .host import processes_of, run
+from .report import Report
+from .service import Service
+
+EVIDENCE = Path("/var/lib/gb10-fleet/evidence")
+KEPT = 5
+_COMMAND_S = 5.0
+_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
+
+
+def keep(service: Service, report: Report, container: Container | None, reason: str, home: Path = EVIDENCE) -> Path:
+    """Write the bundle, remove all but the newest KEPT; returns its folder."""
+    shelf = home / service.name
+    shelf.mkdir(parents=True, exist_ok=True, mode=0o700)
+    name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-epoch-{report.fields['epoch']}"
+    part = shelf / f".{name}"
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(mode=0o700)
+    for file, read in _parts(service, report, container, reason).items():
+        try:
+            text = read()
+        except (OSError, ValueError) as error:
+            text = f"could not be read: {error}"
+        (part / file).write_text(report.conceal(text) + "\n", encoding="utf-8")
+    os.sync()
+    bundle = shelf / name
+    shutil.rmtree(bundle, ignore_errors=True)
+    part.rename(bundle)
+    for old in sorted(entry for entry in shelf.iterdir() if not entry.name.startswith("."))[:-KEPT]:
+        shutil.rmtree(old, ignore_errors=True)
+    return bundle
+
+
+def _parts(
+    service: Service, report: Report, container: Container | None, reason: str
+) -> Mapping[str, Callable[[], str]]:
+    return {
+        "reason.txt": lambda: reason,
+        "status.json": lambda: json.dumps(report.fields, indent=1),
+        "container.log": lambda: "\n".join(container.tail if container else ()),
+        "inspect.json": lambda: json.dumps(without_secrets(container.inspected if container else {}), indent=1),
+        "processes.txt": lambda: _process_table(container),
+        "journal.log": lambda: _said("journalctl", "--no-pager", "--unit", service.unit, "--lines", "500"),
+        "kernel.log": lambda: _said("journalctl", "--no-pager", "--dmesg", "--lines", "200"),
+        "memory.txt": _memory,
+        "network.txt": lambda: _said("ip", "-brief", "address") + _said("ss", "-tanp"),
+        "gids.txt": _gids,
+        "versions.txt": _versions,
+    }
+
+
+def without_secrets(inspected: Mapping[str, Any]) -> dict[str, Any]:
+    """`docker inspect` with the values of variables masked that are named like a secret."""
+    settings = dict(inspected.get("Config") or {})
+    settings["Env"] = [_masked(variable) for variable in settings.get("Env") or ()]
+    return {**inspected, "Config": settings}
+
+
+def _masked(variable: str) -> str:
+    name, equals, value = variable.partition("=")
+    hidden = _SECRET_NAME.search(name) and not value.startswith("/")
+    return f"{name}{equals}***" if hidden else variable
+
+
+def _said(*command: str) -> str:
+    done = run(command, _COMMAND_S)
+    return f"$ {' '.join(command)}\n{done.stdout}{done.stderr}"
+
+
+def _process_table(container: Container | None) -> str:
+    """Each process of the container with its state: T is stopped, D waits for a device, Z is dead."""
+    rows = []
+    for process in processes_of(container.init) if container else ():
+        fields = (process / "stat").read_text(encoding="utf-8", errors="replace")
+        name, state = fields.partition("(")[2].rpartition(")")[0], fields.rpartition(")")[2].split()[0]
+        rows.append(f"{process.name} {state} {name} waits in {_text(process / 'wchan') or '-'}")
+    return "\n".join(rows) or "none is left"
+
+
+def _memory() -> str:
+    return _text(Path("/proc/meminfo")) + _said("ps", "-eo", "pid,rss,etimes,stat,comm", "--sort", "-rss")
+
+
+def _gids() -> str:
+    tables = sorted(Path("/sys/class/infiniband").glob("*/ports/*/gids/*"))
+    rows = ((table, _text(table).strip()) for table in tables)
+    return "\n".join(f"{table.relative_to('/sys/class/infiniband')} {gid}" for table, gid in rows if gid.strip("0:"))
+
+
+def _versions() -> str:
+    driver = _text(Path("/proc/driver/nvidia/version"))
+    return _said("uname", "-a") + driver + _said("docker", "version") + _text(Path("/etc/dgx-release"))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

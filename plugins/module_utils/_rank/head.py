@@ -1,0 +1,186 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The rank that leads: it gathers the others, runs epochs, and ends an epoch for all when any rank fails."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import Any
+
+from . import judge
+from .host import RankError, run
+from .local import LocalRank
+from .members import Members
+from .report import Ledger, Report
+from .service import Service
+from .serving import Serving
+
+EXIT_STOPPED = 3
+# Between two epochs: enough for the kernel to take ports and memory back.
+_PAUSE_S = 5.0
+_EVIDENCE_S = 30.0
+_RAY_S = 300.0
+_RAY_POLL_S = 2.0
+
+
+@dataclass(frozen=True)
+class End:
+    """Why an epoch is over. counts: against the restart budget; an owner's stop or restart does not."""
+
+    reason: str
+    counts: bool = True
+
+
+class Head:
+    def __init__(self, service: Service, report: Report, secret: bytes, key: str) -> None:
+        self._service, self._report, self._key = service, report, key
+        self._ledger = Ledger(service)
+        self._end: asyncio.Future[End] | None = None
+        self._members = Members(service, report, secret, self._over)
+        self._local = LocalRank(service, report, lambda reason: self._over(f"rank 0: {reason}", True))
+
+    def _over(self, reason: str, counts: bool) -> None:
+        """A rank failed or left; the first to say so ends the epoch."""
+        if self._end is not None and not self._end.done():
+            self._end.set_result(End(reason, counts))
+
+    async def run(self) -> int:
+        """The unit's exit status; being cancelled is the owner's stop."""
+        last = "the supervisor was killed before it could say"
+        try:
+            await self._members.listen()
+            while judge.may_start(self._ledger.starts, time.monotonic(), self._service.limits):
+                await self._members.gather()
+                self._report.update(epoch=self._ledger.begin(time.monotonic()), **_NOTHING_YET)
+                self._report.update(starts_left=self._starts_left())
+                end = await self._epoch()
+                last = end.reason
+                await self._close(end)
+                if not end.counts:
+                    self._ledger.forgive()
+                self._report.update(starts_left=self._starts_left())
+                if self._starts_left():
+                    await asyncio.sleep(_PAUSE_S)
+        except asyncio.CancelledError:
+            await self._close(End("the owner stops the service", counts=False))
+            self._ledger.clear()
+            self._report.enter("waiting", "stopped by its owner")
+            return 0
+        return await self._stopped(last)
+
+    def _starts_left(self) -> int:
+        limits = self._service.limits
+        return max(0, limits.starts - len(judge.recent(self._ledger.starts, time.monotonic(), limits)))
+
+    async def _stopped(self, last: str) -> int:
+        limits, unit = self._service.limits, self._service.unit
+        evidence = self._report.fields["evidence"] or f"`journalctl -u {unit}`"
+        sentence = (
+            f"stopped: {limits.starts} starts within {limits.within_s / 60:.0f} minutes did not last, the last one "
+            f"because {last}; see {evidence}, mend it, then: systemctl start {unit}"
+        )
+        await self._members.tell({"do": "stopped", "reason": sentence})
+        self._ledger.clear()
+        self._report.enter("stopped", sentence, error=sentence)
+        return EXIT_STOPPED
+
+    # One epoch ---------------------------------------------------------------------------------------------------
+
+    async def _epoch(self) -> End:
+        """From preparation to its end; returns why it is over."""
+        self._end = asyncio.get_running_loop().create_future()
+        flow = asyncio.create_task(self._flow())
+        try:
+            either: set[asyncio.Future[Any]] = {flow, self._end}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if self._end.done():
+                return self._end.result()
+            flow.result()
+            raise AssertionError("serving has no end of its own")
+        except RankError as problem:
+            return End(str(problem))
+        finally:
+            flow.cancel()
+            self._end = None
+
+    async def _flow(self) -> None:
+        service, report = self._service, self._report
+        report.enter("preparing", f"epoch {report.fields['epoch']}: all {service.ranks} ranks get ready", error="")
+        await self._everywhere(self._local.prepare(), "prepare")
+        report.enter("starting", "the containers start, the head's first")
+        await self._named(self._local.launch())
+        for member in self._members.in_order():
+            await member.ask("launch")
+        if service.serve is not None:
+            await self._ray_nodes()
+            await self._local.serve()
+        serving = Serving(service, report, self._key, self._members, self._local)
+        await serving.load()
+        await serving.warm_up()
+        await serving.watch()
+
+    async def _everywhere(self, here: Awaitable[None], order: str) -> None:
+        tasks = [asyncio.ensure_future(self._named(here))]
+        tasks += [asyncio.create_task(member.ask(order)) for member in self._members.in_order()]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def _named(self, here: Awaitable[None]) -> None:
+        try:
+            await here
+        except RankError as problem:
+            raise RankError(f"rank 0: {problem}") from None
+
+    async def _ray_nodes(self) -> None:
+        ask = ["docker", "exec", self._service.container, "ray", "status"]
+        deadline = time.monotonic() + _RAY_S
+        nodes = 0
+        while nodes < self._service.ranks:
+            if time.monotonic() > deadline:
+                raise RankError(f"{nodes} of {self._service.ranks} Ray nodes joined within {_RAY_S:.0f} s")
+            await asyncio.sleep(_RAY_POLL_S)
+            nodes = judge.nodes_of_ray((await asyncio.to_thread(run, ask)).stdout)
+            self._report.note(f"{nodes} of {self._service.ranks} Ray nodes have joined")
+
+    async def _close(self, end: End) -> None:
+        """End the epoch on all ranks, in a bounded time; what went wrong is kept first.
+
+        The head stops first, so that nobody asks an engine that has lost a rank, and because vLLM's own shutdown wants
+        its workers alive; headless workers never leave by themselves and are stopped after it.
+        """
+        self._report.enter("ending", f"the epoch ends: {end.reason}", last_end=end.reason)
+        if end.counts:
+            await self._keep_evidence(end.reason)
+        try:
+            await self._local.stop()
+        except RankError as problem:
+            self._report.note(f"rank 0: {problem}")
+        await self._members.try_all("stop", end.reason, self._service.limits.stop_s + 60)
+
+    async def _keep_evidence(self, reason: str) -> None:
+        others = asyncio.create_task(self._members.try_all("evidence", reason, _EVIDENCE_S))
+        try:
+            self._report.update(evidence=str(await asyncio.wait_for(self._local.keep_evidence(reason), _EVIDENCE_S)))
+        except (OSError, TimeoutError) as problem:
+            self._report.note(f"no evidence could be kept: {problem!r}")
+        await others
+
+
+_NOTHING_YET: dict[str, Any] = {
+    "strikes": 0,
+    "ready_at": None,
+    "ready_s": None,
+    "warm_up_s": [],
+    "tokens_per_s": None,
+    "running": None,
+    "waiting": None,
+    "kv_use": None,
+}

@@ -1,0 +1,202 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The machine before a load: no rank left behind, an empty page cache, free ports, enough memory; and its processes.
+
+CPU and GPU share one memory on GB10: what the page cache or a dead rank's shared memory holds, the GPU can't have
+(source 003, tips 1 and 6).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .service import Service
+
+GIB = 1 << 30
+_COMMAND_S = 60
+# Docker may just be starting, with this unit or after a crash.
+_DOCKER_S = 120
+# What vLLM, PyTorch, NCCL and Ray leave in /dev/shm when they are killed.
+_SHARED_MEMORY = re.compile(r"(psm_|nccl-|torch_|vllm|plasma|ray|sem\.mp-)")
+_RESOLVER = Path("/usr/local/lib/gb10-fleet/gids.py")
+
+
+class RankError(Exception):
+    """This rank can't go on; one sentence for the journal."""
+
+
+def prepare(service: Service) -> None:
+    """Make the machine ready for a load; RankError says what is in the way."""
+    run(["docker", "rm", "--force", service.container])
+    for file in orphans(Path("/dev/shm"), Path("/proc")):
+        file.unlink(missing_ok=True)
+    os.sync()
+    Path("/proc/sys/vm/drop_caches").write_text("3\n", encoding="ascii")
+    available = available_bytes(Path("/proc/meminfo").read_text(encoding="ascii"))
+    taken = (port_taken(port) for port in service.ports)
+    problem = next(filter(None, [short_of_memory(available, service.memory_bytes), *taken]), None)
+    if problem:
+        raise RankError(problem)
+
+
+async def await_docker() -> None:
+    deadline = time.monotonic() + _DOCKER_S
+    while (await asyncio.to_thread(run, ["docker", "version"])).returncode != 0:
+        if time.monotonic() > deadline:
+            raise RankError("Docker does not answer: `systemctl status docker` says why")
+        await asyncio.sleep(1)
+
+
+def run(command: Sequence[str], timeout_s: float = _COMMAND_S) -> subprocess.CompletedProcess[str]:
+    """Never raises for what the command does; status 124 when it takes too long, as timeout(1) has it."""
+    try:
+        return subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            stdin=subprocess.DEVNULL,
+            timeout=timeout_s,
+        )
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, 124, "", f"no end after {timeout_s:.0f} s")
+    except OSError as error:
+        return subprocess.CompletedProcess(command, 127, "", str(error))
+
+
+def gid_environment(gids: Sequence[tuple[str, str]]) -> list[str]:
+    """NAME=value of what NCCL is told about the GIDs, read now: the table's order changes with addresses and boots."""
+    if not gids:
+        return []
+    done = run([sys.executable, str(_RESOLVER), *(f"{device}={address}" for device, address in gids)])
+    if done.returncode != 0:
+        raise RankError(done.stderr.strip().removeprefix("gb10.fleet: "))
+    return done.stdout.splitlines()
+
+
+def with_environment(run_words: Sequence[str], variables: Sequence[str]) -> list[str]:
+    """`docker run` words with NAME=value added right behind `docker run`."""
+    more = [word for variable in variables for word in ("--env", variable)]
+    return [*run_words[:2], *more, *run_words[2:]]
+
+
+# Judged -----------------------------------------------------------------------------------------------------------
+
+
+def available_bytes(meminfo: str) -> int:
+    """MemAvailable of /proc/meminfo's text, in bytes."""
+    found = re.search(r"^MemAvailable:\s+(\d+) kB$", meminfo, re.MULTILINE)
+    if found is None:
+        raise RankError("/proc/meminfo has no MemAvailable line")
+    return int(found.group(1)) * 1024
+
+
+def short_of_memory(available: int, needed: int) -> str | None:
+    """The sentence for the journal, or None when there is enough."""
+    if available >= needed:
+        return None
+    return (
+        f"{available / GIB:.1f} GiB of memory are free, this service needs {needed / GIB:.1f} GiB: "
+        "stop what else runs on this host (`docker ps`, `ps aux --sort=-rss | head`) or plan a smaller KV pool"
+    )
+
+
+def port_taken(port: int) -> str | None:
+    """The sentence for the journal when somebody else already listens on a TCP port, else None."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("0.0.0.0", port))
+        except OSError as error:
+            return f"port {port} can't be had ({error.strerror}): `ss -ltnp sport = :{port}` says who has it"
+    return None
+
+
+def orphans(folder: Path, proc: Path) -> list[Path]:
+    """Files of dead ranks in shared memory: ours by name and owner, and no process has them open or mapped."""
+    candidates = [
+        file
+        for file in folder.iterdir()
+        if _SHARED_MEMORY.match(file.name) and file.is_file() and not file.is_symlink()
+    ]
+    mine = [file for file in candidates if file.stat().st_uid == os.geteuid()]
+    used = {status for process in _processes(proc) for status in _files_in_use(process)} if mine else set()
+    return [file for file in mine if file.stat().st_ino not in used]
+
+
+def _processes(proc: Path) -> Iterator[Path]:
+    return (entry for entry in proc.iterdir() if entry.name.isdigit())
+
+
+def _files_in_use(process: Path) -> Iterator[int]:
+    """Inodes of shared memory that a process has mapped or open."""
+    with contextlib.suppress(OSError):
+        for line in (process / "maps").read_text(encoding="utf-8", errors="replace").splitlines():
+            words = line.split(None, 5)
+            if len(words) == 6 and words[5].startswith("/dev/shm/"):
+                yield int(words[4])
+    with contextlib.suppress(OSError):
+        for entry in (process / "fd").iterdir():
+            with contextlib.suppress(OSError):
+                if str(entry.readlink()).startswith("/dev/shm/"):
+                    yield entry.stat().st_ino
+
+
+# Processes of a container -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Sums over a container's processes, each since it began. read_bytes: from disk, cache and network."""
+
+    processes: int = 0
+    cpu_s: float = 0.0
+    read_bytes: int = 0
+    memory_bytes: int = 0
+
+
+def usage(init: int, proc: Path = Path("/proc")) -> Usage:
+    """What the container with this first process uses now; its processes are those of its process namespace."""
+    found = [_usage_of(process) for process in processes_of(init, proc)]
+    return Usage(len(found), sum(one[0] for one in found), sum(one[1] for one in found), sum(one[2] for one in found))
+
+
+def processes_of(init: int, proc: Path = Path("/proc")) -> list[Path]:
+    try:
+        namespace = (proc / str(init) / "ns" / "pid").readlink()
+    except OSError:
+        return []
+    members = []
+    for process in _processes(proc):
+        with contextlib.suppress(OSError):
+            if (process / "ns" / "pid").readlink() == namespace:
+                members.append(process)
+    return members
+
+
+def _usage_of(process: Path) -> tuple[float, int, int]:
+    """CPU seconds, bytes read, resident bytes; zeros for a process that ended meanwhile."""
+    try:
+        fields = (process / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        counts: Mapping[str, str] = dict(
+            line.split(": ") for line in (process / "io").read_text(encoding="ascii").splitlines()
+        )
+        pages = int((process / "statm").read_text(encoding="ascii").split()[1])
+    except (OSError, ValueError):
+        return 0.0, 0, 0
+    ticks = int(fields[11]) + int(fields[12])
+    read = int(counts["rchar"]) + int(counts["read_bytes"])
+    return ticks / os.sysconf("SC_CLK_TCK"), read, pages * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,175 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What a supervisor decides, pure: whether to start again, whether a load moves, whether an endpoint lives.
+
+Times are seconds of one monotonic clock.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from .service import Limits
+
+# A load reads many GB and fills memory: less than this in one look is chatter.
+READ_BYTES_A_SECOND = 1 << 20
+MEMORY_STEP_BYTES = 32 << 20
+# One step of the engine may take this long: then vLLM itself gives up on it (VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS).
+PATIENCE_S = 300.0
+# Of one core: an engine in a prefill uses at least this.
+BUSY_SHARE = 0.05
+
+# Budget -----------------------------------------------------------------------------------------------------------
+
+
+def recent(starts: Sequence[float], now: float, limits: Limits) -> list[float]:
+    """The starts that still count."""
+    return [start for start in starts if now - limits.within_s < start <= now]
+
+
+def may_start(starts: Sequence[float], now: float, limits: Limits) -> bool:
+    return len(recent(starts, now, limits)) < limits.starts
+
+
+# Load -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LoadLook:
+    """One look at a container that loads. read_bytes: by all its processes since they began; lines: kinds seen."""
+
+    at: float
+    lines: int
+    read_bytes: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The last look that counted, and when something last moved. memory_bytes: the highest seen."""
+
+    look: LoadLook
+    moved_at: float
+    memory_bytes: int
+
+
+def progressed(before: Progress | None, look: LoadLook) -> Progress:
+    """CPU time is no progress: ranks that wait for each other spin (NCCL). A repeated line is none either."""
+    if before is None:
+        return Progress(look, look.at, look.memory_bytes)
+    seconds = look.at - before.look.at
+    grown = look.memory_bytes >= before.memory_bytes + MEMORY_STEP_BYTES
+    moved = (
+        look.lines > before.look.lines
+        or look.read_bytes - before.look.read_bytes >= READ_BYTES_A_SECOND * seconds > 0
+        or grown
+    )
+    highest = look.memory_bytes if grown else before.memory_bytes
+    return Progress(look, look.at if moved else before.moved_at, highest)
+
+
+def is_stuck(progress: Progress, limits: Limits) -> bool:
+    return progress.look.at - progress.moved_at > limits.startup_limit_s
+
+
+def kind_of_line(line: str) -> str:
+    """A log line without its numbers: what a load repeats while it waits is one kind."""
+    return re.sub(r"0x[0-9a-f]+|\d+", "#", line)[:200]
+
+
+# Liveness ---------------------------------------------------------------------------------------------------------
+
+Verdict = Literal["alive", "canary", "patient", "strike"]
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """What /metrics says. tokens: computed since the start, in whatever way; answered: of them, generated."""
+
+    tokens: float
+    answered: float
+    running: float
+    waiting: float
+    kv_use: float
+
+
+@dataclass(frozen=True)
+class Look:
+    """One look at a serving endpoint. metrics: None when it gave none; cpu_s: of the rank's processes so far."""
+
+    at: float
+    metrics: Metrics | None
+    cpu_s: float
+
+
+def parse_metrics(text: str) -> Metrics:
+    """vLLM's /metrics; series of several engines are added up (the KV use: the highest)."""
+    values: dict[str, list[float]] = {}
+    for name, value in re.findall(r"^vllm:(\w+)(?:\{[^}]*\})? ([-+.\deE]+)$", text, re.MULTILINE):
+        values.setdefault(name, []).append(float(value))
+
+    def total(name: str) -> float:
+        return sum(values.get(name, ()))
+
+    # iteration_tokens moves with each step of a chunked prefill; the other two only when a request gets on
+    tokens = total("prompt_tokens_total") + total("generation_tokens_total") + total("iteration_tokens_total_sum")
+    return Metrics(
+        tokens=tokens,
+        answered=total("generation_tokens_total"),
+        running=total("num_requests_running"),
+        waiting=total("num_requests_waiting"),
+        kv_use=max(values.get("kv_cache_usage_perc", [0.0])),
+    )
+
+
+def liveness(before: Look, now: Look, alive_at: float) -> Verdict:
+    """What two looks say; alive_at: when the endpoint last proved itself.
+
+    An idle endpoint proves itself by a canary. One with requests must compute tokens; while a long prefill or a
+    compilation keeps its processes busy it has PATIENCE_S, since a canary would only queue behind that.
+    """
+    if now.metrics is None or before.metrics is None:
+        return "strike" if now.metrics is None else "canary"
+    if now.metrics.tokens != before.metrics.tokens:
+        return "alive"
+    if now.metrics.running + now.metrics.waiting == 0:
+        return "canary"
+    busy = now.cpu_s - before.cpu_s >= BUSY_SHARE * (now.at - before.at) > 0
+    return "patient" if busy and now.at - alive_at < PATIENCE_S else "strike"
+
+
+def tokens_a_second(before: Look, now: Look) -> float | None:
+    """Generated tokens; None without two readings."""
+    if before.metrics is None or now.metrics is None or now.at <= before.at:
+        return None
+    return max(0.0, now.metrics.answered - before.metrics.answered) / (now.at - before.at)
+
+
+# Ranks ------------------------------------------------------------------------------------------------------------
+
+
+def nodes_of_ray(status: str) -> int:
+    """Active nodes in what `ray status` prints."""
+    active = re.search(r"^Active:\n(.*?)^\S", status, re.MULTILINE | re.DOTALL)
+    return len(re.findall(r"^ \d+ node_", active.group(1), re.MULTILINE)) if active else 0
+
+
+def describe_exit(status: int) -> str:
+    """A container's exit status in words. vLLM ends with 0 when its engine dies (vllm-cpu-lab 5)."""
+    words: Mapping[int, str] = {
+        0: "0, as vLLM does when its engine has died",
+        125: "125: Docker could not run it or went away",
+        137: "137: killed, perhaps for want of memory",
+    }
+    return words.get(status, str(status))
+
+
+def redacted(text: str, secrets: Sequence[str]) -> str:
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return text

@@ -1,0 +1,71 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""One rank on its own host: prepare, launch, watch, stop. The head and the others do the same with theirs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from . import evidence, host, judge
+from .container import Container
+from .report import Report
+from .service import Service
+
+
+class LocalRank:
+    """over: told one sentence when the rank's container ended by itself."""
+
+    def __init__(self, service: Service, report: Report, over: Callable[[str], None]) -> None:
+        self._service, self._report, self._over = service, report, over
+        self._container: Container | None = None
+        self._stopping = False
+
+    async def prepare(self) -> None:
+        await host.await_docker()
+        await asyncio.to_thread(host.prepare, self._service)
+
+    async def launch(self) -> None:
+        """The container runs when this returns."""
+        variables = await asyncio.to_thread(host.gid_environment, self._service.gids)
+        self._stopping = False
+        container = self._container = Container(self._service.container, self._report.say)
+        container.ended.add_done_callback(lambda ended: self._ended(container, ended.result()))
+        await container.launch(host.with_environment(self._service.run, variables))
+
+    def _ended(self, container: Container, status: int) -> None:
+        if container is self._container and not self._stopping:
+            last = container.tail[-1].strip()[:300] if container.tail else "nothing"
+            self._over(f"its container ended with status {judge.describe_exit(status)}; it last said: {last}")
+
+    async def serve(self) -> None:
+        """Begin to serve, once all Ray nodes are in."""
+        assert self._container is not None and self._service.serve is not None
+        await self._container.execute(self._service.serve)
+
+    async def stop(self) -> None:
+        """Nothing of the rank runs when this returns, or RankError."""
+        self._stopping = True
+        if self._container is not None:
+            await self._container.stop(self._service.limits.stop_s)
+            self._container = None
+
+    async def keep_evidence(self, reason: str) -> Path:
+        return await asyncio.to_thread(evidence.keep, self._service, self._report, self._container, reason)
+
+    async def usage(self) -> dict[str, Any]:
+        """{cpu_s, read_bytes, memory_bytes, lines, memory_available}: of the rank's processes, and of the machine."""
+        container = self._container
+        used = await asyncio.to_thread(host.usage, container.init) if container else host.Usage()
+        meminfo = Path("/proc/meminfo").read_text(encoding="ascii")
+        return {
+            "cpu_s": used.cpu_s,
+            "read_bytes": used.read_bytes,
+            "memory_bytes": used.memory_bytes,
+            "lines": container.kinds if container else 0,
+            "memory_available": host.available_bytes(meminfo),
+        }

@@ -1,0 +1,203 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The other ranks as the head sees them: who is in, what they say, and orders to them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from . import wire
+from .host import RankError
+from .report import Report, now_text
+from .service import Service
+
+BEAT_S = 2.0
+# A host under memory pressure may be silent for long; a false alarm costs a model load of minutes.
+LOST_S = 20.0
+_ORDER_S = 300.0
+
+Over = Callable[[str, bool], None]
+
+
+class Member:
+    """One other rank while it is connected. heard: its last beat."""
+
+    def __init__(self, rank: int, host: str, address: str, channel: wire.Channel, report: Report) -> None:
+        self.rank, self.host, self.address, self.channel = rank, host, address, channel
+        self.since = now_text()
+        self.heard: dict[str, Any] = {}
+        self._report = report
+        self._waiting: dict[str, asyncio.Future[str]] = {}
+
+    @property
+    def name(self) -> str:
+        return f"rank {self.rank} ({self.host})"
+
+    async def ask(self, order: str, reason: str = "", timeout_s: float = _ORDER_S) -> None:
+        """Carry an order out there; RankError with that rank's sentence when it can't."""
+        self._waiting[order] = asyncio.get_running_loop().create_future()
+        try:
+            await self.channel.send({"do": order, "epoch": self._report.fields["epoch"], "reason": reason})
+            error = await asyncio.wait_for(self._waiting[order], timeout_s)
+        except wire.WireError as broken:
+            raise RankError(f"{self.name}: {broken}") from None
+        except TimeoutError:
+            raise RankError(f"{self.name} has not done `{order}` within {timeout_s:.0f} s") from None
+        finally:
+            self._waiting.pop(order, None)
+        if error:
+            raise RankError(f"{self.name}: {error}")
+
+    def done(self, order: str, error: str) -> None:
+        waiting = self._waiting.get(order)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(error)
+
+    def lost(self, why: str) -> None:
+        for order in [*self._waiting]:
+            self.done(order, why)
+
+
+class Members:
+    def __init__(self, service: Service, report: Report, secret: bytes, over: Over) -> None:
+        self._service, self._report, self._secret, self._over = service, report, secret, over
+        self._by_rank: dict[int, Member] = {}
+        self._changed = asyncio.Event()
+        self._server: asyncio.Server | None = None
+
+    async def listen(self) -> None:
+        if self._service.head is not None and self._service.port is not None:
+            listening = wire.listener(self._service.head, self._service.port)
+            self._server = await asyncio.start_server(self._meet, sock=listening, limit=wire.LINE_BYTES)
+
+    def in_order(self) -> list[Member]:
+        return [self._by_rank[rank] for rank in sorted(self._by_rank)]
+
+    async def gather(self) -> None:
+        """Until all ranks are in."""
+        while missing := sorted({*range(1, self._service.ranks)} - {*self._by_rank}):
+            names = ", ".join(f"rank {rank} ({self._service.peers[rank - 1]})" for rank in missing)
+            sentence = f"waiting for {names}: is it on, its cable in, its {self._service.unit} started?"
+            self._report.enter("waiting", sentence, error=sentence)
+            self._changed.clear()
+            await self._changed.wait()
+
+    # A connection ------------------------------------------------------------------------------------------------
+
+    async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        address = writer.get_extra_info("peername")[0]
+        if address not in self._service.peers:
+            writer.transport.abort()
+            return
+        try:
+            channel, who = await wire.welcome(reader, writer, self._secret)
+            member = await self._admit(channel, who, address)
+        except (wire.WireError, OSError) as problem:
+            self._report.note(f"{address} is turned away: {problem}")
+            writer.transport.abort()
+            return
+        beats = asyncio.create_task(beat(channel, lambda: {}))
+        try:
+            while True:
+                self._hear(member, await channel.receive(LOST_S))
+        except wire.WireError as problem:
+            self._leave(member, f"{member.name} is lost: {problem}")
+        finally:
+            beats.cancel()
+            channel.close()
+
+    async def _admit(self, channel: wire.Channel, who: Mapping[str, Any], address: str) -> Member:
+        """Take a rank in; WireError with the sentence that it is told when it does not fit."""
+        problem = unfit(self._service, who, address)
+        if problem:
+            await channel.send({"refused": problem})
+            self._report.update(error=problem)
+            raise wire.WireError(problem)
+        member = Member(who["rank"], str(who["host"]), address, channel, self._report)
+        former = self._by_rank.get(member.rank)
+        if former is not None:
+            self._leave(former, f"{former.name} began anew")
+            former.channel.close()
+        self._by_rank[member.rank] = member
+        self._report.note(f"{member.name} has joined from {address}")
+        self._tell()
+        return member
+
+    def _hear(self, member: Member, message: Mapping[str, Any]) -> None:
+        epoch = self._report.fields["epoch"]
+        if "beat" in message:
+            member.heard = dict(message["beat"])
+            self._tell()
+        elif "did" in message:
+            member.done(message["did"], message["error"])
+        elif "failed" in message and message["epoch"] == epoch:
+            self._over(f"{member.name}: {message['failed']}", True)
+        elif "leaving" in message:
+            self._leave(member, f"{member.name} leaves: {message['leaving']}", counts=False)
+
+    def _leave(self, member: Member, reason: str, counts: bool = True) -> None:
+        if self._by_rank.get(member.rank) is member:
+            del self._by_rank[member.rank]
+            self._report.note(reason)
+            member.lost(reason)
+            self._over(reason, counts)
+            self._tell()
+
+    def _tell(self) -> None:
+        self._changed.set()
+        self._report.update(
+            ranks_seen=[
+                {
+                    "rank": member.rank,
+                    "host": member.host,
+                    "address": member.address,
+                    "state": member.heard.get("state", "waiting"),
+                    "since": member.since,
+                    "memory_available": member.heard.get("memory_available"),
+                }
+                for member in self.in_order()
+            ]
+        )
+
+    # Orders ------------------------------------------------------------------------------------------------------
+
+    async def tell(self, message: Mapping[str, Any]) -> None:
+        for member in self.in_order():
+            try:
+                await member.channel.send(message)
+            except wire.WireError as problem:
+                self._report.note(f"{member.name}: {problem}")
+
+    async def try_all(self, order: str, reason: str, timeout_s: float) -> None:
+        """The order to every rank that is there, all at once; what fails is said, and left to the next preparation."""
+        asked = [member.ask(order, reason, timeout_s) for member in self.in_order()]
+        for outcome in await asyncio.gather(*asked, return_exceptions=True):
+            if isinstance(outcome, RankError):
+                self._report.note(str(outcome))
+
+
+def unfit(service: Service, who: Mapping[str, Any], address: str) -> str:
+    """Why a rank that knows the secret can't be taken in, or an empty string."""
+    rank = who.get("rank")
+    if who.get("service") != service.name or not isinstance(rank, int) or not 0 < rank < service.ranks:
+        return f"{address} says it is rank {rank} of {who.get('service')}, which {service.name} does not have"
+    if service.peers[rank - 1] != address:
+        return f"rank {rank} of {service.name} is at {service.peers[rank - 1]}, not at {address}"
+    if who.get("definition") != service.definition:
+        name = f"rank {rank} ({who.get('host')})"
+        return f"{name} has another definition of {service.name}: run the playbook for all its hosts"
+    return ""
+
+
+async def beat(channel: wire.Channel, tell: Callable[[], Mapping[str, Any]]) -> None:
+    """Say every BEAT_S that we are there, until cancelled or the connection breaks."""
+    try:
+        while True:
+            await channel.send({"beat": dict(tell())})
+            await asyncio.sleep(BEAT_S)
+    except wire.WireError:
+        return  # whoever receives on this channel says so

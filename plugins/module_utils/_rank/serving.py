@@ -1,0 +1,118 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The endpoint from its load to its end, as the head sees it: ready by a real answer, alive by what it computes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from . import endpoint, judge
+from .host import RankError
+from .local import LocalRank
+from .members import Members
+from .report import Report, now_text
+from .service import Request, Service
+
+_POLL_S = 2.0
+_HEALTH_S = 10.0
+# The first request may compile for minutes.
+_FIRST_ANSWER_S = 300.0
+
+
+class Serving:
+    def __init__(self, service: Service, report: Report, key: str, members: Members, local: LocalRank) -> None:
+        assert service.endpoint is not None
+        self._service, self._endpoint, self._report, self._key = service, service.endpoint, report, key
+        self._members, self._local = members, local
+        self._began = time.monotonic()
+
+    async def load(self) -> None:
+        """Until it answers; RankError when nothing has moved for too long on any rank, or it refuses for good."""
+        self._report.enter("loading", "the model loads; that may take as long as something moves")
+        progress: judge.Progress | None = None
+        error = "it is not healthy yet"
+        while True:
+            if await asyncio.to_thread(endpoint.is_healthy, self._endpoint, self._key, _HEALTH_S):
+                answer = await self._ask(endpoint.canary(self._endpoint), _FIRST_ANSWER_S)
+                if answer.ok:
+                    break
+                error = f"healthy, but no answer: {answer.error}"
+                if answer.final:
+                    raise RankError(f"the endpoint refuses our own request: {answer.error}")
+            progress = judge.progressed(progress, await self._load_look())
+            if judge.is_stuck(progress, self._service.limits):
+                raise RankError(f"nothing has moved for {self._service.limits.startup_limit_s:.0f} s: {error}")
+            await asyncio.sleep(_POLL_S)
+        seconds = round(time.monotonic() - self._began, 1)
+        self._report.enter(
+            "warming", f"the model answers, {seconds} s after its start", ready_at=now_text(), ready_s=seconds
+        )
+
+    async def _load_look(self) -> judge.LoadLook:
+        """Of all ranks together: one that moves is enough."""
+        used = [await self._local.usage(), *(member.heard for member in self._members.in_order())]
+
+        def total(name: str) -> int:
+            return sum(int(one.get(name, 0)) for one in used)
+
+        return judge.LoadLook(time.monotonic(), total("lines"), total("read_bytes"), total("memory_bytes"))
+
+    async def warm_up(self) -> None:
+        """Each request waited for and timed. One that is refused is the plan's mistake, not the model's."""
+        taken = []
+        for request in self._service.warm_up:
+            began = time.monotonic()
+            answer = await self._ask(request, self._service.limits.startup_limit_s)
+            if not answer.ok and not answer.final:
+                raise RankError(f"a warm-up request was not answered: {answer.error}")
+            if answer.final:
+                self._report.note(f"a warm-up request was refused: {answer.error}")
+            taken.append(round(time.monotonic() - began, 2))
+            self._report.update(warm_up_s=taken)
+        words = f", warm-up requests took {', '.join(map(str, taken))} s" if taken else ""
+        self._report.enter("serving", f"serving {self._endpoint.model} at {self._endpoint.url}{words}")
+
+    async def watch(self) -> None:
+        """As long as it lives; RankError after so many bad looks in a row."""
+        limits = self._service.limits
+        strikes, alive_at = 0, time.monotonic()
+        before = await self._look()
+        while True:
+            await asyncio.sleep(limits.canary_s)
+            now = await self._look()
+            verdict = judge.liveness(before, now, alive_at)
+            self._tell(before, now)
+            problem = "" if now.metrics else "no /metrics"
+            if verdict == "canary":
+                answer = await self._ask(endpoint.canary(self._endpoint), limits.canary_s)
+                verdict, problem = ("alive", "") if answer.ok else ("strike", f"a canary failed: {answer.error}")
+                # the canary's own tokens are no proof the next time
+                now = await self._look()
+            if verdict == "alive":
+                strikes, alive_at = 0, now.at
+            elif verdict == "strike":
+                strikes += 1
+                problem = problem or "requests are running, but no token is computed and no process works"
+                self._report.note(f"strike {strikes} of {limits.strikes}: {problem}")
+            self._report.update(strikes=strikes)
+            if strikes >= limits.strikes:
+                raise RankError(f"the endpoint is dead, whatever /health says: {problem}")
+            before = now
+
+    async def _look(self) -> judge.Look:
+        metrics = await asyncio.to_thread(endpoint.metrics, self._endpoint, self._key, self._service.limits.canary_s)
+        used = await self._local.usage()
+        return judge.Look(time.monotonic(), metrics, float(used["cpu_s"]))
+
+    def _tell(self, before: judge.Look, now: judge.Look) -> None:
+        rate = judge.tokens_a_second(before, now)
+        self._report.update(tokens_per_s=None if rate is None else round(rate, 1))
+        if now.metrics is not None:
+            seen = now.metrics
+            self._report.update(running=int(seen.running), waiting=int(seen.waiting), kv_use=round(seen.kv_use, 4))
+
+    async def _ask(self, request: Request, timeout_s: float) -> endpoint.Answer:
+        return await asyncio.to_thread(endpoint.ask, self._endpoint, self._key, request, timeout_s)

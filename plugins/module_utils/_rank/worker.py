@@ -1,0 +1,146 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""A rank that follows: it joins the head, does what it is told, and ends its part when the head is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+from . import wire
+from .host import RankError
+from .local import LocalRank
+from .members import LOST_S, beat
+from .report import Report
+from .service import Service
+
+_RETRY_S = 2.0
+_STATES = {"prepare": "preparing", "launch": "starting", "stop": "ending"}
+
+
+class Worker:
+    def __init__(self, service: Service, report: Report, secret: bytes) -> None:
+        self._service, self._report, self._secret = service, report, secret
+        self._local = LocalRank(service, report, self._over)
+        self._channel: wire.Channel | None = None
+        self._failed = ""
+
+    def _over(self, reason: str) -> None:
+        """The container ended by itself: the head hears of it with the next message."""
+        self._failed = reason
+        self._report.note(reason)
+        if self._channel is not None:
+            message = {"failed": reason, "epoch": self._report.fields["epoch"]}
+            self._sending = asyncio.create_task(_try_to_send(self._channel, message))
+
+    async def run(self) -> int:
+        """Never ends by itself; being cancelled is the owner's stop."""
+        who = {
+            "service": self._service.name,
+            "rank": self._service.rank,
+            "definition": self._service.definition,
+            "host": socket.gethostname(),
+        }
+        head, port = self._service.head, self._service.port
+        assert head is not None and port is not None
+        try:
+            while True:
+                try:
+                    self._channel = await wire.join(head, port, self._secret, who)
+                    await self._follow(self._channel)
+                except (wire.WireError, OSError, TimeoutError) as problem:
+                    await self._without_head(f"waiting for the head at {head}: {problem or 'no answer'}")
+                await asyncio.sleep(_RETRY_S)
+        except asyncio.CancelledError:
+            await self._end()
+            self._report.enter("waiting", "stopped by its owner")
+            return 0
+
+    async def _follow(self, channel: wire.Channel) -> None:
+        """Until the connection breaks (WireError)."""
+        usage: dict[str, Any] = {}
+        orders: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
+        tasks = [
+            asyncio.create_task(self._measure(usage)),
+            asyncio.create_task(beat(channel, lambda: {"state": self._report.state, **usage})),
+            asyncio.create_task(self._obey(channel, orders)),
+        ]
+        try:
+            while True:
+                message = await channel.receive(LOST_S)
+                if "refused" in message:
+                    raise wire.WireError(message["refused"])
+                if message.get("do") == "stopped":
+                    self._report.enter("waiting", f"the head has {message['reason']}", error=message["reason"])
+                elif "do" in message:
+                    orders.put_nowait(message)
+        except asyncio.CancelledError:
+            await _try_to_send(channel, {"leaving": "its owner stops it"})
+            await self._end()
+            raise
+        finally:
+            self._channel = None
+            for task in tasks:
+                task.cancel()
+            channel.close()
+
+    async def _measure(self, usage: dict[str, Any]) -> None:
+        while True:
+            usage.update(await self._local.usage())
+            await asyncio.sleep(2.0)
+
+    async def _obey(self, channel: wire.Channel, orders: asyncio.Queue[Mapping[str, Any]]) -> None:
+        self._report.enter("waiting", f"joined the head at {self._service.head}", error="")
+        while True:
+            message = await orders.get()
+            order, error = message["do"], ""
+            try:
+                await self._do(order, message)
+            except (RankError, OSError) as problem:
+                error = str(problem)
+                self._report.note(error)
+            await _try_to_send(channel, {"did": order, "epoch": message["epoch"], "error": error})
+
+    async def _do(self, order: str, message: Mapping[str, Any]) -> None:
+        epoch = message["epoch"]
+        if order in _STATES:
+            words = f": {message['reason']}" if message["reason"] else ""
+            self._report.enter(_STATES[order], f"epoch {epoch}: {order}{words}", epoch=epoch)
+        if order == "prepare":
+            self._failed = ""
+            await self._local.stop()
+            await self._local.prepare()
+        elif order == "launch":
+            await self._local.launch()
+            self._report.enter("serving", f"epoch {epoch}: the rank runs", error="")
+        elif order == "evidence":
+            bundle = await self._local.keep_evidence(message["reason"])
+            self._report.update(evidence=str(bundle), last_end=message["reason"])
+        elif order == "stop":
+            await self._local.stop()
+            self._report.enter("waiting", f"epoch {epoch} is over, waiting for the next")
+
+    async def _without_head(self, sentence: str) -> None:
+        """A rank whose head is gone waits for it in vain and holds memory and ports (vllm-cpu-lab 5)."""
+        if self._report.state not in ("waiting", "ending"):
+            with contextlib.suppress(OSError):
+                bundle = await self._local.keep_evidence(self._failed or sentence)
+                self._report.update(evidence=str(bundle), last_end=self._failed or sentence)
+        await self._end()
+        self._report.enter("waiting", sentence, error=sentence)
+
+    async def _end(self) -> None:
+        try:
+            await self._local.stop()
+        except RankError as problem:
+            self._report.note(str(problem))
+
+
+async def _try_to_send(channel: wire.Channel, message: Mapping[str, Any]) -> None:
+    with contextlib.suppress(wire.WireError):
+        await channel.send(message)

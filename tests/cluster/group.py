@@ -1,0 +1,233 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A group of two ranks on lab hosts, under the real supervisor: the plan's file written by hand, vLLM or a stand-in."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from lab.fixtures import Fleet
+
+ROOT = Path(__file__).resolve().parents[2]
+UTILITIES = ROOT / "plugins" / "module_utils"
+HOSTS = ("spark-2", "spark-3")
+MANAGEMENT = {"spark-2": "10.77.0.11", "spark-3": "10.77.0.12"}
+ADDRESSES = {"spark-2": "192.168.100.1", "spark-3": "192.168.100.2"}
+INTERFACE = "enp1s0f1np1"
+NAME = "pair"
+CONTAINER = f"gb10-vllm-{NAME}"
+UNIT = f"{CONTAINER}.service"
+PORT, MASTER, RENDEZVOUS = 8000, 29501, 29400
+KEY, SECRET = "canary-key-5f0c", "canary-secret-91ab"
+PATIENCE_S = 240
+LIBRARY = "/usr/local/lib/gb10-fleet"
+LIMITS = {
+    "startup_limit_s": 120,
+    "stop_s": 10,
+    "canary_s": 3,
+    "strikes": 3,
+    "budget": {"starts": 3, "within_s": 1800},
+}
+UNIT_TEXT = f"""\
+[Unit]
+Requires=docker.service
+After=docker.service
+StartLimitIntervalSec=0
+
+[Service]
+Type=exec
+NotifyAccess=main
+WorkingDirectory={LIBRARY}
+ExecStart=/usr/bin/python3 -m gb10_rank /etc/gb10-fleet/services/{NAME}.json
+Restart=always
+RestartSec=5
+RestartPreventExitStatus=3
+TimeoutStopSec=80
+SyslogIdentifier={CONTAINER}
+
+[Install]
+WantedBy=multi-user.target docker.service
+"""
+NETWORK = """\
+[Match]
+Name={interface}
+[Link]
+MTUBytes=9000
+[Network]
+Address={address}/24
+"""
+
+
+class Group:
+    """The pair and what a person could see of it."""
+
+    def __init__(self, fleet: Fleet, image: str) -> None:
+        self.fleet, self.image = fleet, image
+        self.head, self.worker = HOSTS
+
+    # Set up ------------------------------------------------------------------------------------------------------
+
+    def install(self) -> None:
+        """Docker, the image, the supervisor and the fabric addresses on both hosts; the units are not started."""
+        for host in HOSTS:
+            self.fleet.root(host, "apt-get install -y docker.io docker-cli > /dev/null")
+            self.fleet.root(host, f"docker load --quiet --input /srv/lab/{self.archive}")
+            network = NETWORK.format(interface=INTERFACE, address=ADDRESSES[host])
+            self.write(host, f"/etc/systemd/network/40-{INTERFACE}.network", network)
+            self.fleet.root(host, "networkctl reload")
+            for source in sorted((UTILITIES / "_rank").glob("*.py")):
+                self.write(host, f"{LIBRARY}/gb10_rank/{source.name}", source.read_text("utf-8"))
+            self.write(host, f"{LIBRARY}/gids.py", (UTILITIES / "_fabric" / "gids.py").read_text("utf-8"))
+            self.write(host, "/etc/gb10-fleet/secrets/pair", SECRET, mode="600")
+            self.write(host, f"/etc/systemd/system/{UNIT}", UNIT_TEXT)
+        self.write(self.head, "/etc/gb10-fleet/secrets/pair.yaml", f'api-key: "{KEY}"\n', mode="600")
+
+    @property
+    def archive(self) -> str:
+        name, _, tag = self.image.rpartition("/")[2].partition(":")
+        return f"{name}-{tag}.tar"
+
+    def write(self, host: str, path: str, text: str, mode: str = "644") -> None:
+        folder = path.rpartition("/")[0]
+        command = f"mkdir -p {folder} && cat > {path} <<'END_OF_FILE'\n{text}\nEND_OF_FILE\nchmod {mode} {path}"
+        self.fleet.root(host, command)
+
+    def place(self, **changes: Any) -> None:
+        """Write both ranks' files and start the units."""
+        for rank in range(len(HOSTS)):
+            self.define(self.service(rank, **changes))
+        for host in HOSTS:
+            self.fleet.root(host, f"systemctl daemon-reload && systemctl enable --quiet {UNIT}")
+        self.restart(wait=False)
+
+    def define(self, service: Mapping[str, Any]) -> None:
+        self.write(HOSTS[service["rank"]], f"/etc/gb10-fleet/services/{NAME}.json", json.dumps(service))
+
+    def start(self) -> None:
+        for host in HOSTS:
+            self.fleet.root(host, f"systemctl start {UNIT}")
+
+    def stop(self) -> None:
+        for host in HOSTS:
+            self.fleet.root(host, f"systemctl stop {UNIT}")
+
+    def restart(self, wait: bool = True) -> None:
+        """As an owner does, with a new budget."""
+        self.stop()
+        before = self.status(self.head)["epoch"]
+        self.start()
+        if wait:
+            self.until_serving(before)
+
+    def service(
+        self,
+        rank: int,
+        *,
+        environment: Mapping[str, str] | None = None,
+        limits: Mapping[str, Any] | None = None,
+        **changes: Any,
+    ) -> dict[str, Any]:
+        """What the plan writes for one rank; changes replace whole keys, of `limits` single ones."""
+        host = HOSTS[rank]
+        run = ["/usr/bin/docker", "run", "--rm", "--name", CONTAINER, "--pull", "never", "--network", "host"]
+        run += ["--ipc", "host", "--mount", "type=bind,source=/srv/lab/tiny,target=/models/tiny,readonly"]
+        variables = {"VLLM_HOST_IP": ADDRESSES[host], "GLOO_SOCKET_IFNAME": INTERFACE, **(environment or {})}
+        for name, value in variables.items():
+            run += ["--env", f"{name}={value}"]
+        if rank == 0:
+            run += [
+                "--mount",
+                "type=bind,source=/etc/gb10-fleet/secrets/pair.yaml,target=/run/secrets/vllm.yaml,readonly",
+            ]
+        run += [self.image, "/models/tiny", "--served-model-name", "tiny", "--tensor-parallel-size", "2"]
+        run += [
+            "--max-model-len",
+            "2048",
+            "--nnodes",
+            "2",
+            "--node-rank",
+            str(rank),
+            "--master-addr",
+            ADDRESSES["spark-2"],
+        ]
+        run += ["--headless"] if rank else ["--port", str(PORT), "--config", "/run/secrets/vllm.yaml"]
+        endpoint = {
+            "url": f"http://127.0.0.1:{PORT}",
+            "model": "tiny",
+            "kind": "chat",
+            "key_file": "/etc/gb10-fleet/secrets/pair.yaml",
+        }
+        body = {"model": "tiny", "prompt": "x" * 200, "max_tokens": 8}
+        written = {
+            "service": NAME,
+            "container": CONTAINER,
+            "rank": rank,
+            "ranks": 2,
+            "address": ADDRESSES[host],
+            "peers": [address for peer, address in ADDRESSES.items() if peer != host],
+            "rendezvous": {"address": ADDRESSES["spark-2"], "port": RENDEZVOUS},
+            "definition": "one",
+            "secret_file": "/etc/gb10-fleet/secrets/pair",
+            "run": run,
+            "serve": None,
+            "gids": None,
+            "memory_bytes": 1 << 28,
+            "ports": [] if rank else [PORT, MASTER],
+            "endpoint": None if rank else endpoint,
+            "warm_up": [] if rank else [{"path": "/v1/completions", "body": body}],
+            "limits": LIMITS | dict(limits or {}),
+        }
+        return written | changes
+
+    # What can be seen --------------------------------------------------------------------------------------------
+
+    def status(self, host: str) -> dict[str, Any]:
+        text = self.fleet.root(host, f"cat /run/gb10-fleet/{NAME}/status.json", check=False)
+        found: dict[str, Any] = json.loads(text) if text else {"state": "", "epoch": 0}
+        return found
+
+    def answers(self) -> bool:
+        """A chat completion through the API, from this machine, by the head's management address."""
+        return self.chat() != ""
+
+    def chat(self, key: str = KEY, tokens: int = 4, seconds: int = 60) -> str:
+        body = json.dumps({"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "max_tokens": tokens})
+        headers = ["-H", f"Authorization: Bearer {key}", "-H", "Content-Type: application/json"]
+        url = f"http://{MANAGEMENT[self.head]}:{PORT}/v1/chat/completions"
+        done = self.fleet.lab("net", "--", "curl", "-sf", "-m", str(seconds), *headers, "-d", body, url, check=False)
+        return str(json.loads(done.stdout)["choices"][0]["message"]["content"]) if done.stdout else ""
+
+    def unit(self, host: str) -> str:
+        return self.fleet.root(host, f"systemctl is-active {UNIT}", check=False).strip()
+
+    def evidence(self, host: str, file: str) -> str:
+        """A file of the newest bundle."""
+        shelf = f"/var/lib/gb10-fleet/evidence/{NAME}"
+        return self.fleet.root(host, f"cat {shelf}/$(ls {shelf} | tail -n 1)/{file}")
+
+    def journal(self, host: str) -> str:
+        return self.fleet.root(host, f"journalctl --no-pager --output cat --unit {UNIT}", check=False)
+
+    def until_serving(self, after_epoch: int = 0) -> dict[str, Any]:
+        """The head's status once a later epoch serves."""
+        self.until(lambda: self.is_serving(after_epoch), f"an epoch after {after_epoch} serves")
+        return self.status(self.head)
+
+    def is_serving(self, after_epoch: int = 0) -> bool:
+        seen = self.status(self.head)
+        return bool(seen["state"] == "serving" and seen["epoch"] > after_epoch)
+
+    def until(self, true: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> float:
+        """Seconds that it took; the limit only ends a test that has failed."""
+        began = time.monotonic()
+        while not true():
+            if time.monotonic() > began + patience_s:
+                logs = "\n".join(f"--- {host}\n{self.journal(host)[-4000:]}" for host in HOSTS)
+                raise AssertionError(f"not after {patience_s} s: {what}\n{logs}")
+            time.sleep(0.25)
+        return round(time.monotonic() - began, 1)

@@ -1,0 +1,362 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a rank's supervisor decides, by tables. What it does, is proved on lab hosts (tests/cluster)."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._rank import endpoint, evidence, host, judge, members, service
+from ansible_collections.gb10.fleet.plugins.module_utils._rank.report import Ledger, Report
+from hypothesis import given
+from hypothesis import strategies as st
+
+LIMITS = service.Limits(startup_limit_s=100, stop_s=30, canary_s=30, strikes=3, starts=3, within_s=1800)
+WRITTEN: dict[str, Any] = {
+    "service": "pair",
+    "rank": 0,
+    "ranks": 2,
+    "container": "gb10-vllm-pair",
+    "run": ["docker", "run", "--rm", "img"],
+    "serve": None,
+    "rendezvous": {"address": "192.168.100.1", "port": 29400},
+    "peers": ["192.168.100.2"],
+    "definition": "abc",
+    "secret_file": "/etc/gb10-fleet/secrets/pair",
+    "endpoint": {"url": "http://127.0.0.1:8000", "model": "m", "kind": "chat", "key_file": None},
+    "gids": [{"device": "rocep1s0f1", "address": "192.168.100.1"}],
+    "memory_bytes": 1,
+    "ports": [8000],
+    "limits": {
+        "startup_limit_s": 100,
+        "stop_s": 30,
+        "canary_s": 30,
+        "strikes": 3,
+        "budget": {"starts": 3, "within_s": 1800},
+    },
+    "warm_up": [{"path": "/v1/completions", "body": {"model": "m", "prompt": "x"}}],
+}
+HEAD = service.from_plan(WRITTEN)
+
+
+def test_the_plans_file_is_read() -> None:
+    assert HEAD.limits == LIMITS
+    assert (HEAD.head, HEAD.port, HEAD.unit) == ("192.168.100.1", 29400, "gb10-vllm-pair.service")
+    solo = service.from_plan(WRITTEN | {"rendezvous": None, "gids": None, "endpoint": None, "ranks": 1, "peers": []})
+    assert (solo.head, solo.port, solo.gids, solo.endpoint) == (None, None, [], None)
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "no JSON", json.dumps(WRITTEN | {"warm_up": [{"url": "x"}]})])
+def test_another_file_is_refused_in_one_sentence(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "pair.json"
+    file.write_text(text)
+    with pytest.raises(ValueError, match=r"pair\.json is not as the plan writes it .*: run site\.yml"):
+        service.read_service(file)
+
+
+# Budget -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("starts", "now", "may"),
+    [
+        ([], 0, True),
+        ([1, 2], 3, True),
+        ([1, 2, 3], 4, False),
+        ([1, 2, 3], 1801, True),  # the first no longer counts
+        ([1, 2, 3], 1800.5, False),
+        ([5000, 5001, 5002], 10, True),  # of a boot before: the clock began anew
+    ],
+)
+def test_three_starts_in_half_an_hour(starts: list[float], now: float, may: bool) -> None:
+    assert judge.may_start(starts, now, LIMITS) is may
+
+
+@given(st.lists(st.floats(0, 1e5)))
+def test_a_window_never_holds_more_starts_than_the_budget(pauses: list[float]) -> None:
+    now, starts = 0.0, []
+    for pause in pauses:
+        now += pause
+        if judge.may_start(starts, now, LIMITS):
+            starts.append(now)
+    for start in starts:
+        assert len([other for other in starts if start <= other < start + LIMITS.within_s]) <= LIMITS.starts
+
+
+def test_the_budget_outlives_the_supervisor(tmp_path: Path) -> None:
+    assert Ledger(HEAD, tmp_path).begin(10.0) == 1
+    ledger = Ledger(HEAD, tmp_path)
+    assert (ledger.begin(20.0), ledger.starts) == (2, [10.0, 20.0])
+    ledger.forgive()
+    assert Ledger(HEAD, tmp_path).starts == [10.0]
+    ledger.clear()
+    assert (Ledger(HEAD, tmp_path).starts, Ledger(HEAD, tmp_path).epoch) == ([], 2)
+
+
+def test_a_broken_ledger_is_an_empty_one(tmp_path: Path) -> None:
+    Ledger(HEAD, tmp_path).begin(1.0)
+    (tmp_path / "pair" / "starts.json").write_text("{")
+    assert Ledger(HEAD, tmp_path).starts == []
+
+
+# Load -------------------------------------------------------------------------------------------------------------
+
+
+def load(at: float, lines: int = 0, read_mib: int = 0, memory_mib: int = 0) -> judge.LoadLook:
+    return judge.LoadLook(at, lines, read_mib << 20, memory_mib << 20)
+
+
+@pytest.mark.parametrize(
+    ("what", "later", "moved"),
+    [
+        ("nothing", load(50), False),
+        ("a line of a new kind", load(50, lines=1), True),
+        ("weights from disk", load(50, read_mib=50), True),
+        ("chatter between processes", load(50, read_mib=10), False),
+        ("memory filled", load(50, memory_mib=32), True),
+        ("memory that wavers", load(50, memory_mib=31), False),
+    ],
+)
+def test_what_counts_as_progress_of_a_load(what: str, later: judge.LoadLook, moved: bool) -> None:
+    progress = judge.progressed(judge.progressed(None, load(0)), later)
+    assert progress.moved_at == (50 if moved else 0), what
+
+
+def test_a_load_may_take_any_time_while_it_moves_and_is_stuck_when_it_does_not() -> None:
+    progress = None
+    for minute in range(60):
+        progress = judge.progressed(progress, load(minute * 60, read_mib=minute * 600))
+        assert not judge.is_stuck(progress, LIMITS)
+    for second in range(3600, 3639, 10):
+        progress = judge.progressed(progress, load(second, read_mib=59 * 600))
+        assert not judge.is_stuck(progress, LIMITS)
+    assert judge.is_stuck(judge.progressed(progress, load(3641, read_mib=59 * 600)), LIMITS)
+
+
+def test_memory_that_is_freed_and_taken_again_is_no_progress() -> None:
+    progress = judge.progressed(None, load(0, memory_mib=1000))
+    progress = judge.progressed(progress, load(10, memory_mib=100))
+    assert judge.progressed(progress, load(20, memory_mib=1000)).moved_at == 0
+
+
+def test_a_line_that_differs_in_numbers_alone_is_of_one_kind() -> None:
+    first, second = (
+        "No available shared memory block found in 60 seconds",
+        "No available shared memory block found in 120 seconds",
+    )
+    assert judge.kind_of_line(first) == judge.kind_of_line(second) != judge.kind_of_line("Loading weights took 3 s")
+
+
+# Liveness ---------------------------------------------------------------------------------------------------------
+
+IDLE = judge.Metrics(tokens=100, answered=50, running=0, waiting=0, kv_use=0.0)
+BUSY = replace(IDLE, running=2)
+
+
+def look(at: float, metrics: judge.Metrics | None, cpu_s: float = 0.0) -> judge.Look:
+    return judge.Look(at, metrics, cpu_s)
+
+
+@pytest.mark.parametrize(
+    ("what", "before", "now", "alive_at", "verdict"),
+    [
+        ("tokens move", look(0, BUSY), look(30, replace(BUSY, tokens=101)), 0, "alive"),
+        ("a new engine began", look(0, BUSY), look(30, replace(BUSY, tokens=0)), 0, "alive"),
+        ("idle", look(0, IDLE), look(30, IDLE), 0, "canary"),
+        ("no metrics", look(0, IDLE), look(30, None), 0, "strike"),
+        ("metrics again", look(0, None), look(30, BUSY), 0, "canary"),
+        ("a long prefill", look(0, BUSY, 0), look(30, BUSY, 30), 0, "patient"),
+        ("a long prefill, still", look(240, BUSY, 0), look(270, BUSY, 30), 0, "patient"),
+        ("ranks that spin for ever", look(270, BUSY, 0), look(300, BUSY, 30), 0, "strike"),
+        ("a stopped engine", look(0, BUSY, 10), look(30, BUSY, 10), 0, "strike"),
+        (
+            "requests wait and nothing works",
+            look(0, replace(IDLE, waiting=1)),
+            look(30, replace(IDLE, waiting=1)),
+            0,
+            "strike",
+        ),
+    ],
+)
+def test_liveness(what: str, before: judge.Look, now: judge.Look, alive_at: float, verdict: str) -> None:
+    assert judge.liveness(before, now, alive_at) == verdict, what
+
+
+@given(st.floats(0, 1e3), st.floats(0, 1e3), st.integers(0, 9), st.integers(0, 9))
+def test_an_endpoint_that_computes_is_never_struck(cpu: float, alive_at: float, running: int, waiting: int) -> None:
+    then = judge.Metrics(1, 1, running, waiting, 0)
+    assert judge.liveness(look(0, then), look(30, replace(then, tokens=2), cpu), alive_at) == "alive"
+
+
+def test_metrics_of_all_engines_are_one() -> None:
+    text = (
+        "# HELP vllm:num_requests_running x\n"
+        'vllm:num_requests_running{engine="0",model_name="m"} 2.0\nvllm:num_requests_running{engine="1"} 1.0\n'
+        'vllm:prompt_tokens_total{engine="0"} 1e+03\nvllm:generation_tokens_total{engine="0"} 20.0\n'
+        'vllm:iteration_tokens_total_sum{engine="0"} 7.0\nvllm:iteration_tokens_total_bucket{le="1.0"} 99.0\n'
+        'vllm:kv_cache_usage_perc{engine="0"} 0.25\nvllm:kv_cache_usage_perc{engine="1"} 0.5\n'
+    )
+    assert judge.parse_metrics(text) == judge.Metrics(1027, 20, 3, 0, 0.5)
+
+
+def test_tokens_a_second() -> None:
+    assert judge.tokens_a_second(look(0, IDLE), look(10, replace(IDLE, answered=150))) == 10
+    assert judge.tokens_a_second(look(0, IDLE), look(10, replace(IDLE, answered=0))) == 0
+    assert judge.tokens_a_second(look(0, None), look(10, IDLE)) is None
+
+
+# Answers ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "reply", "ok", "final"),
+    [
+        ("chat", (200, '{"usage": {"completion_tokens": 1}}'), True, False),
+        ("chat", (200, '{"usage": {"completion_tokens": 0}}'), False, False),
+        ("chat", (200, "<html>"), False, False),
+        ("chat", (200, "[]"), False, False),
+        ("chat", (0, "timed out"), False, False),
+        ("chat", (500, "EngineCore"), False, False),
+        ("chat", (429, "busy"), False, False),
+        ("chat", (401, "Unauthorized"), False, True),
+        ("embed", (200, '{"data": [{"embedding": [0.1]}]}'), True, False),
+        ("embed", (200, '{"data": []}'), False, False),
+    ],
+)
+def test_what_is_an_answer(kind: str, reply: tuple[int, str], ok: bool, final: bool) -> None:
+    answer = endpoint.judged(kind, endpoint.Reply(*reply))
+    assert (answer.ok, answer.final) == (ok, final)
+    assert ok or answer.error
+
+
+# Ranks ------------------------------------------------------------------------------------------------------------
+
+WHO = {"service": "pair", "rank": 1, "definition": "abc", "host": "spark-3"}
+
+
+@pytest.mark.parametrize(
+    ("who", "address", "problem"),
+    [
+        (WHO, "192.168.100.2", ""),
+        (WHO, "192.168.100.3", "rank 1 of pair is at 192.168.100.2, not at 192.168.100.3"),
+        (WHO | {"rank": 0}, "192.168.100.2", "which pair does not have"),
+        (WHO | {"rank": 2}, "192.168.100.2", "which pair does not have"),
+        (WHO | {"rank": "1"}, "192.168.100.2", "which pair does not have"),
+        (WHO | {"service": "other"}, "192.168.100.2", "which pair does not have"),
+        (
+            WHO | {"definition": "def"},
+            "192.168.100.2",
+            "rank 1 (spark-3) has another definition of pair: run the playbook",
+        ),
+        ({}, "192.168.100.2", "which pair does not have"),
+    ],
+)
+def test_who_is_taken_in(who: dict[str, Any], address: str, problem: str) -> None:
+    said = members.unfit(HEAD, who, address)
+    assert problem in said if problem else not said
+
+
+RAY = """======== Autoscaler status: 2026-11-21 10:00:00.0 ========
+Node status
+---------------------------------------------------------------
+Active:
+ 1 node_0a1b
+ 1 node_2c3d
+Pending:
+ (no pending nodes)
+Recent failures:
+ 1 node_dead (ip: 192.168.100.2)
+"""
+
+
+@pytest.mark.parametrize(("text", "nodes"), [(RAY, 2), ("", 0), ("Active:\n (no active nodes)\nPending:\n", 0)])
+def test_nodes_of_ray(text: str, nodes: int) -> None:
+    assert judge.nodes_of_ray(text) == nodes
+
+
+# The host ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_gid_index_goes_behind_docker_run() -> None:
+    words = host.with_environment(["docker", "run", "--rm", "img", "m"], ["NCCL_IB_GID_INDEX=3"])
+    assert words == ["docker", "run", "--env", "NCCL_IB_GID_INDEX=3", "--rm", "img", "m"]
+    assert host.with_environment(["docker", "run", "img"], []) == ["docker", "run", "img"]
+
+
+@pytest.mark.parametrize(("available", "fits"), [(10 << 30, True), (9 << 30, False)])
+def test_memory_that_is_not_there_is_said(available: int, fits: bool) -> None:
+    said = host.short_of_memory(available, 10 << 30)
+    assert said is None if fits else "9.0 GiB of memory are free, this service needs 10.0 GiB" in str(said)
+
+
+def test_shared_memory_of_dead_ranks_goes_and_that_of_others_stays(tmp_path: Path) -> None:
+    shared, proc = tmp_path / "shm", tmp_path / "proc"
+    shared.mkdir()
+    for name in ("psm_dead", "psm_mapped", "nccl-open", "owners-own"):
+        (shared / name).write_text("x")
+    (proc / "7" / "fd").mkdir(parents=True)
+    inode = (shared / "psm_mapped").stat().st_ino
+    (proc / "7" / "maps").write_text(
+        f"7f00-7f01 rw-s 00000000 00:19 {inode} /dev/shm/psm_mapped\n7f02-7f03 r--p 0 0:0 0\n"
+    )
+    (proc / "self").mkdir()
+    assert [file.name for file in host.orphans(shared, proc) if file.name != "nccl-open"] == ["psm_dead"]
+
+
+def test_only_files_of_our_own_user_are_orphans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "psm_1").write_text("x")
+    monkeypatch.setattr(os, "geteuid", lambda: 4242)
+    assert host.orphans(tmp_path, tmp_path) == []
+
+
+def test_this_process_is_in_its_own_usage() -> None:
+    used = host.usage(os.getpid())
+    assert used.processes >= 1
+    assert used.memory_bytes > 1 << 20
+    assert host.usage(0) == host.Usage()
+
+
+# What is told -----------------------------------------------------------------------------------------------------
+
+
+def test_secrets_are_masked_in_all_that_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = Report(HEAD, ["s3cret", ""], tmp_path)
+    report.enter("loading", "the key is s3cret", error="s3cret")
+    report.say("argv: --api-key s3cret")
+    written = (tmp_path / "pair" / "status.json").read_text()
+    assert "s3cret" not in capsys.readouterr().out + written
+    assert json.loads(written)["state"] == "loading"
+
+
+def test_a_sentence_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = Report(HEAD, [], tmp_path)
+    report.enter("waiting", "for rank 1")
+    report.enter("waiting", "for rank 1")
+    assert capsys.readouterr().out == "gb10.fleet: for rank 1\n"
+
+
+def test_inspect_is_kept_without_secrets() -> None:
+    variables = ["HF_TOKEN=hf_x", "HF_TOKEN_PATH=/run/token", "VLLM_API_KEY=k", "TORCH_X=1"]
+    kept = evidence.without_secrets({"Id": "1", "Config": {"Env": variables, "Image": "i"}})
+    assert kept["Config"] == {
+        "Env": ["HF_TOKEN=***", "HF_TOKEN_PATH=/run/token", "VLLM_API_KEY=***", "TORCH_X=1"],
+        "Image": "i",
+    }
+    assert evidence.without_secrets({})["Config"] == {"Env": []}
+
+
+def test_the_newest_bundles_are_kept(tmp_path: Path) -> None:
+    report = Report(HEAD, ["s3cret"], tmp_path / "run")
+    for epoch in range(1, evidence.KEPT + 3):
+        report.update(epoch=epoch)
+        bundle = evidence.keep(HEAD, report, None, "rank 1 is lost, s3cret", tmp_path)
+    kept = sorted(path.name.rpartition("-")[2] for path in (tmp_path / "pair").iterdir())
+    assert kept == [str(epoch) for epoch in range(3, evidence.KEPT + 3)]
+    assert (bundle / "reason.txt").read_text() == "rank 1 is lost, ***\n"
+    assert (bundle / "memory.txt").read_text().startswith("MemTotal")
