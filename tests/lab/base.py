@@ -22,10 +22,11 @@ from typing import Any
 from . import kernel
 from .console import say
 from .errors import LabError
+from .requirements import DEBIAN_KEYS
 
 SUITE = "trixie"
 # Said aloud, since a machine that isn't Debian does not trust Debian's keys by itself.
-KEYRING = "--keyring=/usr/share/keyrings/debian-archive-keyring.gpg"
+KEYRING = f"--keyring={DEBIAN_KEYS}"
 _FILES = Path(__file__).resolve().parent / "image"
 _PACKAGES, _POOL, _HOOK = _FILES / "packages.txt", _FILES / "pool.txt", _FILES / "customize.sh"
 # /dev is a tmpfs on the hosts.

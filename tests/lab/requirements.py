@@ -14,19 +14,21 @@ from .console import say
 from .errors import LabError
 
 PYTHON = "/usr/bin/python3"
+DEBIAN_KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
 # A program or file, and Debian's and Ubuntu's package that brings it.
 _PACKAGES = {
     PYTHON: "python3",
     "ip": "iproute2",
     "tc": "iproute2",
     "mmdebstrap": "mmdebstrap",
+    "mount": "mount",
     "nsenter": "util-linux",
     "ssh": "openssh-client",
     "ssh-keygen": "openssh-client",
     "strip": "binutils",
     "tar": "tar",
     "unshare": "util-linux",
-    "/usr/share/keyrings/debian-archive-keyring.gpg": "debian-archive-keyring",
+    DEBIAN_KEYS: "debian-archive-keyring",
 }
 
 
