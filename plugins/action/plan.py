@@ -13,6 +13,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.observed import FOLDER, read_observed
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_json, as_text, concerning, sentence
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
 
@@ -36,7 +37,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         folder = Path(variables.get("inventory_dir") or Path.cwd())
         inventory = self._inventory(variables, folder)
         library, of_recipes = load_all([*_recipe_folders(inventory, folder), SHIPPED_RECIPES])
-        plan = plan_fleet(inventory, library, of_recipes)
+        plan = plan_fleet(inventory, library, of_recipes, read_observed(folder))
         findings = concerning(plan, hosts)
         if options["show"]:
             Display().display(as_json(plan) if options["format"] == "json" else as_text(plan, hosts))
@@ -47,7 +48,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         for finding in findings:
             if finding["severity"] == "warning" and not options["show"]:
                 Display().warning(sentence(finding))
-        return result | {"changed": False, "plan": plan, "hosts": hosts}
+        return result | {"changed": False, "plan": plan, "hosts": hosts, "observed": str(folder / FOLDER)}
 
     def _inventory(self, variables: dict[str, Any], folder: Path) -> dict[str, Any]:
         """Address, SSH port and `fleet_*` variables by host. What hosts share is templated once: 500 may share it."""

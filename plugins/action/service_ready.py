@@ -11,10 +11,18 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.gb10.fleet.plugins.module_utils._host.verify import promised, verdict
+from ansible_collections.gb10.fleet.plugins.module_utils._host.verify import comparison, promised, verdict
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import boot_record
+from ansible_collections.gb10.fleet.plugins.module_utils._vllm.boot_log import BootLog
 
 POLL_S = 3.0
 PROGRESS_S = 15.0
+EXPECTED = {
+    "release": {"type": "str"},
+    "kv_tokens": {"type": "int"},
+    "kv_tokens_low": {"type": "int"},
+    "kv_tokens_high": {"type": "int"},
+}
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
@@ -32,20 +40,24 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
                 "kind": {"type": "str", "choices": ["chat", "embed"], "default": "chat"},
                 "model": {"type": "str", "required": True},
                 "key_file": {"type": "str"},
-                "expected": {"type": "dict", "options": {"kv_tokens": {"type": "int"}}, "default": {}},
+                "expected": {"type": "dict", "options": EXPECTED, "apply_defaults": True},
+                "requested_bytes": {"type": "int"},
                 "timeout": {"type": "int", "default": 1800},
             }
         )
         if self._task.check_mode:
             return result | {"changed": False, "skipped": True, "msg": "check mode: nothing was started to be asked"}
         reading = self._wait(options, task_vars)
-        findings = promised(options["service"], options["expected"], reading["boot"])
+        expected, boot = options["expected"], reading["boot"]
+        findings = promised(options["service"], expected, boot)
         return result | {
             "changed": False,
             "service": options["service"],
             "state": "serving",
             "answer": reading["reply"]["answer"],
-            "boot": reading["boot"],
+            "boot": boot,
+            "comparison": comparison(expected, boot),
+            "record": self._record(options, reading),
             "findings": [finding.as_dict() for finding in findings],
             "problems": [finding.sentence() for finding in findings],
         }
@@ -66,12 +78,19 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             if waited > options["timeout"]:
                 raise AnsibleActionFail(
                     f"{options['unit']} did not answer within {options['timeout']} s; it last said: {now.text}; "
-                    "a larger model needs a larger verify_timeout"
+                    "a larger model needs a larger startup_limit_s in its recipe"
                 )
             if time.monotonic() - shown > PROGRESS_S:
                 shown = time.monotonic()
                 Display().display(f"{self._host}: {options['service']}: {waited:.0f} s: {now.text[:160]}")
             time.sleep(POLL_S)
+
+    @staticmethod
+    def _record(options: dict[str, Any], reading: dict[str, Any]) -> dict[str, Any] | None:
+        started = reading["unit"]["started"]
+        if options["requested_bytes"] is None or not started:
+            return None
+        return boot_record(BootLog(**reading["boot"]), options["service"], started, options["requested_bytes"])
 
     def _read(self, options: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
         arguments = {name: options[name] for name in ("unit", "url", "kind", "model", "key_file") if options[name]}

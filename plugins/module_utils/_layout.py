@@ -13,6 +13,8 @@ SERVICES = "/etc/gb10-fleet/services"
 SECRETS = "/etc/gb10-fleet/secrets"
 MODELS = "/var/lib/gb10-fleet/hf"  # HF_HOME: the standard cache layout, with hub/ below
 OVERLAYS = "/var/lib/gb10-fleet/overlays"  # small files laid over images and models, by service
+BOOTS = "/var/lib/gb10-fleet/boots"  # what starts have shown, by `_memory.boots.boot_key`
+CATALOGUES = "/var/lib/gb10-fleet/catalogues"  # what images of unknown build hold, by `_plan.observed.image_key`
 COMPILED = "/var/cache/gb10-fleet"  # what torch.compile, Triton and FlashInfer build, by image
 
 # In the container.

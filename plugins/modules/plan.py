@@ -15,6 +15,8 @@ description:
     wrong with the declaration. Reaches no host.
   - Reads C(fleet_services), C(fleet_fabric), C(fleet_host) and C(fleet_recipe_dirs) of all hosts, so that hosts outside
     of C(--limit) are planned as well.
+  - What hosts have shown makes its figures exact and decides nothing. It comes from the folder C(observed) beside the
+    inventory, which the role P(gb10.fleet.verify#role) writes.
   - Fails when an error concerns a host of this run.
 options:
   show:
@@ -43,6 +45,10 @@ plan:
   description: The decisions, as C(docs/architecture.md) describes them.
   returned: success
   type: dict
+observed:
+  description: The folder on the controller that holds what hosts have shown.
+  returned: success
+  type: str
 hosts:
   description: The hosts of this run.
   returned: success

@@ -40,13 +40,24 @@ options:
     description: "A file on the host that holds the API key as vLLM reads it: a line C(api-key: KEY)."
     type: str
   expected:
-    description: What the plan promised.
+    description: What the plan promised, as far as it can know it.
     type: dict
-    default: {}
     suboptions:
+      release:
+        description: The image's vLLM.
+        type: str
       kv_tokens:
-        description: Tokens in the KV pool; left out when the plan can't know them.
+        description: Tokens in the KV pool, expected.
         type: int
+      kv_tokens_low:
+        description: The least that they may be; the same number where the plan is exact.
+        type: int
+      kv_tokens_high:
+        description: The most that they may be.
+        type: int
+  requested_bytes:
+    description: Bytes that the service's C(--gpu-memory-utilization) stands for; without it there is no C(record).
+    type: int
   timeout:
     description: Seconds to wait at most.
     type: int
@@ -71,7 +82,7 @@ EXAMPLES = r"""
     unit: gb10-vllm-nano.service
     url: http://127.0.0.1:8003
     model: nemotron-nano
-    expected: {kv_tokens: 292320}
+    expected: {kv_tokens: 292320, kv_tokens_low: 292320, kv_tokens_high: 292320}
 """
 
 RETURN = r"""
@@ -89,6 +100,15 @@ answer:
   type: str
 boot:
   description: What vLLM printed about its memory and KV cache at this start.
+  returned: success
+  type: dict
+comparison:
+  description: How the KV pool that vLLM printed compares with the plan, in a few words; empty where nothing is known.
+  returned: success
+  type: str
+  sample: KV pool 292,320 tokens, as planned
+record:
+  description: What the start has shown of its memory, for M(gb10.fleet.observation); V(null) if its log says nothing.
   returned: success
   type: dict
 findings:

@@ -50,7 +50,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 unit:
-  description: C(active), C(sub), C(result), C(restarts) and C(invocation) of the unit.
+  description: C(active), C(sub), C(result), C(restarts), C(invocation) and C(started), the day, of the unit.
   returned: always
   type: dict
 health:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import urllib.error
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -17,7 +18,7 @@ from typing import Any
 from ansible.module_utils.urls import open_url  # type: ignore[import-untyped]  # ansible-core carries no types
 
 Run = Callable[[list[str]], tuple[int, str, str]]
-_UNIT_FIELDS = ("ActiveState", "SubState", "Result", "NRestarts", "InvocationID")
+_UNIT_FIELDS = ("ActiveState", "SubState", "Result", "NRestarts", "InvocationID", "ExecMainStartTimestamp")
 _REQUEST_S = 120
 
 
@@ -55,7 +56,7 @@ def answer_text(kind: str, reply: Mapping[str, Any]) -> str:
 
 
 def unit_state(run: Run, unit: str) -> dict[str, Any]:
-    """`systemctl show` as data: active, sub, result, restarts, invocation."""
+    """`systemctl show` as data: active, sub, result, restarts, invocation, started (a day, empty without a start)."""
     code, out, err = run(["systemctl", "show", unit, "--property", ",".join(_UNIT_FIELDS)])
     if code != 0:
         raise ValueError(err.strip() or f"systemctl show {unit} ended with {code}")
@@ -66,6 +67,7 @@ def unit_state(run: Run, unit: str) -> dict[str, Any]:
         "result": fields["Result"],
         "restarts": int(fields["NRestarts"] or 0),
         "invocation": fields["InvocationID"],
+        "started": "".join(re.findall(r"\d{4}-\d{2}-\d{2}", fields.get("ExecMainStartTimestamp", ""))),
     }
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._vllm.version import parse
 
 _TELLING = ("Error", "error:", "gb10.fleet:", "Traceback", "unrecognized arguments")
 
@@ -49,20 +50,61 @@ def last_words(lines: Sequence[str]) -> str:
 
 
 def promised(service: str, expected: Mapping[str, Any], boot: Mapping[str, Any]) -> list[Finding]:
-    """Plan against boot log. expected: {kv_tokens: tokens of the KV pool or None, source}; boot: parsed boot log."""
-    want, have = expected["kv_tokens"], boot.get("kv_cache_tokens")
-    if want is None or have is None or want == have:
-        return []
-    return [
-        Finding(
-            rule="verify-kv-pool",
-            kind="host",
-            severity="warning",
-            place=f"fleet_services.{service}",
-            found=f"vLLM's KV pool holds {have:,} tokens",
-            expected=f"{want:,} tokens as planned ({(have - want) / want:+.2%})",
-            reason="the plan is exact for a known vLLM release; a difference means another build or other flags",
-            remedy="compare the image's vLLM release with the recipe's `image.vllm`, and report the boot log",
-            source="the service's journal at this start",
+    """Plan against boot log.
+
+    expected: {release: vLLM's, kv_tokens: of the KV pool, kv_tokens_low, kv_tokens_high: its bounds}, each None where
+    the plan doesn't know it. boot: a parsed boot log (`_vllm.boot_log.BootLog`).
+    """
+    findings = []
+    promised_release, release = expected["release"], boot.get("release")
+    if promised_release and release and not _same_release(promised_release, release):
+        findings.append(
+            _differs(
+                "verify-vllm-release",
+                f"{service}: image.vllm",
+                f"the image holds vLLM {release}",
+                f"{promised_release}, as the recipe says",
+                "options and sizes were checked against another release than the one that runs",
+                f'write "vllm: {release}" beside the image',
+            )
         )
-    ]
+    low, high, have = expected["kv_tokens_low"], expected["kv_tokens_high"], boot.get("kv_cache_tokens")
+    if low is not None and high is not None and have is not None and not low <= have <= high:
+        findings.append(
+            _differs(
+                "verify-kv-pool",
+                service,
+                f"vLLM's KV pool holds {have:,} tokens",
+                _planned(expected, have),
+                "the plan is exact for a known vLLM release; a difference means another build or other flags",
+                "compare the image's vLLM release with the recipe's `image.vllm`, and report the boot log",
+            )
+        )
+    return findings
+
+
+def comparison(expected: Mapping[str, Any], boot: Mapping[str, Any]) -> str:
+    """How plan and boot log compare, in a few words; empty where one of them says nothing."""
+    have = boot.get("kv_cache_tokens")
+    if have is None or expected["kv_tokens"] is None:
+        return ""
+    return f"KV pool {have:,} tokens, {_planned(expected, have)}"
+
+
+def _planned(expected: Mapping[str, Any], have: int) -> str:
+    want, low, high = (expected[name] for name in ("kv_tokens", "kv_tokens_low", "kv_tokens_high"))
+    if have == want:
+        return "as planned"
+    bounds = "" if low == high or low is None or high is None else f", {low:,} to {high:,} before the first boot"
+    difference = f" ({(have - want) / want:+.2%})" if want else ""
+    return f"{want:,} planned{difference}{bounds}"
+
+
+def _same_release(promised_release: str, release: str) -> bool:
+    builds = [parse(text) for text in (promised_release, release)]
+    return None in builds or len({build.release for build in builds if build}) == 1
+
+
+def _differs(rule: str, place: str, found: str, expected: str, reason: str, remedy: str) -> Finding:
+    source = "the service's journal at this start"
+    return Finding(rule, "host", "warning", f"fleet_services.{place}", found, expected, remedy, reason, source)

@@ -73,6 +73,7 @@ SERVICE: Spec = {
         "kv_pool_tokens": {"type": "int", "min": 0},
         "kv_blocks": {"type": "int", "min": 0},
         "kv_block_size": _POSITIVE,
+        "non_kv_bytes": {"type": "int", "min": 0},
     },
 }
 IMAGE: Spec = {

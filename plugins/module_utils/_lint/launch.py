@@ -58,7 +58,7 @@ class Service:
     """What is wanted of the service. profile: interactive, concurrent, single-user, minimal-memory.
 
     recipe: its name, "" for none, None where not said. restarts: whether somebody else starts it again.
-    kv_pool_tokens, kv_blocks, kv_block_size: as planned or printed.
+    kv_pool_tokens, kv_blocks, kv_block_size: as planned or printed. non_kv_bytes: what a rank takes beside its KV pool.
     """
 
     tools: bool | None = None
@@ -73,6 +73,7 @@ class Service:
     kv_pool_tokens: int | None = None
     kv_blocks: int | None = None
     kv_block_size: int | None = None
+    non_kv_bytes: int | None = None
 
 
 @dataclass(frozen=True)

@@ -37,24 +37,28 @@ from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import
     exactly,
     fact_interval,
     gib,
+    known,
 )
 
 
 @dataclass(frozen=True)
 class Share:
-    """A service's decided part of its host.
+    """A service's part of its host: what is decided, and what is known of the rest.
 
-    kv_cache_memory_bytes is None where the pool follows from the utilization. kv_pool and non_kv are None where the
-    weights aren't known. footprint: all that the service takes, its processes included.
+    Decided, and the same whatever a boot has shown: utilization, kv_cache_memory_bytes (None where the pool follows
+    from the utilization), reasons of both, footprint: all that it is planned to take, its processes included.
+    Known, by its own boot where there was one: non_kv and kv_pool (None where the weights aren't known), taken: like
+    footprint.
     """
 
     service: str
     utilization: float
     kv_cache_memory_bytes: int | None
+    reasons: Mapping[str, str]
+    footprint: Interval
     non_kv: NonKv | None
     kv_pool: Interval | None
-    footprint: Interval
-    reasons: Mapping[str, str]
+    taken: Interval
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ class Budget:
         The lines add up to the total, save that a pool sized by utilization shrinks where the runtime grows.
         """
         share = self.shares[service]
-        others = [other.footprint for name, other in self.shares.items() if name != service]
+        others = [other.taken for name, other in self.shares.items() if name != service]
         rows = {"processes": fact_interval("processes_gib"), "reserve": self.reserve}
         rows |= {"co_tenants": sum(others, NOTHING), "left": self.left}
         if share.non_kv is not None:
@@ -87,19 +91,19 @@ class Budget:
 def plan_host(host: str, total: int, demands: Sequence[Demand]) -> Budget:
     """Decide the memory of all services of one host together; what doesn't fit is a finding, never an exception."""
     reserve = fact_interval("os_gib")
-    alone = {demand.service: _share(demand, total, total - reserve.high) for demand in demands}
+    alone = {demand.service: _decide(demand, total, total - reserve.high) for demand in demands}
     shares: dict[str, Share] = {}
     findings: list[Finding] = []
     for demand in demands:
         others = sum((alone[name].footprint.high for name in alone if name != demand.service), 0)
-        share = _share(demand, total, total - reserve.high - others)
+        share = _share(demand, total, _decide(demand, total, total - reserve.high - others))
         shares[demand.service] = share
         findings += _share_findings(demand, share, total, total - reserve.expected - others)
         if len(demands) > 1 and share.kv_cache_memory_bytes is None and demand.kv_bytes != 0:
             findings.append(_shared_profile(demand, host))
     blind = [demand for demand in demands if _is_blind(demand)]
     findings += [_crowded(demand, host) for demand in blind if len(blind) > 1]
-    left = total - sum((share.footprint for share in shares.values()), reserve)
+    left = total - sum((share.taken for share in shares.values()), reserve)
     findings += _host_findings(host, total, shares, left)
     return Budget(total, reserve, shares, left, ordered(findings))
 
@@ -109,49 +113,76 @@ def requested_bytes(total: int, utilization: float, release: Release) -> int:
     return int(total * utilization) if release < (0, 14) else math.ceil(total * utilization)
 
 
-def _share(demand: Demand, total: int, available: int) -> Share:
-    """One service's share when ``available`` bytes of the host are neither the system's nor another service's."""
-    non_kv = estimate(demand)
-    if demand.utilization is None:
-        return _computed_share(demand, total, available, non_kv)
-    requested = requested_bytes(total, demand.utilization, demand.release)
-    pinned = demand.kv_cache_memory_bytes
-    if pinned is not None:
-        pool: Interval | None = exactly(pinned)
-    else:
-        pool = (requested - non_kv.total).at_least(0) if non_kv else None
-    taken = non_kv.total + exactly(pinned) if non_kv and pinned is not None else exactly(requested)
-    return Share(demand.service, demand.utilization, pinned, non_kv, pool, taken + fact_interval("processes_gib"), {})
+@dataclass(frozen=True)
+class _Decision:
+    """The memory options of one service; pinned is None where the pool follows from the utilization."""
+
+    utilization: float
+    pinned: int | None
+    footprint: Interval
+    reasons: Mapping[str, str]
 
 
-def _computed_share(demand: Demand, total: int, available: int, non_kv: NonKv | None) -> Share:
-    processes = fact_interval("processes_gib")
-    pinned = demand.kv_cache_memory_bytes if demand.kv_cache_memory_bytes is not None else demand.kv_bytes
-    if non_kv is None or pinned is None:
-        return _blind_share(demand, total, available, non_kv, pinned)
-    taken = non_kv.total + exactly(pinned)
-    utilization = min(_ratio_up(taken.high, total), _ratio_down(available - processes.high, total))
+def _decide(demand: Demand, total: int, available: int) -> _Decision:
+    """Decide for one service when ``available`` bytes of the host are neither the system's nor another service's."""
+    non_kv, pinned = estimate(demand), demand.kv_cache_memory_bytes
+    if demand.utilization is not None:
+        return _Decision(demand.utilization, pinned, _taken(demand, total, demand.utilization, pinned, non_kv), {})
+    wanted = demand.kv_bytes if pinned is None else pinned
+    if non_kv is None or wanted is None:
+        utilization = _all_that_is_free(demand, total, available)
+        why = {"gpu-memory-utilization": "the size of weights or KV pool isn't known: all that is free, within limits"}
+        return _Decision(utilization, pinned, _taken(demand, total, utilization, None, None), why)
+    most = (non_kv.total + exactly(wanted)).high
+    utilization = min(_ratio_up(most, total), _ratio_down(available - fact_interval("processes_gib").high, total))
     utilization = min(max(utilization, demand.limits[0]), demand.limits[1])
-    reasons = {"gpu-memory-utilization": f"what it takes at most, {_gib(taken.high)}, must be free at the start"}
-    if pinned and demand.kv_cache_memory_bytes is None:
+    reasons = {"gpu-memory-utilization": f"what it takes at most, {_gib(most)}, must be free at the start"}
+    if wanted and pinned is None:
         reasons["kv-cache-memory-bytes"] = "the least pool that holds the workload"
     # vLLM takes 0 for not given; a model without KV cache needs no pool anyway
-    return Share(demand.service, utilization, pinned or None, non_kv, exactly(pinned), taken + processes, reasons)
+    return _Decision(utilization, wanted or None, _taken(demand, total, utilization, wanted, non_kv), reasons)
 
 
-def _blind_share(demand: Demand, total: int, available: int, non_kv: NonKv | None, pinned: int | None) -> Share:
+def _all_that_is_free(demand: Demand, total: int, available: int) -> float:
     """Without the weights' or the pool's size: all that is free, up to the limit that hosts are known to bear."""
-    processes = fact_interval("processes_gib")
     bearable = [demand.limits[1], fact("limits", "utilization" if demand.ranks == 1 else "utilization_group")]
     if demand.load_format == "fastsafetensors":
         bearable.append(fact("limits", "utilization_fastsafetensors"))
-    utilization = max(0.0, min(*bearable, _ratio_down(available - processes.high, total)))
-    requested = requested_bytes(total, utilization, demand.release)
-    pool = None if pinned is None else exactly(pinned)
-    if pool is None and non_kv is not None:
-        pool = (requested - non_kv.total).at_least(0)
-    reasons = {"gpu-memory-utilization": "the size of weights or KV pool isn't known: all that is free, within limits"}
-    return Share(demand.service, utilization, pinned, non_kv, pool, exactly(requested) + processes, reasons)
+    most: float = min(*bearable, _ratio_down(available - fact_interval("processes_gib").high, total))
+    return max(0.0, most)
+
+
+def _taken(demand: Demand, total: int, utilization: float, pool: int | None, non_kv: NonKv | None) -> Interval:
+    """All that a service takes: what its utilization stands for, or weights, runtime and a pool of a given size."""
+    if pool is not None and non_kv is not None:
+        vllm = non_kv.total + exactly(pool)
+    else:
+        vllm = exactly(requested_bytes(total, utilization, demand.release))
+    return vllm + fact_interval("processes_gib")
+
+
+def _share(demand: Demand, total: int, decided: _Decision) -> Share:
+    """The decision, and what it comes to as far as it is known."""
+    non_kv = known(demand)
+    pool = decided.pinned
+    if pool is None and demand.utilization is None and demand.kv_bytes == 0:
+        pool = 0
+    if pool is not None:
+        kv_pool: Interval | None = exactly(pool)
+    else:
+        requested = requested_bytes(total, decided.utilization, demand.release)
+        kv_pool = (requested - non_kv.total).at_least(0) if non_kv else None
+    taken = _taken(demand, total, decided.utilization, pool, non_kv)
+    return Share(
+        demand.service,
+        decided.utilization,
+        decided.pinned,
+        decided.reasons,
+        decided.footprint,
+        non_kv,
+        kv_pool,
+        taken,
+    )
 
 
 def _is_blind(demand: Demand) -> bool:
@@ -180,6 +211,7 @@ def _share_findings(demand: Demand, share: Share, total: int, free: int) -> Iter
             "stage the weights first, or write model.weights_bytes",
         )
         return
+    yield from _boot_differs(demand, share.non_kv)
     if demand.utilization is not None and demand.kv_cache_memory_bytes is None:
         yield from _written_utilization(demand, share, share.non_kv, total)
     extra = gib(fact("limits", "eager_load_extra_gib")) if demand.load_strategy == "eager" else 0
@@ -191,6 +223,20 @@ def _share_findings(demand: Demand, share: Share, total: int, free: int) -> Iter
             f"eager loading needs {_gib(share.non_kv.weights + extra)} for a while, {_gib(free)} are free",
             "a load that fits beside what already runs",
             'write "safetensors-load-strategy: lazy"',
+        )
+
+
+def _boot_differs(demand: Demand, shown: NonKv) -> Iterator[Finding]:
+    """A boot that took more than it was planned to: the start check covers less than it should."""
+    planned = estimate(demand)
+    if demand.observed and planned and shown.total.expected > planned.total.high:
+        yield _finding(
+            "memory-boot-differs",
+            "warning",
+            demand.place,
+            f"{_gib(shown.total.expected)} beside the KV pool, {shown.source}",
+            f"{_gib(planned.total.high)} at most ({planned.source})",
+            "write what the boot has shown into memory.calibrations of a recipe of your own (docs/memory.md)",
         )
 
 
@@ -236,7 +282,7 @@ def _crowded(demand: Demand, host: str) -> Finding:
 
 def _host_findings(host: str, total: int, shares: Mapping[str, Share], left: Interval) -> Iterator[Finding]:
     floor = gib(fact("memory", "floor_gib"))
-    taken = ", ".join(f"{name} {_gib(share.footprint.expected)}" for name, share in sorted(shares.items()))
+    taken = ", ".join(f"{name} {_gib(share.taken.expected)}" for name, share in sorted(shares.items()))
     expected = f"at least {_gib(floor)} of {_gib(total)} left"
     remedy = "lower max_model_len or max_num_seqs, or put a service on another host"
     if left.expected < 0:

@@ -10,15 +10,12 @@ the formula against the boot logs that it was made from. All sizes are bytes.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
-from ansible_collections.gb10.fleet.plugins.module_utils._vllm.boot_log import BootLog
 
 GIB = 1 << 30
 Release = tuple[int, ...]
@@ -66,12 +63,13 @@ def fact_interval(key: str) -> Interval:
 
 @dataclass(frozen=True)
 class Calibration:
-    """What a boot has shown. weights: of one rank. non_kv: C, if the pool was sized by utilization.
+    """What a boot has shown; None for what its log doesn't say. weights: of one rank. non_kv: C, if the pool was sized
+    by utilization.
 
     tolerance: 0 for a record of this host, image, flags and model; else how far another host or build may be off.
     """
 
-    weights: int
+    weights: int | None
     non_kv: int | None
     graphs: int | None
     tolerance: int
@@ -84,7 +82,9 @@ class Demand:
 
     release: of vLLM, such as (0, 24, 0). weights_bytes: of the whole model. kv_bytes: the least pool that holds the
     workload, 0 for a model without KV cache, None where it isn't known. utilization, kv_cache_memory_bytes: what the
-    owner wrote, else None. limits: utilizations between which the recipe is known to work.
+    owner wrote, else None. limits: utilizations between which the recipe is known to work. calibration: of the recipe.
+    observed: of a boot of this very service on this host; it makes the figures exact, and decides nothing, so that a
+    boot changes no command line.
     """
 
     service: str
@@ -97,6 +97,7 @@ class Demand:
     weights_bytes: int | None
     calibration: Calibration | None
     kv_bytes: int | None
+    observed: Calibration | None = None
     utilization: float | None = None
     kv_cache_memory_bytes: int | None = None
     limits: tuple[float, float] = (0.0, 1.0)
@@ -123,19 +124,38 @@ class NonKv:
 
 
 def estimate(demand: Demand) -> NonKv | None:
-    """The non-KV memory of one rank: measured here, else measured elsewhere, else by formula; None without weights."""
-    known = demand.calibration
-    weights = known.weights if known else _rank_weights(demand)
+    """What a rank takes beside its pool as decisions take it: the recipe's record, else a formula; None without weights.
+    """
+    return _estimate(demand, demand.calibration)
+
+
+def known(demand: Demand) -> NonKv | None:
+    """The non-KV memory of one rank as far as it is known: by its own boot, where that says it."""
+    own, published = demand.observed, demand.calibration
+    if own is None or own.non_kv is not None or published is None:
+        return _estimate(demand, own or published)
+    # a boot with a pinned pool shows weights and graphs alone
+    weights = published.weights if own.weights is None else own.weights
+    graphs = published.graphs if own.graphs is None else own.graphs
+    source = f"{own.source}; {published.source}"
+    return _estimate(demand, Calibration(weights, published.non_kv, graphs, published.tolerance, source))
+
+
+def _estimate(demand: Demand, shown: Calibration | None) -> NonKv | None:
+    weights = shown.weights if shown and shown.weights is not None else _rank_weights(demand)
+    graphs = 0 if demand.enforce_eager else gib(fact("memory", "graphs_gib"))
+    if shown and shown.graphs is not None:
+        graphs = shown.graphs
+    if shown and shown.non_kv is not None:
+        # where a log says the sum alone, the weights are no more than a part of it
+        weights = min(shown.non_kv, 0 if weights is None else weights)
+        graphs = min(graphs, shown.non_kv - weights)
+        runtime = around(shown.non_kv - weights - graphs, shown.tolerance).at_least(0)
+        return NonKv(weights, runtime, graphs, shown.source)
     if weights is None:
         return None
-    graphs = 0 if demand.enforce_eager else gib(fact("memory", "graphs_gib"))
-    if known and known.graphs is not None:
-        graphs = known.graphs
-    if known and known.non_kv is not None:
-        runtime = around(known.non_kv - weights - graphs, known.tolerance).at_least(0)
-        return NonKv(weights, runtime, graphs, known.source)
     tolerance = "tolerance_gib" if demand.ranks == 1 and demand.max_num_batched_tokens <= 8192 else "tolerance_wide_gib"
-    source = (known.source + " for the weights, the rest " if known else "") + "predicted (docs/memory.md)"
+    source = (shown.source + " for the weights, the rest " if shown else "") + "predicted (docs/memory.md)"
     runtime = around(_predicted_runtime(demand), gib(fact("memory", tolerance))).at_least(0)
     return NonKv(weights, runtime, graphs, source)
 
@@ -157,11 +177,6 @@ def _predicted_runtime(demand: Demand) -> int:
 
 
 # --- what boots have shown -------------------------------------------------------------------------------------------
-
-# Flags that move the pool or the endpoint, and not what the rank takes beside the pool.
-_WITHOUT_EFFECT = frozenset(
-    {"config", "gpu-memory-utilization", "host", "kv-cache-memory-bytes", "port", "served-model-name"}
-)
 
 
 def published_calibration(
@@ -189,34 +204,3 @@ def _calibration(record: Mapping[str, Any], non_kv_gib: float | None) -> Calibra
         tolerance=gib(fact("memory", "calibration_tolerance_gib")),
         source=record["source"],
     )
-
-
-def calibration_key(image: str, repository: str, revision: str | None, flags: Mapping[str, Any], ranks: int) -> str:
-    """Under which a host keeps what a boot has shown: the same key means the same memory beside the pool.
-
-    image: its digest, or the reference where it isn't pinned. flags: the decided ones.
-    """
-    relevant = {name: value for name, value in flags.items() if name not in _WITHOUT_EFFECT}
-    text = json.dumps([image, repository, revision, ranks, relevant], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-def boot_record(boot: BootLog, requested: int) -> dict[str, int | None] | None:
-    """What a host keeps of a boot: ``{weights_bytes, non_kv_bytes, graphs_bytes}``; None if the log lacks the weights.
-
-    requested: the bytes that the utilization stood for. C is that less "Available KV cache memory", which vLLM prints
-    only where the pool is sized by utilization.
-    """
-    if boot.weights_gib is None:
-        return None
-    return {
-        "weights_bytes": gib(boot.weights_gib),
-        "non_kv_bytes": None if boot.available_kv_gib is None else requested - gib(boot.available_kv_gib),
-        "graphs_bytes": None if boot.graphs_gib is None else max(0, gib(boot.graphs_gib)),
-    }
-
-
-def own_calibration(record: Mapping[str, Any]) -> Calibration:
-    """A record of this host, for the same image, flags and model: exact."""
-    source = "this host's last boot"
-    return Calibration(record["weights_bytes"], record["non_kv_bytes"], record["graphs_bytes"], 0, source)

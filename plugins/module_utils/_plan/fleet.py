@@ -16,11 +16,12 @@ from ansible_collections.gb10.fleet.plugins.module_utils._fabric.environment imp
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.plan import plan_fabric
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, ordered
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer, fact
-from ansible_collections.gb10.fleet.plugins.module_utils._lint.judge import LintFinding
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Budget, plan_host
+from ansible_collections.gb10.fleet.plugins.module_utils._layers import Value
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Budget, plan_host, requested_bytes
 from ansible_collections.gb10.fleet.plugins.module_utils._plan import slices
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import Declared, Host, read_declaration
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.lint import lint_rank
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.lint import lint_head
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.observed import Observed
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.parallel import problems as parallel_problems
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks import (
     Ranked,
@@ -57,13 +58,23 @@ class _Findings:
         return [{**finding.as_dict(), "hosts": sorted(self._hosts[finding])} for finding in ordered(self._hosts)]
 
 
-def plan_fleet(inventory: Mapping[str, Any], library: Library, of_recipes: Sequence[Finding] = ()) -> dict[str, Any]:
+_NOTHING_OBSERVED = Observed()
+
+
+def plan_fleet(
+    inventory: Mapping[str, Any],
+    library: Library,
+    of_recipes: Sequence[Finding] = (),
+    observed: Observed = _NOTHING_OBSERVED,
+) -> dict[str, Any]:
     """Every decision, as a plain map of JSON values (docs/architecture.md, "The plan").
 
     inventory: ``{hosts: {name: {address, port, variables}}}``. library, of_recipes: what `_recipes.recipe.load_all`
-    returned; only the recipes that services name are spoken of. Errors are findings; a service with one is left out.
+    returned; only the recipes that services name are spoken of. observed: what hosts have shown; figures and findings
+    come from it, no decision. Errors are findings; a service with one is left out.
     """
     findings = _Findings()
+    findings.add(observed.findings)
     declared, problems = read_declaration(inventory)
     findings.add(problems)
     fabric, problems = plan_fabric(declared.fabric, declared.hosts)
@@ -71,18 +82,23 @@ def plan_fleet(inventory: Mapping[str, Any], library: Library, of_recipes: Seque
     placed = [*_placed(declared, library, of_recipes, findings)]
     told = _told_of_fabric(placed, fabric, findings)
     placed = [service for service in placed if service.name in told]
-    sized = {service.name: _size(service, library, findings) for service in placed}
+    sized = {service.name: _size(service, library, observed, findings) for service in placed}
     here = _by_host(declared, placed)
-    budgets = {name: _budget(host, here[name], sized, findings) for name, host in declared.hosts.items()}
-    services = {}
-    for service in placed:
-        ranked = _rank(service, budgets, told[service.name], fabric)
-        services[service.name] = Decided(service, _decide(ranked, sized[service.name], budgets))
-        findings.add(_lint(ranked, sized[service.name], services[service.name]), service.settings["hosts"])
+    budgets = {name: _budget(host, here[name], sized, observed, findings) for name, host in declared.hosts.items()}
+    ranked = [_rank(service, budgets, told[service.name], fabric) for service in placed]
+    services = {
+        ranks.placed.name: Decided(ranks.placed, _decide(ranks, sized[ranks.placed.name], budgets, findings))
+        for ranks in ranked
+    }
     hosts = {
         name: _slice(host, [services[service.name] for service in here[name]], budgets[name]) | {"fabric": fabric[name]}
         for name, host in declared.hosts.items()
     }
+    for ranks in ranked:
+        name, head = ranks.placed.name, ranks.placed.head.name
+        command, config = linted_command(ranks), sized[name].config
+        said = lint_head(command, services[name], hosts[head], budgets[head], config, observed)
+        findings.add(said, ranks.placed.settings["hosts"])
     hosts, problems = with_sources(hosts, {name: (host.address, host.port) for name, host in declared.hosts.items()})
     findings.add(problems)
     return {
@@ -136,15 +152,19 @@ def _by_host(declared: Declared, placed: Iterable[Placed]) -> dict[str, list[Pla
     return here
 
 
-def _size(placed: Placed, library: Library, findings: _Findings) -> Sizing:
-    sizing, problems = size_service(placed, decide_flags(placed, default_layer("flags")), library)
+def _size(placed: Placed, library: Library, observed: Observed, findings: _Findings) -> Sizing:
+    flags = decide_flags(placed, default_layer("flags"))
+    environment = decide_environment(placed, placed.head, default_layer("env"))
+    sizing, problems = size_service(placed, flags, environment, library, observed)
     findings.add(problems, placed.settings["hosts"])
     return sizing
 
 
-def _budget(host: Host, here: Iterable[Placed], sized: Mapping[str, Sizing], findings: _Findings) -> Budget:
+def _budget(
+    host: Host, here: Iterable[Placed], sized: Mapping[str, Sizing], observed: Observed, findings: _Findings
+) -> Budget:
     """The memory of one host, over all services that have a rank on it."""
-    demands = [sized[service.name].demand for service in here]
+    demands = [sized[service.name].demand_on(host.name, observed) for service in here]
     budget = plan_host(host.name, _memory_total(host), demands)
     findings.add(budget.findings, [host.name])
     return budget
@@ -168,35 +188,29 @@ def _rank(
     return Ranked(placed, flags, environments, fabric)
 
 
-def _decide(ranked: Ranked, sizing: Sizing, budgets: Mapping[str, Budget]) -> dict[str, Any]:
+def _decide(ranked: Ranked, sizing: Sizing, budgets: Mapping[str, Budget], findings: _Findings) -> dict[str, Any]:
     """``services.<name>`` of the plan."""
     placed = ranked.placed
     shares = [budgets[host.name].shares[placed.name] for host in placed.hosts]
+    pool, problems = sizing.pool(placed, shares)
+    findings.add(problems, placed.settings["hosts"])
+    requested = _requested(ranked.flags, budgets[placed.head.name], sizing)
     return {
         "recipe": placed.recipe["name"],
         "status": placed.recipe["status"]["state"],
         "hosts": [host.name for host in placed.hosts],
         "endpoint": f"http://{placed.head.address}:{placed.settings['port']}/v1",
         "model": served_name(placed, ranked.flags),
-        "kv": sizing.pool(shares),
+        "kv": pool,
+        "boot": {"key": sizing.key, "requested_bytes": requested},
         "ranks": plan_ranks(ranked, shares),
         "explain": explain(ranked.flags, "flag") + explain_environments(ranked.environments),
     }
 
 
-def _lint(ranked: Ranked, sizing: Sizing, service: Decided) -> list[Finding]:
-    """What the catalogue of the image's vLLM and the rules say of the command that would run."""
-    placed = ranked.placed
-    rows = lint_rank(
-        linted_command(ranked),
-        {**placed.recipe, "image": placed.image, "model": placed.model},
-        hosts=len(placed.hosts),
-        config=sizing.config,
-        kv_pool_tokens=service.plan["kv"]["tokens"],
-        silence={**placed.recipe["silence"], **placed.settings["silence"]},
-        place=placed.place,
-    )
-    return [LintFinding(**row) for row in rows]
+def _requested(flags: Mapping[str, Value], budget: Budget, sizing: Sizing) -> int:
+    """The bytes that the command's utilization stands for on the head."""
+    return requested_bytes(budget.total, flags["gpu-memory-utilization"].value, sizing.demand.release)
 
 
 def _slice(host: Host, here: Sequence[Decided], budget: Budget) -> dict[str, Any]:
@@ -208,6 +222,7 @@ def _slice(host: Host, here: Sequence[Decided], budget: Budget) -> dict[str, Any
         "models": slices.models(here),
         "vllm": slices.vllm(here, host.name),
         "verify": slices.verify(here, host.name),
+        "unread_images": slices.unread_images(here),
         "needs": slices.needs(here, host.name, budget.total),
         "listens": slices.listens(here, host.name),
         "memory": {service.placed.name: budget.lines(service.placed.name) for service in here},

@@ -2,56 +2,98 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""A rank's decided command, given to the linter: what is judged is what will run."""
+"""The head's decided command, given to the linter: what is judged is what will run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._lint.judge import lint_map
+from ansible_collections.gb10.fleet.plugins.module_utils._lint.judge import LintFinding, lint_map
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Budget
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.observed import Observed, image_key
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.slices import Decided
 from ansible_collections.gb10.fleet.plugins.module_utils._vllm.version import parse
 
 
-def lint_rank(
+def lint_head(
     command: Sequence[str],
-    recipe: Mapping[str, Any],
-    *,
-    hosts: int,
+    service: Decided,
+    slice_: Mapping[str, Any],
+    budget: Budget,
     config: Mapping[str, Any] | None,
-    kv_pool_tokens: int | None,
-    silence: Mapping[str, str],
-    place: str,
-) -> list[dict[str, Any]]:
-    """The linter's findings on a ``docker run``, as maps.
+    observed: Observed,
+) -> list[LintFinding]:
+    """The linter's findings on the head's ``docker run``, with every fact that the plan knows.
 
-    recipe: its name, and image and model with the service's own words over them. hosts: of the whole service. config:
-    the model's config.json, None where it isn't known. kv_pool_tokens: as vLLM prints them; up to 0.20.0 that is no
-    capacity, so that the rules on it would be wrong.
+    slice_, budget: ``hosts.<host>`` and the memory of the head. config: the model's config.json, None where it isn't
+    known.
+
+    The number of KV blocks and their size stay out: `_kv` says exactly where vLLM refuses them, the rules on them are
+    for those who only have a log.
     """
-    image, model = recipe["image"], recipe["model"]
-    version = parse(image["vllm"] or "")
-    if version is None or version.release < (0, 20, 1):
-        kv_pool_tokens = None
-    facts = {
-        "repository": model["repository"],
-        "gated": model["gated"],
-        "weights_bytes": model["weights_bytes"],
-        "quant_method": model["quantization"],
-        "config": config,
+    placed, plan = service.placed, service.plan
+    image, model = placed.image, placed.model
+    seen = observed.catalogues.get(image_key(image), {}) if image["vllm"] is None else {}
+    non_kv = budget.shares[placed.name].non_kv
+    others = [share.utilization for name, share in budget.shares.items() if name != placed.name]
+    request = {
+        "command": [*command],
+        "image": {key: image[key] for key in ("reference", "digest", "family", "vllm")},
+        "vllm_version": image["vllm"] or seen.get("version"),
+        "catalogue": seen.get("catalogue"),
+        "model": _known(
+            {
+                "repository": model["repository"],
+                "gated": model["gated"],
+                "weights_bytes": model["weights_bytes"],
+                "quant_method": model["quantization"],
+                "cached": True,  # model_store stages it before any start
+                "config": config,
+            }
+        ),
+        "host": {"memory_bytes": budget.total, "utilizations": others, **_host(slice_)},
+        "group": {"hosts": len(placed.hosts), "fabric_addresses": _networks(slice_)},
+        "service": _known(
+            {
+                "recipe": placed.recipe["name"],
+                "address": placed.head.address,
+                "restarts": True,
+                "ready_timeout_s": plan["ranks"][0]["supervisor"]["limits"]["startup_limit_s"],
+                "non_kv_bytes": non_kv.total.expected if non_kv else None,
+                "kv_pool_tokens": _capacity(image["vllm"], plan["kv"]["tokens"]),
+            }
+        ),
+        "silence": {**placed.recipe["silence"], **placed.settings["silence"]},
+        "place": placed.place,
     }
-    service = {"recipe": recipe["name"], "kv_pool_tokens": kv_pool_tokens, "restarts": True}
-    return lint_map(
+    return [LintFinding(**row) for row in lint_map(_known(request))]
+
+
+def _capacity(version: str | None, tokens: int | None) -> int | None:
+    """The pool's tokens as vLLM prints them; up to 0.20.0 that is no capacity, so that rules on it would be wrong."""
+    release = parse(version or "")
+    return tokens if release is not None and release.release >= (0, 20, 1) else None
+
+
+def _host(slice_: Mapping[str, Any]) -> dict[str, Any]:
+    """What the plan gives the host, and what it leaves alone is not known."""
+    tuning = slice_["host_tuning"]
+    interfaces = [each for each in slice_["fabric"]["interfaces"] if each["rdma_device"]]
+    return _known(
         {
-            "command": [*command],
-            "image": {key: image[key] for key in ("reference", "digest", "family", "vllm")},
-            "model": _known(facts),
-            "group": {"hosts": hosts},
-            "service": _known(service),
-            "silence": dict(silence),
-            "place": place,
+            "swap": tuning.get("swap"),
+            "default_target": tuning.get("default_target"),
+            "read_ahead_kib": tuning.get("read_ahead_kb"),
+            "sysctl": tuning["sysctl"],
+            "mtu": min((each["mtu"] for each in interfaces), default=None),
+            "rdma_addresses": {each["rdma_device"]: each["address"] for each in interfaces},
         }
     )
+
+
+def _networks(slice_: Mapping[str, Any]) -> list[str]:
+    return [each["address"] for each in slice_["fabric"]["interfaces"] if each["address"]]
 
 
 def _known(values: Mapping[str, Any]) -> dict[str, Any]:

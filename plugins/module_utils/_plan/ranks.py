@@ -105,7 +105,7 @@ def plan_ranks(ranked: Ranked, shares: Sequence[Share]) -> list[dict[str, Any]]:
             "serve": told[rank]["serve"],
             "unit_text": _unit(ranked, told[rank]),
             "supervisor": {**told[rank], "definition": definition},
-            "memory_bytes": shares[rank].footprint.expected,
+            "memory_bytes": shares[rank].taken.expected,
         }
         for rank, host in enumerate(ranked.placed.hosts)
     ]

@@ -2,76 +2,114 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""How much memory a service needs: from its decided flags and its model's config to a demand on each of its hosts."""
+"""How much memory a service needs, from its decided flags and its model's config, and the KV pool that it comes to."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, Severity
-from ansible_collections.gb10.fleet.plugins.module_utils._kv import size_pool
-from ansible_collections.gb10.fleet.plugins.module_utils._kv.config import read_model
-from ansible_collections.gb10.fleet.plugins.module_utils._kv.flags import read_flags
-from ansible_collections.gb10.fleet.plugins.module_utils._kv.inverse import least_bytes
-from ansible_collections.gb10.fleet.plugins.module_utils._kv.pool import Layout, lay_out
-from ansible_collections.gb10.fleet.plugins.module_utils._kv.release import parse_release
-from ansible_collections.gb10.fleet.plugins.module_utils._kv.settings import resolve
+from ansible_collections.gb10.fleet.plugins.module_utils._kv import ServiceKv, kv_for_service
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import boot_key, own_calibration
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Share
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import Demand, published_calibration
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.observed import Observed, image_key
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.service import Placed
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library
 
 # vLLM's own choice for `vllm serve` on a GPU of this size up to 0.32, where the model isn't known well enough to ask
 # `_kv` (vllm/engine/arg_utils.py, _set_default_max_num_seqs_and_batched_tokens_args).
 BATCHED_TOKENS = 8192
+_POOL = ("tokens", "block_size", "num_blocks", "max_concurrency", "bytes_per_request")
 
 
 @dataclass(frozen=True)
 class Sizing:
     """What is known of a service's memory before its hosts are looked at.
 
-    case: config, options and release as `_kv.size_pool` takes them, None where the pool can't be sized. config: the
-    model's config.json, None where it isn't known.
+    demand: of one rank. key: under which its boots are kept. kv: its cache, None where it can't be sized; by the
+    release that the recipe names or, where it names none, by the one that its image was seen to hold, which only
+    figures come from. config: the model's config.json, None where it isn't known.
     """
 
     demand: Demand
-    case: Mapping[str, Any] | None
+    key: str
+    kv: ServiceKv | None
     config: Mapping[str, Any] | None
 
-    def pool(self, shares: Sequence[Share]) -> dict[str, Any]:
-        """The KV pool of a rank: {bytes, tokens, block_size, context, max_concurrency, bytes_per_request}.
+    def demand_on(self, host: str, observed: Observed) -> Demand:
+        """The demand on one host, with what the last boot there has shown."""
+        record = observed.boots.get(host, {}).get(self.key)
+        return replace(self.demand, observed=own_calibration(record, self._tokens)) if record else self.demand
 
-        Exact where the bytes are given. Where the pool follows from the utilization, for the bytes that are expected.
+    def _tokens(self, size: int) -> int | None:
+        pool = self._filled(size)
+        return pool["tokens"] if isinstance(pool, dict) else None
+
+    def _filled(self, size: int) -> dict[str, Any] | list[Finding]:
+        """The pool that so many bytes make, or why vLLM won't start with them."""
+        if self.kv is None:
+            return []
+        try:
+            return self.kv.pool(size)
+        except FleetError as problem:
+            return [*problem.findings]
+
+    def pool(self, placed: Placed, shares: Sequence[Share]) -> tuple[dict[str, Any], list[Finding]]:
+        """The KV pool of a rank: {bytes, tokens, block_size, num_blocks, context, max_concurrency, bytes_per_request,
+        tokens_low, tokens_high}, and why vLLM would refuse it.
+
+        Exact where the bytes are given, or a boot has shown what else is taken. Otherwise it is for the bytes that are
+        expected, and tokens_low and tokens_high are the bounds. A group's smallest pool counts for all.
         """
-        given = [share.kv_cache_memory_bytes for share in shares]
-        expected = [share.kv_pool.expected if share.kv_pool else None for share in shares]
-        size = min((known or guess or 0 for known, guess in zip(given, expected, strict=True)), default=0)
-        exact = all(known is not None for known in given)
-        answer = size_pool({**self.case, "available_kv_bytes": size}) if self.case and size else {}
-        return {
+        pools = [share.kv_pool for share in shares if share.kv_pool is not None]
+        bounds = [min(getattr(pool, bound) for pool in pools) for bound in ("low", "expected", "high") if pools]
+        low, size, high = bounds if len(pools) == len(shares) else (0, 0, 0)
+        filled = self._filled(size) if size else {}
+        answer = filled if isinstance(filled, dict) else {}
+        refused = [*_late(answer), *([] if isinstance(filled, dict) else filled)]
+        findings = [_at_service(placed, finding) for finding in refused]
+        if low != high:
+            findings = [replace(finding, severity="warning") for finding in findings]
+        pool = {
             "bytes": size or None,
-            "exact": exact,
+            "exact": low == high,
             "context": answer.get("max_model_len"),
-            **{name: answer.get(name) for name in ("tokens", "block_size", "max_concurrency", "bytes_per_request")},
+            "tokens_low": self._tokens(low) if low else None,
+            "tokens_high": self._tokens(high) if high else None,
         }
+        return pool | {name: answer.get(name) for name in _POOL}, findings
 
 
-def size_service(placed: Placed, flags: Mapping[str, Value], library: Library) -> tuple[Sizing, list[Finding]]:
+def _late(answer: Mapping[str, Any]) -> Iterator[Finding]:
+    """What stops a start after the lines about the pool."""
+    if answer.get("later_startup_error"):
+        words, expected = answer["later_startup_error"], "a start that goes on"
+        remedy = "lower max_num_seqs, or give the KV cache more bytes"
+        yield Finding("kv-late", "memory", "error", "flags", words, expected, remedy, source="docs/kv-sizing.md")
+
+
+def size_service(
+    placed: Placed,
+    flags: Mapping[str, Value],
+    environment: Mapping[str, Value],
+    library: Library,
+    observed: Observed,
+) -> tuple[Sizing, list[Finding]]:
     """The demand of one rank, from what is decided before memory is."""
     values = {name: decided.value for name, decided in flags.items()}
     config, findings = _config(placed, library)
-    case = None
-    if config is not None and placed.image["vllm"]:
-        options = {**values, "tensor-parallel-size": len(placed.hosts)}
-        case = {"config": config, "flags": options, "vllm_version": placed.image["vllm"]}
-    layout, problems = _layout_of(placed, case)
+    kv, problems = _kv(placed, config, values, placed.image["vllm"])
+    findings += problems
+    wanted, problems = _workload_bytes(placed, kv, values)
+    findings += problems
     eager = values.get("enforce-eager") is True
     written = _whole(values.get("max-num-batched-tokens"), BATCHED_TOKENS)
-    batched = layout.settings.max_num_batched_tokens if layout else written
+    batched = kv.layout.settings.max_num_batched_tokens if kv else written
     limits = placed.recipe["memory"].get("utilization", {"min": 0.0, "max": 1.0})
     records = placed.recipe["memory"].get("calibrations", [])
     demand = Demand(
@@ -84,14 +122,25 @@ def size_service(placed: Placed, flags: Mapping[str, Value], library: Library) -
         vocab_size=_vocabulary(config),
         weights_bytes=placed.model["weights_bytes"],
         calibration=published_calibration(records, len(placed.hosts), eager, batched),
-        kv_bytes=_workload_bytes(placed, layout, values),
+        kv_bytes=wanted,
         utilization=values.get("gpu-memory-utilization"),
         kv_cache_memory_bytes=values.get("kv-cache-memory-bytes"),
         limits=(limits["min"], limits["max"]),
         load_format=values.get("load-format", "auto"),
         load_strategy=values.get("safetensors-load-strategy", "lazy"),
     )
-    return Sizing(demand, case, config), [*findings, *problems]
+    if kv is None and placed.image["vllm"] is None:
+        seen = observed.catalogues.get(image_key(placed.image), {}).get("version")
+        kv, problems = _kv(placed, config, values, seen)
+        findings += [replace(problem, severity="warning") for problem in problems]
+    return Sizing(demand, _key(placed, values, environment), kv, config), findings
+
+
+def _key(placed: Placed, flags: Mapping[str, Any], environment: Mapping[str, Value]) -> str:
+    image, model = placed.image, placed.model
+    variables = {name: decided.value for name, decided in environment.items()}
+    reference = image["digest"] or image["reference"]
+    return boot_key(reference, model["repository"], model["revision"], flags, variables, len(placed.hosts))
 
 
 def _config(placed: Placed, library: Library) -> tuple[Mapping[str, Any] | None, list[Finding]]:
@@ -107,15 +156,15 @@ def _vocabulary(config: Mapping[str, Any] | None) -> int:
     return _whole(config.get("vocab_size", text.get("vocab_size") if isinstance(text, Mapping) else 0), 0)
 
 
-def _layout_of(placed: Placed, case: Mapping[str, Any] | None) -> tuple[Layout | None, list[Finding]]:
+def _kv(
+    placed: Placed, config: Mapping[str, Any] | None, flags: Mapping[str, Any], version: str | None
+) -> tuple[ServiceKv | None, list[Finding]]:
     """How the release lays out the model's cache; None where that isn't known. A model that we can't size may be served
     all the same, from all the memory that is free: that is a warning."""
-    if case is None:
+    if config is None or not version:
         return None, []
     try:
-        release = parse_release(case["vllm_version"])
-        model = read_model(case["config"], release)
-        return lay_out(model, resolve(read_flags(case["flags"]), model, release)), []
+        return kv_for_service(config, {"tensor-parallel-size": len(placed.hosts), **flags}, version), []
     except FleetError as problem:
         return None, [_at_service(placed, finding) for finding in problem.findings]
 
@@ -125,13 +174,18 @@ def _at_service(placed: Placed, finding: Finding) -> Finding:
     return replace(finding, place=f"{placed.place}: {finding.place}", severity=severity)
 
 
-def _workload_bytes(placed: Placed, layout: Layout | None, values: Mapping[str, Any]) -> int | None:
+def _workload_bytes(
+    placed: Placed, kv: ServiceKv | None, values: Mapping[str, Any]
+) -> tuple[int | None, list[Finding]]:
     """The least pool that holds max-num-seqs requests of max-model-len tokens; None where it can't be known."""
     if placed.recipe["kind"] == "embed":
-        return 0
-    if layout is None or not values.get("max-model-len"):
-        return None
-    return least_bytes(layout, layout.settings.max_num_seqs, layout.settings.max_model_len)
+        return 0, []
+    if kv is None or not values.get("max-model-len"):
+        return None, []
+    try:
+        return kv.bytes_for(kv.max_num_seqs), []
+    except FleetError as problem:
+        return None, [_at_service(placed, finding) for finding in problem.findings]
 
 
 def memory_flags(shares: Sequence[Share], written: Container[str]) -> Layer:

@@ -15,6 +15,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact, facts
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import Host
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.parallel import ranks_port
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.observed import image_key
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.service import Placed, key_file, written_folders
 
 
@@ -135,11 +136,40 @@ def verify(services: Iterable[Decided], host: str) -> list[dict[str, Any]]:
             "kind": service.placed.recipe["kind"],
             "model": service.plan["model"],
             "key_file": key_file(service.placed) if service.placed.settings.get("api_key_file") else "",
-            "expected": {"kv_tokens": service.plan["kv"]["tokens"] if service.plan["kv"]["exact"] else None},
+            "startup_limit_s": service.plan["ranks"][0]["supervisor"]["limits"]["startup_limit_s"],
+            "requested_bytes": service.plan["boot"]["requested_bytes"],
+            "boots": _observation(_layout.BOOTS, f"boots/{host}", service.plan["boot"]["key"]),
+            "expected": _expected(service),
         }
         for service in services
         if service.placed.head.name == host
     ]
+
+
+def _observation(kept: str, copied: str, name: str) -> dict[str, str]:
+    """Where something observed is kept on the host, and below the controller's folder of such things."""
+    return {"path": f"{kept}/{name}.json", "copy": f"{copied}/{name}.json"}
+
+
+def unread_images(services: Iterable[Decided]) -> list[dict[str, Any]]:
+    """Images whose vLLM the recipe doesn't name, to be read on the host."""
+    return _unique(
+        {"image": image["reference"], "catalogues": _observation(_layout.CATALOGUES, "catalogues", image_key(image))}
+        for image in (service.placed.image for service in services)
+        if image["vllm"] is None
+    )
+
+
+def _expected(service: Decided) -> dict[str, Any]:
+    """What the boot log is compared with."""
+    kv = service.plan["kv"]
+    bounds = (kv["tokens"], kv["tokens"]) if kv["exact"] else (kv["tokens_low"], kv["tokens_high"])
+    return {
+        "release": service.placed.image["vllm"],
+        "kv_tokens": kv["tokens"],
+        "kv_tokens_low": bounds[0],
+        "kv_tokens_high": bounds[1],
+    }
 
 
 def listens(services: Iterable[Decided], host: str) -> list[dict[str, Any]]:

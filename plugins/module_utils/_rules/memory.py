@@ -59,11 +59,11 @@ def high_utilization(launch: Launch) -> Hits:
     source="32 GB Nemotron guide, memory floor; vLLM's start check",
 )
 def below_weights(launch: Launch) -> Hits:
-    """A budget below the weights and the runtime."""
+    """A budget below the weights and the runtime, that the KV cache is to be cut from."""
     weights, share = launch.model.weights_bytes, launch.utilization
-    if weights and share is not None:
+    if weights and share is not None and not launch.has("--kv-cache-memory-bytes"):
         budget = share * launch.host.memory_bytes
-        needed = weights / max(launch.world_size, 1) + _RUNTIME_BYTES
+        needed = launch.service.non_kv_bytes or weights / max(launch.world_size, 1) + _RUNTIME_BYTES
         if budget < needed:
             expected = f"more than {needed / launch.host.memory_bytes:.2f}"
             yield Hit(_UTILIZATION, f"{share:g} = {budget / _GB:.1f} GB", expected=expected)

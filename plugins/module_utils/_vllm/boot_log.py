@@ -16,9 +16,10 @@ from typing import Any
 class BootLog:
     """Figures of one start; None where the log has no such line. A group's ranks print the same, so the last counts.
 
-    weights_gib: "Model loading took". available_kv_gib: "Available KV cache memory", printed only where the pool is
-    sized by utilization. graphs_gib: "Graph capturing finished". kv_cache_tokens: "... KV cache size", whose meaning
-    changed in 0.20.1 (docs/kv-sizing.md). max_concurrency: requests of max_model_len tokens.
+    weights_gib: "Model loading took". available_kv_gib: "Available KV cache memory", on a CPU "Auto set", printed only
+    where the pool is sized by utilization. graphs_gib: "Graph capturing finished". kv_cache_tokens: "... KV cache
+    size", whose meaning changed in 0.20.1 (docs/kv-sizing.md). max_concurrency: requests of max_model_len tokens.
+    release: vLLM's, as it names itself.
     """
 
     weights_gib: float | None = None
@@ -27,20 +28,23 @@ class BootLog:
     kv_cache_tokens: int | None = None
     max_model_len: int | None = None
     max_concurrency: float | None = None
+    release: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
-# vllm/v1/worker/{gpu_model_runner,gpu/model_runner,gpu_worker}.py and vllm/v1/core/kv_cache_utils.py. 0.33 prints the
-# pool's size and the concurrency in one line, and names the device (CPU, GPU) before it, or several pools.
+# vllm/v1/worker/{gpu_model_runner,gpu/model_runner,gpu_worker,cpu_worker}.py, vllm/v1/core/kv_cache_utils.py and
+# vllm/v1/engine/core.py. 0.33 prints the pool's size and the concurrency in one line, and names the device (CPU, GPU)
+# before it, or several pools.
 _LINES: dict[str, tuple[str, Callable[[str], Any]]] = {
     "weights_gib": (r"Model loading took ([\d.]+) GiB", float),
-    "available_kv_gib": (r"Available KV cache memory: (-?[\d.]+) GiB", float),
+    "available_kv_gib": (r"(?:Available KV cache memory: |Auto set \()(-?[\d.]+)[ /]", float),
     "graphs_gib": (r"Graph capturing finished in \d+ secs, took (-?[\d.]+) GiB", float),
     "kv_cache_tokens": (r"KV cache size: ([\d,]+) tokens", lambda text: int(text.replace(",", ""))),
     "max_model_len": (r"Maximum concurrency for ([\d,]+) tokens", lambda text: int(text.replace(",", ""))),
     "max_concurrency": (r"Maximum concurrency for [\d,]+ tokens per request: ([\d.]+)x", float),
+    "release": (r"LLM engine \(v([^)\s]+)\)", str),
 }
 
 
