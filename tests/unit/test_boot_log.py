@@ -24,6 +24,8 @@ ONE_LINE = (
         (TWO_LINES, BootLog(17.7012, 76.49, 0.55, 4843965, 65536, 73.91)),
         (ONE_LINE, BootLog(kv_cache_tokens=65536, max_model_len=2048, max_concurrency=32.0)),
         ("Available KV cache memory: -1.8 GiB", BootLog(available_kv_gib=-1.8)),
+        ("Auto set (0.89/23.54) GiB for KV cache on node 0, with 1.41 GiB", BootLog(available_kv_gib=0.89)),
+        ("Initializing a V1 LLM engine (v0.11.2) with config: model=", BootLog(release="0.11.2")),
         ("", BootLog()),
     ],
 )

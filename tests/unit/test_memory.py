@@ -8,17 +8,16 @@ from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES, fact
-from ansible_collections.gb10.fleet.plugins.module_utils._kv import size_pool
+from ansible_collections.gb10.fleet.plugins.module_utils._kv import kv_for_service, size_pool
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import boot_key, boot_record, own_calibration
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import plan_host, requested_bytes
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import (
     GIB,
     Calibration,
     Demand,
-    boot_record,
-    calibration_key,
     estimate,
     gib,
-    own_calibration,
+    known,
     published_calibration,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, load
@@ -131,15 +130,15 @@ def test_the_pool_that_owners_read_in_bytes_gives_the_tokens_that_they_read(
 
 def nano_boot(utilization: float, available_gib: float) -> Calibration:
     requested = requested_bytes(TOTAL, utilization, (0, 18, 1))
-    record = boot_record(BootLog(weights_gib=17.7, available_kv_gib=available_gib), requested)
+    record = boot_record(BootLog(weights_gib=17.7, available_kv_gib=available_gib), "nano", "2026-06-01", requested)
     assert record is not None
-    return own_calibration(record)
+    return own_calibration(record, None)
 
 
 @pytest.mark.parametrize("reading", [reading for reading in READINGS[:5] if "eager" in reading.name])
 def test_after_one_boot_every_other_utilization_is_known(reading: Reading) -> None:
     """The guide's figures have one decimal, so 0.1 GiB is all that they can show."""
-    budget = plan_host("titan", TOTAL, [demand(calibration=nano_boot(0.20, 4.2), utilization=reading.utilization)])
+    budget = plan_host("titan", TOTAL, [demand(observed=nano_boot(0.20, 4.2), utilization=reading.utilization)])
     pool = budget.shares["nano"].kv_pool
     assert pool is not None
     assert pool.low == pool.high
@@ -159,12 +158,12 @@ def test_after_one_boot_every_other_utilization_is_known(reading: Reading) -> No
     ],
 )
 def test_a_written_utilization_is_judged(utilization: float, rules: list[str]) -> None:
-    budget = plan_host("titan", TOTAL, [demand(calibration=nano_boot(0.20, 4.2), utilization=utilization)])
+    budget = plan_host("titan", TOTAL, [demand(observed=nano_boot(0.20, 4.2), utilization=utilization)])
     assert [finding.rule for finding in budget.findings] == rules
 
 
 def test_what_is_too_low_says_what_would_do() -> None:
-    budget = plan_host("titan", TOTAL, [demand(calibration=nano_boot(0.20, 4.2), utilization=0.15, kv_bytes=gib(4))])
+    budget = plan_host("titan", TOTAL, [demand(observed=nano_boot(0.20, 4.2), utilization=0.15, kv_bytes=gib(4))])
     finding = budget.findings[0]
     assert finding.severity == "error"
     assert finding.place == "fleet_services.nano.flags.gpu-memory-utilization"
@@ -285,21 +284,64 @@ def test_a_recipes_record_counts_as_far_as_it_fits() -> None:
     assert (other_tokens.weights, other_tokens.non_kv) == (gib(21.94), None)
 
 
-def test_a_pinned_boot_shows_the_weights_only() -> None:
-    assert boot_record(BootLog(), gib(24)) is None
-    record = boot_record(BootLog(weights_gib=17.7, graphs_gib=-4.74), gib(24))
-    assert record == {"weights_bytes": gib(17.7), "non_kv_bytes": None, "graphs_bytes": 0}
-    non_kv = estimate(demand(calibration=own_calibration(record)))
-    assert non_kv is not None
-    assert "predicted" in non_kv.source
+def test_a_pinned_boot_shows_weights_and_graphs_only() -> None:
+    assert boot_record(BootLog(kv_cache_tokens=8), "nano", "2026-06-01", gib(24)) is None
+    record = boot_record(BootLog(weights_gib=18.0, graphs_gib=-4.74), "nano", "2026-06-01", gib(24))
+    assert record is not None
+    shown = own_calibration(record, None)
+    assert (shown.weights, shown.non_kv, shown.graphs, shown.tolerance) == (gib(18.0), None, 0, 0)
+    alone = known(demand(observed=shown))
+    assert alone is not None
+    assert alone.source == "calibrated by the boot of 2026-06-01 for the weights, the rest predicted (docs/memory.md)"
+    published = Calibration(gib(17.7), gib(20.6), gib(0.5), gib(1), "the guide")
+    both = known(demand(observed=shown, calibration=published))
+    assert both is not None
+    assert (both.weights, both.graphs, both.total.expected) == (gib(18.0), 0, gib(20.6))
+    assert both.source == "calibrated by the boot of 2026-06-01; the guide"
+
+
+def test_the_printed_tokens_tell_the_digits_that_the_printed_gib_lack() -> None:
+    """The pool that made these tokens, to one block, though 4.20 GiB stands for anything within 10 MiB."""
+    model, _ = Library({}, (SHIPPED_RECIPES,)).config(NANO, "")
+    kv = kv_for_service(model, NANO_FLAGS, "0.23.0")
+    real = gib(4.2039)
+    log = BootLog(available_kv_gib=round(real / GIB, 2), kv_cache_tokens=kv.pool(real)["tokens"])
+    record = boot_record(log, "nano", "2026-06-01", gib(24))
+    assert record is not None
+    shown = own_calibration(record, lambda size: int(kv.pool(size)["tokens"]))
+    assert shown.non_kv is not None
+    pool = gib(24) - shown.non_kv
+    assert kv.pool(pool)["tokens"] == kv.pool(real)["tokens"]
+    assert real - kv.layout.bytes_per_block < pool <= real
+    other_model = own_calibration(record, lambda _: 1)
+    assert other_model.non_kv == gib(24) - gib(4.2)
+
+
+def test_a_boot_makes_the_figures_exact_and_decides_nothing() -> None:
+    for wanted in ({"kv_bytes": gib(4)}, {"utilization": 0.3}, {"weights_bytes": None}):
+        before = plan_host("titan", TOTAL, [demand(**wanted)]).shares["nano"]
+        after = plan_host("titan", TOTAL, [demand(**wanted, observed=nano_boot(0.20, 4.2))]).shares["nano"]
+        for decided in ("utilization", "kv_cache_memory_bytes", "footprint", "reasons"):
+            assert getattr(before, decided) == getattr(after, decided)
+        assert after.non_kv is not None
+        assert after.non_kv.total.low == after.non_kv.total.high
+        assert after.non_kv.source == "calibrated by the boot of 2026-06-01"
+
+
+def test_a_boot_that_took_more_than_planned_is_said() -> None:
+    hungry = replace(nano_boot(0.20, 4.2), non_kv=gib(30))
+    (finding,) = plan_host("titan", TOTAL, [demand(kv_bytes=gib(4), observed=hungry)]).findings
+    assert (finding.rule, finding.severity) == ("memory-boot-differs", "warning")
+    assert finding.found == "30.0 GiB beside the KV pool, calibrated by the boot of 2026-06-01"
 
 
 def test_the_key_of_a_record_ignores_what_only_moves_the_pool() -> None:
     flags = {"kv-cache-dtype": "fp8", "gpu-memory-utilization": 0.2, "port": 8000}
-    key = calibration_key("sha256:a", "org/m", None, flags, 1)
-    assert key == calibration_key("sha256:a", "org/m", None, {"port": 1, "kv-cache-dtype": "fp8"}, 1)
-    assert key != calibration_key("sha256:b", "org/m", None, flags, 1)
-    assert key != calibration_key("sha256:a", "org/m", None, {**flags, "enforce-eager": True}, 1)
+    key = boot_key("sha256:a", "org/m", None, flags, {}, 1)
+    assert key == boot_key("sha256:a", "org/m", None, {"port": 1, "kv-cache-dtype": "fp8"}, {}, 1)
+    assert key != boot_key("sha256:b", "org/m", None, flags, {}, 1)
+    assert key != boot_key("sha256:a", "org/m", None, {**flags, "enforce-eager": True}, {}, 1)
+    assert key != boot_key("sha256:a", "org/m", None, flags, {"VLLM_USE_DEEP_GEMM": "0"}, 1)
 
 
 SIZES = st.none() | st.integers(0, 1 << 62)
@@ -314,6 +356,7 @@ DEMANDS = st.builds(
     vocab_size=st.integers(0, 1 << 20),
     weights_bytes=SIZES,
     calibration=st.none(),
+    observed=st.none() | st.builds(Calibration, SIZES, SIZES, SIZES, st.just(0), st.just("a boot")),
     kv_bytes=SIZES,
     utilization=st.none() | st.floats(0, 1),
     kv_cache_memory_bytes=SIZES,

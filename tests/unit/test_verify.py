@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._host.service import answer_text
-from ansible_collections.gb10.fleet.plugins.module_utils._host.verify import last_words, promised, verdict
+from ansible_collections.gb10.fleet.plugins.module_utils._host.verify import comparison, last_words, promised, verdict
 
 UNIT = "gb10-vllm-nano.service"
 
@@ -16,6 +16,11 @@ def reading(
 ) -> dict[str, Any]:
     unit = {"active": active, "sub": "running", "result": "exit-code", "restarts": restarts, "invocation": "x"}
     return {"unit": unit, "reply": reply, "log_tail": log or []}
+
+
+def expected(tokens: int | None, low: int | None = None, high: int | None = None) -> dict[str, Any]:
+    low, high = (tokens, tokens) if low is None else (low, high)
+    return {"release": None, "kv_tokens": tokens, "kv_tokens_low": low, "kv_tokens_high": high}
 
 
 ANSWER = {"ok": True, "answer": "Hello", "error": "", "fingerprint": ""}
@@ -50,11 +55,42 @@ def test_no_error_line_means_no_last_words() -> None:
 
 
 def test_plan_and_boot_log_agree_or_a_finding_says_by_how_much() -> None:
-    assert promised("nano", {"kv_tokens": 1000}, {"kv_cache_tokens": 1000}) == []
-    assert promised("nano", {"kv_tokens": None}, {"kv_cache_tokens": 1000}) == []
-    (finding,) = promised("nano", {"kv_tokens": 1000}, {"kv_cache_tokens": 990})
+    assert promised("nano", expected(1000), {"kv_cache_tokens": 1000}) == []
+    assert promised("nano", expected(None), {"kv_cache_tokens": 1000}) == []
+    assert promised("nano", expected(1000, 900, 1100), {"kv_cache_tokens": 990}) == []
+    (finding,) = promised("nano", expected(1000), {"kv_cache_tokens": 990})
     assert finding.rule == "verify-kv-pool"
-    assert "-1.00%" in finding.expected
+    assert finding.expected == "1,000 planned (-1.00%)"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        ((990,), "KV pool 990 tokens, as planned"),
+        ((1000,), "KV pool 990 tokens, 1,000 planned (-1.00%)"),
+        ((1000, 900, 1100), "KV pool 990 tokens, 1,000 planned (-1.00%), 900 to 1,100 before the first boot"),
+        ((None,), ""),
+    ],
+)
+def test_every_start_says_how_it_compares(wanted: tuple[int | None, ...], words: str) -> None:
+    assert comparison(expected(*wanted), {"kv_cache_tokens": 990}) == words
+    assert comparison(expected(*wanted), {}) == ""
+
+
+@pytest.mark.parametrize(
+    ("named", "runs", "rules"),
+    [
+        ("0.23.0", "0.23.0", []),
+        ("0.23.0", "0.23.0+cu130", []),
+        ("0.23.0", "0.24.0", ["verify-vllm-release"]),
+        (None, "0.24.0", []),
+        ("0.23.0", None, []),
+        ("nightly", "0.24.0", []),
+    ],
+)
+def test_another_release_than_the_recipe_names_is_said(named: str | None, runs: str | None, rules: list[str]) -> None:
+    found = promised("nano", expected(None) | {"release": named}, {"release": runs})
+    assert [finding.rule for finding in found] == rules
 
 
 @pytest.mark.parametrize(
