@@ -1,7 +1,7 @@
 # Copyright: gb10.fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Action of gb10.fleet.observation: the module keeps the document on the host, this keeps its copy on the controller."""
+"""Action of gb10.fleet.observation: the module keeps the document on the host, this its copy on the controller."""
 
 from __future__ import annotations
 

@@ -124,8 +124,7 @@ class NonKv:
 
 
 def estimate(demand: Demand) -> NonKv | None:
-    """What a rank takes beside its pool as decisions take it: the recipe's record, else a formula; None without weights.
-    """
+    """What decisions take a rank's non-KV memory for: the recipe's record, else a formula; None without weights."""
     return _estimate(demand, demand.calibration)
 
 

@@ -14,8 +14,8 @@ from typing import Any
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact, facts
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import Host
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.parallel import ranks_port
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.observed import image_key
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.parallel import ranks_port
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.service import Placed, key_file, written_folders
 
 
