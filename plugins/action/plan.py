@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,13 @@ from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.observed import FOLDER, read_observed
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_json, as_text, concerning, sentence
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import (
+    WIDTH,
+    as_json,
+    as_text,
+    concerning,
+    sentence,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
 
 PREFIX = "fleet_"
@@ -40,7 +47,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         plan = plan_fleet(inventory, library, of_recipes, read_observed(folder))
         findings = concerning(plan, hosts)
         if options["show"]:
-            Display().display(as_json(plan) if options["format"] == "json" else as_text(plan, hosts))
+            Display().display(as_json(plan) if options["format"] == "json" else as_text(plan, hosts, _width()))
         errors = [finding for finding in findings if finding["severity"] == "error"]
         if errors:
             sentences = "\n".join(sentence(error) for error in errors)
@@ -75,6 +82,11 @@ def _recipe_folders(inventory: dict[str, Any], folder: Path) -> list[Path]:
         if isinstance(written, list):
             return [folder / str(path) for path in written]
     return [folder / "recipes"] if (folder / "recipes").is_dir() else []
+
+
+def _width() -> int:
+    """The terminal's columns; the usual width where the output goes elsewhere."""
+    return max(80, shutil.get_terminal_size((WIDTH, 24)).columns)
 
 
 def _count(errors: int) -> str:

@@ -292,12 +292,13 @@ def test_a_pinned_boot_shows_weights_and_graphs_only() -> None:
     assert (shown.weights, shown.non_kv, shown.graphs, shown.tolerance) == (gib(18.0), None, 0, 0)
     alone = known(demand(observed=shown))
     assert alone is not None
-    assert alone.source == "calibrated by the boot of 2026-06-01 for the weights, the rest predicted (docs/memory.md)"
+    assert alone.weights_source == "calibrated by the boot of 2026-06-01"
+    assert alone.source == "predicted (docs/memory.md)"
     published = Calibration(gib(17.7), gib(20.6), gib(0.5), gib(1), "the guide")
     both = known(demand(observed=shown, calibration=published))
     assert both is not None
-    assert (both.weights, both.graphs, both.total.expected) == (gib(18.0), 0, gib(20.6))
-    assert both.source == "calibrated by the boot of 2026-06-01; the guide"
+    assert (both.weights, both.graphs, both.runtime.expected) == (gib(18.0), 0, gib(20.6) - gib(17.7) - gib(0.5))
+    assert (both.weights_source, both.source) == ("calibrated by the boot of 2026-06-01", "the guide")
 
 
 def test_the_printed_tokens_tell_the_digits_that_the_printed_gib_lack() -> None:

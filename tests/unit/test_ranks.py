@@ -228,10 +228,10 @@ def test_what_listens_is_said_of_each_host() -> None:
 
 def test_the_text_shows_both_ranks() -> None:
     text = as_text(plan(flags=RAY), ["spark-2", "spark-3"])
-    assert "on spark-2 (head):" in text
-    assert "on spark-3 (worker):" in text
-    assert "and in it, once all ranks have joined:" in text
-    assert "env VLLM_HOST_IP (spark-3)" in text
+    assert "command on spark-2 (head)" in text
+    assert "command on spark-3 (worker)" in text
+    assert "and in it, once all ranks have joined" in text
+    assert "VLLM_HOST_IP (spark-3)" in text
 
 
 # Their memory

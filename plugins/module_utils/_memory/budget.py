@@ -40,6 +40,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import
     known,
 )
 
+_CONSTANTS = "data/gb10.yml"
+
 
 @dataclass(frozen=True)
 class Share:
@@ -48,7 +50,7 @@ class Share:
     Decided, and the same whatever a boot has shown: utilization, kv_cache_memory_bytes (None where the pool follows
     from the utilization), reasons of both, footprint: all that it is planned to take, its processes included.
     Known, by its own boot where there was one: non_kv and kv_pool (None where the weights aren't known), taken: like
-    footprint.
+    footprint. pool_source: what the pool's size comes from.
     """
 
     service: str
@@ -59,6 +61,7 @@ class Share:
     non_kv: NonKv | None
     kv_pool: Interval | None
     taken: Interval
+    pool_source: str
 
 
 @dataclass(frozen=True)
@@ -71,21 +74,26 @@ class Budget:
     left: Interval
     findings: Sequence[Finding]
 
-    def lines(self, service: str) -> dict[str, dict[str, int]]:
-        """The budget as one service sees it: {weights, runtime, graphs, kv_pool, processes, reserve, co_tenants, left}.
+    def lines(self, service: str) -> dict[str, dict[str, Any]]:
+        """The budget as one service sees it, by line: {low, expected, high, source}; see docs/memory.md for the lines.
 
         The lines add up to the total, save that a pool sized by utilization shrinks where the runtime grows.
         """
         share = self.shares[service]
         others = [other.taken for name, other in self.shares.items() if name != service]
-        rows = {"processes": fact_interval("processes_gib"), "reserve": self.reserve}
-        rows |= {"co_tenants": sum(others, NOTHING), "left": self.left}
+        rows = {
+            "processes": (fact_interval("processes_gib"), _CONSTANTS),
+            "reserve": (self.reserve, _CONSTANTS),
+            "co_tenants": (sum(others, NOTHING), "their own budgets" if others else "no other service"),
+            "left": (self.left, "the rest"),
+        }
         if share.non_kv is not None:
-            rows["weights"], rows["graphs"] = exactly(share.non_kv.weights), exactly(share.non_kv.graphs)
-            rows["runtime"] = share.non_kv.runtime
+            rows["weights"] = (exactly(share.non_kv.weights), share.non_kv.weights_source)
+            rows["runtime"] = (share.non_kv.runtime, share.non_kv.source)
+            rows["graphs"] = (exactly(share.non_kv.graphs), share.non_kv.source)
         if share.kv_pool is not None:
-            rows["kv_pool"] = share.kv_pool
-        return {name: asdict(rows[name]) for name in sorted(rows)}
+            rows["kv_pool"] = (share.kv_pool, share.pool_source)
+        return {name: {**asdict(rows[name][0]), "source": rows[name][1]} for name in sorted(rows)}
 
 
 def plan_host(host: str, total: int, demands: Sequence[Demand]) -> Budget:
@@ -182,7 +190,16 @@ def _share(demand: Demand, total: int, decided: _Decision) -> Share:
         non_kv,
         kv_pool,
         taken,
+        _pool_source(demand, decided, pool),
     )
+
+
+def _pool_source(demand: Demand, decided: _Decision, pool: int | None) -> str:
+    if pool is None:
+        return f"what a utilization of {decided.utilization:g} leaves"
+    if demand.kv_cache_memory_bytes is not None:
+        return "kv-cache-memory-bytes, as written"
+    return "the workload" if pool else "the model has no KV cache"
 
 
 def _is_blind(demand: Demand) -> bool:

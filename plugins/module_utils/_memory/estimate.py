@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
@@ -111,12 +111,16 @@ class Demand:
 
 @dataclass(frozen=True)
 class NonKv:
-    """What a rank takes beside its KV pool, as vLLM counts it; the whole uncertainty is in runtime."""
+    """What a rank takes beside its KV pool, as vLLM counts it; the whole uncertainty is in runtime.
+
+    source: of runtime and graphs. weights_source: of the weights.
+    """
 
     weights: int
     runtime: Interval
     graphs: int
     source: str
+    weights_source: str
 
     @property
     def total(self) -> Interval:
@@ -130,14 +134,15 @@ def estimate(demand: Demand) -> NonKv | None:
 
 def known(demand: Demand) -> NonKv | None:
     """The non-KV memory of one rank as far as it is known: by its own boot, where that says it."""
-    own, published = demand.observed, demand.calibration
-    if own is None or own.non_kv is not None or published is None:
-        return _estimate(demand, own or published)
+    own, decided = demand.observed, estimate(demand)
+    if own is None:
+        return decided
+    if own.non_kv is not None or decided is None:
+        return _estimate(demand, own)
     # a boot with a pinned pool shows weights and graphs alone
-    weights = published.weights if own.weights is None else own.weights
-    graphs = published.graphs if own.graphs is None else own.graphs
-    source = f"{own.source}; {published.source}"
-    return _estimate(demand, Calibration(weights, published.non_kv, graphs, published.tolerance, source))
+    if own.weights is not None:
+        decided = replace(decided, weights=own.weights, weights_source=own.source)
+    return decided if own.graphs is None else replace(decided, graphs=own.graphs)
 
 
 def _estimate(demand: Demand, shown: Calibration | None) -> NonKv | None:
@@ -150,13 +155,13 @@ def _estimate(demand: Demand, shown: Calibration | None) -> NonKv | None:
         weights = min(shown.non_kv, 0 if weights is None else weights)
         graphs = min(graphs, shown.non_kv - weights)
         runtime = around(shown.non_kv - weights - graphs, shown.tolerance).at_least(0)
-        return NonKv(weights, runtime, graphs, shown.source)
+        return NonKv(weights, runtime, graphs, shown.source, shown.source)
     if weights is None:
         return None
     tolerance = "tolerance_gib" if demand.ranks == 1 and demand.max_num_batched_tokens <= 8192 else "tolerance_wide_gib"
-    source = (shown.source + " for the weights, the rest " if shown else "") + "predicted (docs/memory.md)"
     runtime = around(_predicted_runtime(demand), gib(fact("memory", tolerance))).at_least(0)
-    return NonKv(weights, runtime, graphs, source)
+    weights_source = shown.source if shown and shown.weights is not None else "model.weights_bytes"
+    return NonKv(weights, runtime, graphs, "predicted (docs/memory.md)", weights_source)
 
 
 def _rank_weights(demand: Demand) -> int | None:

@@ -201,11 +201,23 @@ def _decide(ranked: Ranked, sizing: Sizing, budgets: Mapping[str, Budget], findi
         "hosts": [host.name for host in placed.hosts],
         "endpoint": f"http://{placed.head.address}:{placed.settings['port']}/v1",
         "model": served_name(placed, ranked.flags),
+        "image": {key: placed.image[key] for key in ("reference", "digest", "vllm")},
         "kv": pool,
         "boot": {"key": sizing.key, "requested_bytes": requested},
         "ranks": plan_ranks(ranked, shares),
-        "explain": explain(ranked.flags, "flag") + explain_environments(ranked.environments),
+        "explain": _reasoned(explain(ranked.flags, "flag") + explain_environments(ranked.environments), placed),
     }
+
+
+def _reasoned(rows: Iterable[Mapping[str, Any]], placed: Placed) -> list[dict[str, Any]]:
+    """The rows; where nobody wrote why, the reason says who wants it so."""
+    sources = placed.recipe["sources"]
+    wanted = {
+        "recipe": f"as in {sources[0]}" if sources else "",
+        "service": "as declared",
+        "host": "as declared for the host",
+    }
+    return [{**row, "reason": row["reason"] or wanted.get(row["origin"], "")} for row in rows]
 
 
 def _requested(flags: Mapping[str, Value], budget: Budget, sizing: Sizing) -> int:

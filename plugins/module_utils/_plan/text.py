@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import shlex
+import textwrap
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
@@ -15,8 +17,11 @@ from typing import Any
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
 from ansible_collections.gb10.fleet.plugins.module_utils._report import size, table
 
-_BOUNDS = ("low", "expected", "high")
-_MARKS = {"error": "ERROR", "warning": "warning", "hint": "hint"}
+WIDTH = 120
+# The lines of a budget, from the model outwards.
+_LINES = ("weights", "runtime", "graphs", "kv_pool", "processes", "reserve", "co_tenants", "left")
+_LABELS = ("found", "expected", "reason", "remedy", "source", "silenced")
+_MOST_PLACES = 6
 
 
 def as_json(plan: Mapping[str, Any]) -> str:
@@ -35,52 +40,107 @@ def sentence(finding: Mapping[str, Any]) -> str:
     return Finding(**{field.name: finding[field.name] for field in fields(Finding)}).sentence()
 
 
-def as_text(plan: Mapping[str, Any], hosts: Sequence[str]) -> str:
-    """The decisions for these hosts and the services placed on them, then the findings."""
+def as_text(plan: Mapping[str, Any], hosts: Sequence[str], width: int = WIDTH) -> str:
+    """The decisions for these hosts and the services placed on them, then the findings.
+
+    width: columns that nothing exceeds but a word that can't be broken.
+    """
     chosen = [name for name, service in plan["services"].items() if set(service["hosts"]) & set(hosts)]
-    parts = ["\n".join(_service(name, plan["services"][name], hosts)) for name in chosen]
-    parts += ["\n".join(_host(name, plan["hosts"][name])) for name in hosts]
-    parts.append("\n".join(_findings(concerning(plan, hosts))))
-    return "\n" + "\n\n".join(part for part in parts if part) + "\n"
+    parts = ["\n".join(_service(name, plan, hosts, width)) for name in chosen]
+    parts += ["\n".join(_host(name, plan["hosts"][name], width)) for name in hosts]
+    parts.append("\n".join(_findings(concerning(plan, hosts), width)))
+    return "\n" + "\n\n".join(part.rstrip() for part in parts if part) + "\n"
 
 
 def _heading(text: str) -> str:
     return f"{text}\n{'=' * len(text)}"
 
 
-def _service(name: str, service: Mapping[str, Any], hosts: Sequence[str]) -> Iterator[str]:
-    kv = service["kv"]
+# A service ----------------------------------------------------------------------------------------------------------
+
+
+def _service(name: str, plan: Mapping[str, Any], hosts: Sequence[str], width: int) -> Iterator[str]:
+    service = plan["services"][name]
     yield _heading(f"service {name}: {service['recipe']} on {', '.join(service['hosts'])}")
-    yield f"endpoint     {service['endpoint']}  model {service['model']}"
-    yield f"status       {service['status']}"
-    if kv["tokens"]:
-        about = "" if kv["exact"] else "about "
-        yield f"KV pool      {about}{size(kv['bytes'])} a rank, {kv['tokens']:,} tokens, blocks of {kv['block_size']}"
-        yield f"context      {kv['context']:,} tokens, {kv['max_concurrency']:.2f} requests of that length at once"
+    yield f"endpoint   {service['endpoint']}   model {service['model']}"
+    yield f"recipe     {service['recipe']}, {service['status']}"
+    yield _image(service["image"])
+    yield from _cache(service["kv"])
     for rank in service["ranks"]:
         if rank["host"] in hosts:
-            yield ""
-            yield f"on {rank['host']} ({rank['role']}):"
-            yield "  " + shlex.join(rank["command"])
+            yield f"\nmemory on {rank['host']} ({rank['role']})"
+            yield table([*_memory(plan["hosts"][rank["host"]]["memory"][name])], width)
+    yield "\nvalues"
+    yield table([*_values(service["explain"])], width)
+    for rank in service["ranks"]:
+        if rank["host"] in hosts:
+            yield f"\ncommand on {rank['host']} ({rank['role']})"
+            yield _command(rank["command"], service["image"]["reference"])
             if rank["serve"]:
-                yield "and in it, once all ranks have joined:"
-                yield "  " + shlex.join(rank["serve"])
-    yield ""
-    rows = [{key: str(row[key]) for key in ("key", "value", "origin", "reason")} for row in service["explain"]]
-    yield table(rows)
+                yield "and in it, once all ranks have joined"
+                yield _command(rank["serve"], "")
 
 
-def _host(name: str, host: Mapping[str, Any]) -> Iterator[str]:
+def _image(image: Mapping[str, Any]) -> str:
+    vllm = f"vLLM {image['vllm']}" if image["vllm"] else "its vLLM isn't known"
+    return f"image      {image['reference']}, {vllm}, {image['digest'] or 'not pinned'}"
+
+
+def _cache(kv: Mapping[str, Any]) -> Iterator[str]:
+    if not kv["tokens"]:
+        yield "KV pool    not known before the first boot"
+        return
+    about = "" if kv["exact"] else "about "
+    blocks = f"{kv['num_blocks']:,} blocks of {kv['block_size']:,}"
+    yield f"KV pool    {about}{size(kv['bytes'])} a rank: {kv['tokens']:,} tokens in {blocks}"
+    if not kv["exact"] and kv["tokens_high"]:
+        low, high = kv["tokens_low"] or 0, kv["tokens_high"]
+        yield f"           between {low:,} and {high:,} tokens, exact after the first boot"
+    yield f"context    {kv['context']:,} tokens; {kv['max_concurrency']:.2f} requests of that length fit at once"
+
+
+def _memory(lines: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, str]]:
+    for name in _LINES:
+        if name in lines:
+            line = lines[name]
+            bounds = f"{size(line['low'])} to {size(line['high'])}" if line["low"] != line["high"] else ""
+            what = {"kv_pool": "KV pool", "co_tenants": "co-tenants"}.get(name, name)
+            yield {"line": what, "expected": size(line["expected"]), "bounds": bounds, "from": line["source"]}
+
+
+def _values(rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, str]]:
+    for row in rows:
+        kind, _, name = row["key"].partition(" ")
+        shown = f"--{name}" if kind == "flag" else name
+        yield {"value of": shown, "is": _shown(row["value"]), "by": row["origin"], "because": row["reason"]}
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _command(words: Sequence[str], image: str) -> str:
+    """To be read, and to be pasted: an option with its value a line, and the image with what it gets first."""
+    lines: list[list[str]] = [[]]
+    for word in words:
+        if (word.startswith("-") or word == image) and lines[-1]:
+            lines.append([])
+        lines[-1].append(word)
+    return " \\\n".join(f"  {'  ' if number else ''}{shlex.join(line)}" for number, line in enumerate(lines))
+
+
+# A host -------------------------------------------------------------------------------------------------------------
+
+
+def _host(name: str, host: Mapping[str, Any], width: int) -> Iterator[str]:
     yield _heading(f"host {name}")
+    if not host["listens"] and not host["fabric"]["interfaces"]:
+        yield "no service, no cable"
     if host["listens"]:
-        yield table([{key: str(row[key]) for key in ("port", "address", "service", "who")} for row in host["listens"]])
-        yield ""
+        rows = [{key: str(row[key]) for key in ("port", "address", "service", "who")} for row in host["listens"]]
+        yield table(rows, width) + "\n"
     if host["fabric"]["interfaces"]:
-        yield table([_interface(interface) for interface in host["fabric"]["interfaces"]])
-        yield ""
-    for service, lines in host["memory"].items():
-        rows = [{"memory": what, **{bound: size(line[bound]) for bound in _BOUNDS}} for what, line in lines.items()]
-        yield f"memory as {service} sees it:\n{table(rows)}"
+        yield table([_interface(interface) for interface in host["fabric"]["interfaces"]], width)
 
 
 def _interface(interface: Mapping[str, Any]) -> dict[str, str]:
@@ -94,12 +154,37 @@ def _interface(interface: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _findings(findings: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    if findings:
-        yield _heading("findings")
+# Findings -----------------------------------------------------------------------------------------------------------
+
+
+def _findings(findings: Sequence[Mapping[str, Any]], width: int) -> Iterator[str]:
+    if not findings:
+        yield "no findings"
+        return
+    counted = Counter(finding["severity"] for finding in findings)
+    yield _heading("findings: " + ", ".join(f"{counted[name]} {name}s" for name in ("error", "warning", "hint")))
+    for same in _grouped(findings):
+        first = same[0]
+        places = [finding["place"] for finding in same[:_MOST_PLACES]]
+        more = [f"and {len(same) - _MOST_PLACES} more places"] if len(same) > _MOST_PLACES else []
+        yield from (
+            _wrapped(f"{first['severity'] if not number else '':<8} {place}", width, " " * 11)
+            for number, place in enumerate([*places, *more])
+        )
+        for label in _LABELS:
+            if first.get(label):
+                yield _wrapped(f"    {label + ':':<10}{first[label]}", width, " " * 14)
+        yield f"    {'rule:':<10}{first['rule']}\n"
+
+
+def _grouped(findings: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
+    """Findings that say the same of several places, together, at the first one's position."""
+    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for finding in findings:
-        silenced = f" (silenced: {finding['silenced']})" if finding.get("silenced") else ""
-        yield f"{_MARKS[finding['severity']]}{silenced}: {finding['place']}: {finding['found']}"
-        for label in ("expected", "reason", "remedy", "source"):
-            if finding.get(label):
-                yield f"    {label}: {finding[label]}"
+        key = tuple(finding.get(name) for name in ("rule", "severity", *_LABELS))
+        groups.setdefault(key, []).append(finding)
+    return list(groups.values())
+
+
+def _wrapped(text: str, width: int, indent: str) -> str:
+    return textwrap.fill(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)

@@ -1,0 +1,152 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What hosts and images have shown: it makes the plan exact and decides nothing."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._host.verify import promised
+from ansible_collections.gb10.fleet.plugins.module_utils._kv import kv_for_service
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import boot_record
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import GIB
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.observed import Observed, image_key, read_observed
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._vllm.boot_log import BootLog
+
+LIBRARY, _ = load_all([SHIPPED_RECIPES])
+SERVICE: dict[str, Any] = {
+    "recipe": "qwen3.6-35b-a3b-nvfp4",
+    "hosts": ["titan"],
+    "port": 8000,
+    "workload": {"max_model_len": 65536, "max_num_seqs": 4},
+}
+UTILIZATION = {"flags": {"gpu-memory-utilization": 0.6}}
+
+
+def planned(service: dict[str, Any], observed: Observed | None = None) -> dict[str, Any]:
+    variables = {"fleet_services": {"qwen": SERVICE | service}}
+    inventory = {"hosts": {"titan": {"address": "titan.lan", "port": None, "variables": variables}}, "folder": "/none"}
+    return plan_fleet(inventory, LIBRARY, observed=observed or Observed())
+
+
+def booted(plan: dict[str, Any], available: int) -> tuple[BootLog, dict[str, Any]]:
+    """A boot that left so many bytes to the pool: what its log says, and the record of it."""
+    service = plan["services"]["qwen"]
+    config, _ = LIBRARY.config("qwen3.6-35b-a3b", "")
+    flags = {row["key"][5:]: row["value"] for row in service["explain"] if row["key"].startswith("flag ")}
+    pool = kv_for_service(config, flags, service["image"]["vllm"]).pool(available)
+    log = BootLog(21.94, round(available / GIB, 2), 0.6, pool["tokens"], pool["max_model_len"], pool["max_concurrency"])
+    record = boot_record(log, "qwen", "2026-11-21", service["boot"]["requested_bytes"])
+    assert record is not None
+    return log, record
+
+
+def commands(plan: dict[str, Any]) -> list[Any]:
+    return [(rank["unit_text"], rank["supervisor"]) for rank in plan["services"]["qwen"]["ranks"]]
+
+
+def test_after_its_boot_the_plan_says_exactly_what_the_log_said() -> None:
+    before = planned(UTILIZATION)
+    service = before["services"]["qwen"]
+    assert not service["kv"]["exact"]
+    log, record = booted(before, service["kv"]["bytes"] - 123_456_789)
+    expected = before["hosts"]["titan"]["verify"][0]["expected"]
+    assert expected["kv_tokens_low"] < log.kv_cache_tokens < expected["kv_tokens_high"]
+    assert promised("qwen", expected, asdict(log)) == []
+
+    after = planned(UTILIZATION, Observed({"titan": {service["boot"]["key"]: record}}))
+    assert after["services"]["qwen"]["kv"]["exact"]
+    assert after["services"]["qwen"]["kv"]["tokens"] == log.kv_cache_tokens
+    lines = after["hosts"]["titan"]["memory"]["qwen"]
+    assert {lines[line]["source"] for line in ("weights", "runtime", "graphs")} == {
+        "calibrated by the boot of 2026-11-21"
+    }
+    assert all(lines[line]["low"] == lines[line]["high"] for line in ("weights", "runtime", "graphs", "kv_pool"))
+    assert commands(after) == commands(before)
+    assert "calibrated by the boot of 2026-11-21" in as_text(after, ["titan"])
+
+    other = replace(log, kv_cache_tokens=(log.kv_cache_tokens or 0) - 4096)
+    (finding,) = promised("qwen", after["hosts"]["titan"]["verify"][0]["expected"], asdict(other))
+    assert finding.rule == "verify-kv-pool"
+
+
+def test_another_utilization_is_exact_too_and_other_flags_are_not() -> None:
+    before = planned(UTILIZATION)
+    key = before["services"]["qwen"]["boot"]["key"]
+    _log, record = booted(before, before["services"]["qwen"]["kv"]["bytes"])
+    observed = Observed({"titan": {key: record}})
+    assert planned({"flags": {"gpu-memory-utilization": 0.5}}, observed)["services"]["qwen"]["kv"]["exact"]
+    changed = planned({"flags": {"gpu-memory-utilization": 0.6, "max-num-batched-tokens": 4096}}, observed)
+    assert not changed["services"]["qwen"]["kv"]["exact"]
+
+
+def test_a_pinned_pool_stays_as_decided_whatever_a_boot_shows() -> None:
+    before = planned({})
+    key = before["services"]["qwen"]["boot"]["key"]
+    log = BootLog(weights_gib=30.0, graphs_gib=2.0)
+    record = boot_record(log, "qwen", "2026-11-21", before["services"]["qwen"]["boot"]["requested_bytes"])
+    assert record is not None
+    after = planned({}, Observed({"titan": {key: record}}))
+    assert commands(after) == commands(before)
+    assert after["hosts"]["titan"]["memory"]["qwen"]["weights"]["expected"] == 30 * GIB
+
+
+NIGHTLY = {"image": {"reference": "vllm/vllm-openai:nightly", "vllm": None}}
+
+
+def test_an_image_of_unknown_build_is_read_once_and_then_checked_against() -> None:
+    before = planned(NIGHTLY)
+    (unread,) = before["hosts"]["titan"]["unread_images"]
+    assert unread["image"] == "vllm/vllm-openai:nightly"
+    assert before["services"]["qwen"]["kv"]["tokens"] is None
+    names = json.loads((SHIPPED_RECIPES.parent / "data" / "vllm_catalogue.json").read_text("utf-8"))
+    key = image_key({"reference": "vllm/vllm-openai:nightly", "digest": None})
+    assert unread["catalogues"]["copy"] == f"catalogues/{key}.json"
+    # a catalogue of the release itself stands for what was read out of the image
+    observed = Observed(catalogues={key: {"version": "0.23.1rc1.dev5+gabc", "catalogue": names}})
+    after = planned(NIGHTLY | {"flags": {"no-such-option": 1}}, observed)
+    assert after["services"]["qwen"]["kv"]["tokens"]
+    assert "catalogue-unknown-option" in [finding["rule"] for finding in after["findings"]]
+    assert commands(planned(NIGHTLY, observed)) == commands(before)
+
+
+def test_what_verify_wrote_is_read_back(tmp_path: Path) -> None:
+    plan = planned(UTILIZATION)
+    _log, record = booted(plan, plan["services"]["qwen"]["kv"]["bytes"])
+    place = tmp_path / "observed" / plan["hosts"]["titan"]["verify"][0]["boots"]["copy"]
+    place.parent.mkdir(parents=True)
+    place.write_text(json.dumps(record), encoding="utf-8")
+    found = read_observed(tmp_path)
+    assert found.findings == ()
+    assert planned(UTILIZATION, found)["services"]["qwen"]["kv"]["exact"]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"service": 1}', "\x00", "[" * 100_000, '{"log": {}}'])
+def test_a_file_of_no_use_is_said_and_left_out(tmp_path: Path, text: str) -> None:
+    for place in ("boots/titan/x.json", "catalogues/x.json"):
+        path = tmp_path / "observed" / place
+        path.parent.mkdir(parents=True)
+        path.write_text(text, encoding="utf-8")
+    found = read_observed(tmp_path)
+    assert (found.boots, found.catalogues) == ({}, {})
+    assert [finding.rule for finding in found.findings] == ["observed-unusable"] * 2
+    assert {finding.severity for finding in planned_findings(found)} == {"warning"}
+
+
+def planned_findings(observed: Observed) -> tuple[Any, ...]:
+    rows = [row for row in planned({}, observed)["findings"] if row["rule"] == "observed-unusable"]
+    assert len(rows) == len(observed.findings)
+    return observed.findings
+
+
+def test_nothing_observed_is_nothing(tmp_path: Path) -> None:
+    assert read_observed(tmp_path) == Observed()

@@ -1,0 +1,89 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plan as a person reads it."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._report import table
+
+LIBRARY, OF_RECIPES = load_all([SHIPPED_RECIPES])
+
+
+def planned(recipes: dict[str, str], **service: Any) -> dict[str, Any]:
+    """Each host with one service of a recipe."""
+    services = {host: {"recipe": recipe, "hosts": [host], "port": 8000} | service for host, recipe in recipes.items()}
+    variables = {"fleet_services": services}
+    hosts = {host: {"address": f"{host}.lan", "port": None, "variables": variables} for host in recipes}
+    return plan_fleet({"hosts": hosts, "folder": "/none"}, LIBRARY, OF_RECIPES)
+
+
+def section(text: str, heading: str) -> list[str]:
+    lines = text.splitlines()
+    start = lines.index(heading) + 1
+    return lines[start : next((end for end in range(start, len(lines)) if not lines[end]), len(lines))]
+
+
+SINGLE = sorted(name for name, recipe in LIBRARY.recipes.items() if 1 in recipe.data["host_counts"])
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("recipe", SINGLE)
+def test_nothing_is_wider_than_asked_for(recipe: str, width: int) -> None:
+    """But a command's words, and places and links, which can't be broken."""
+    text = as_text(planned({"titan": recipe}), ["titan"], width)
+    command = section(text, "command on titan (solo)")
+    wide = [line for line in text.splitlines() if len(line) > width and line not in command]
+    assert [line for line in wide if len(line.split()) > 2 and not line.startswith(("endpoint", "image"))] == []
+
+
+def test_the_command_can_be_pasted() -> None:
+    plan = planned({"titan": "qwen3.6-35b-a3b-nvfp4"})
+    pasted = " ".join(line.removesuffix("\\") for line in section(as_text(plan, ["titan"]), "command on titan (solo)"))
+    assert shlex.split(pasted) == plan["services"]["titan"]["ranks"][0]["command"]
+
+
+def test_every_value_says_who_wants_it_and_why() -> None:
+    for recipe in SINGLE:
+        plan = planned({"titan": recipe}, workload={"max_model_len": 4096}, env={"OMP_NUM_THREADS": "2"})
+        assert [
+            row["key"] for row in plan["services"]["titan"]["explain"] if not (row["origin"] and row["reason"])
+        ] == []
+
+
+def test_the_budget_is_told_line_by_line() -> None:
+    lines = section(as_text(planned({"titan": "nemotron-3-nano-30b-a3b-nvfp4"}), ["titan"]), "memory on titan (solo)")
+    names = ["line", "weights", "runtime", "graphs", "KV pool", "processes", "reserve", "co-tenants", "left"]
+    assert [line.split("  ")[0] for line in lines] == names
+
+
+def test_what_is_found_at_several_places_is_said_once() -> None:
+    one = as_text(planned({"a": "qwen3.6-35b-a3b-nvfp4"}), ["a"])
+    two = planned({"a": "qwen3.6-35b-a3b-nvfp4", "b": "qwen3.6-35b-a3b-nvfp4"})
+    text = as_text(two, ["a", "b"])
+    assert text.count("rule:     R") == one.count("rule:     R")
+    assert text.count("hint     fleet_services.a") == one.count("hint     fleet_services.a")
+    assert "\n         fleet_services.b" in text
+
+
+def test_a_pool_that_only_a_boot_will_show_is_told_with_its_bounds() -> None:
+    text = as_text(planned({"a": "qwen3.6-35b-a3b-nvfp4"}, flags={"gpu-memory-utilization": 0.6}), ["a"])
+    assert "KV pool    about " in text
+    assert "exact after the first boot" in text
+    assert "predicted" in text or "guide" in text
+
+
+def test_a_table_is_wrapped_where_it_is_too_wide() -> None:
+    rows = [{"name": "x" * 50, "value": "1", "reason": "many words " * 12}]
+    lines = table(rows, 80).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert sum(line.count("x") for line in lines) == 50
+    assert table(rows).splitlines()[1].startswith("x" * 50 + "  1")
