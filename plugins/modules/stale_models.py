@@ -23,7 +23,7 @@ options:
   keep:
     description: How many earlier revisions of each model to keep.
     type: int
-    default: 0
+    default: 1
   root:
     description: What C(HF_HOME) is for the services on this host.
     type: path
@@ -71,7 +71,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "models": {"type": "list", "elements": "dict", "required": True},
-            "keep": {"type": "int", "default": 0},
+            "keep": {"type": "int", "default": 1},
             "root": {"type": "path", "default": "/var/lib/gb10-fleet/hf"},
             "folder": {"type": "path", "default": "/var/lib/gb10-fleet"},
         },

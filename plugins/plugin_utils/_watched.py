@@ -39,10 +39,10 @@ class WatchedAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no 
         file = f"/run/gb10-fleet-progress-{secrets.token_hex(8)}"
         self._shell(f": > {file}")
         try:
-            job = self._start({"progress_file": file}, task_vars)
+            job, line = self._start({"progress_file": file}, task_vars), ""
             while not job.get("finished") and not job.get("failed"):
                 time.sleep(_LOOK_SECONDS)
-                self._show(host, self._shell(f"touch -c {file} && cat {file}"))
+                line = self._show(host, self._shell(f"touch -c {file} && cat {file}"), line)
                 job = self._poll(job, task_vars)
             return job
         finally:
@@ -73,6 +73,9 @@ class WatchedAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no 
         answer = self._low_level_execute_command(f"/bin/sh -c {shlex.quote(command)}", sudoable=True)
         return str(answer.get("stdout", ""))
 
-    def _show(self, host: str, text: str) -> None:
-        if text.startswith("{"):
-            self._display.display(f"{host}: {progress_line(json.loads(text))}")
+    def _show(self, host: str, text: str, before: str) -> str:
+        """Display where the job stands, unless that is what was shown before."""
+        line = f"{host}: {progress_line(json.loads(text))}" if text.startswith("{") else before
+        if line != before:
+            self._display.display(line)
+        return line

@@ -57,13 +57,12 @@ def _is_whole(fleet: Fleet, host: str) -> bool:
 
 
 def fan_out(fleet: Fleet, counts: list[int]) -> Iterator[Figure]:
-    one = _ours(fleet, 1)
-    peers_one = _by_rsync(fleet, 1)
+    one, peers = _ours(fleet, 1), _by_rsync(fleet)
     for count in counts:
-        ours, peers = _ours(fleet, count), _by_rsync(fleet, count)
+        ours, theirs = _ours(fleet, count), peers[count - 1]
         name = f"weights to {count} hosts"
-        yield Figure(f"{name}: sent by the source", ours[0], peers[0], "of the size", "<= 1.1")
-        yield Figure(f"{name}: wall time", ours[1] / one[1], peers[1] / peers_one[1], "of one copy", "<= 1.5")
+        yield Figure(f"{name}: sent by the source", ours[0], theirs[0], "of the size", "<= 1.1")
+        yield Figure(f"{name}: wall time", ours[1] / one[1], theirs[1] / peers[0][1], "of one copy", "<= 1.5")
 
 
 def _ours(fleet: Fleet, count: int) -> tuple[float, float]:
@@ -76,13 +75,16 @@ def _ours(fleet: Fleet, count: int) -> tuple[float, float]:
     return sent / SIZE, seconds
 
 
-def _by_rsync(fleet: Fleet, count: int) -> tuple[float, float]:
+def _by_rsync(fleet: Fleet) -> list[tuple[float, float]]:
+    """The same after each host, one after the other as the peers do it."""
     _forget(fleet)
     before, began = fleet.wire("tx")[SOURCE], time.monotonic()
-    for host in fleet.targets[:count]:
+    after = []
+    for host in fleet.targets:
         shell, _, address = fleet.ssh(host).rpartition(" ")
         fleet.run(SOURCE, f"rsync -a --partial -e '{shell}' /srv/model/ {address}:/srv/copy/")
-    return (fleet.wire("tx")[SOURCE] - before) / SIZE, time.monotonic() - began
+        after.append(((fleet.wire("tx")[SOURCE] - before) / SIZE, time.monotonic() - began))
+    return after
 
 
 # Breaks. The chain is src, t1 (which passes on), t2.

@@ -118,6 +118,15 @@ def test_a_host_fetches_from_the_one_that_has_it_at_its_port() -> None:
     assert hosts["beast"]["peer_access"] == {"reads": [], "readers": ["titan"]}
 
 
+def test_earlier_images_and_models_go_once_all_hosts_of_the_services_are_proved() -> None:
+    fleet = inventory({"tiny": TINY | {"hosts": ["titan", "beast"]}}, "titan", "beast", retention={"models": 0})
+    for host in fleet["hosts"].values():
+        host["variables"]["fleet_fabric"] = {"pool": "192.168.100.0/22", "cables": [["titan:0", "beast:0"]]}
+    kept = {name: host["retention"] for name, host in plan_fleet(fleet, LIBRARY, OF_RECIPES)["hosts"].items()}
+    assert kept["titan"] == {"images": 1, "models": 0, "after": ["beast", "titan"]}
+    assert kept["beast"] == kept["titan"]
+
+
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda children: st.lists(children, max_size=3) | st.dictionaries(st.text(max_size=8), children, max_size=3),

@@ -48,6 +48,8 @@ def test_bytes_read_as_disks_are_sold(count: int, words: str) -> None:
         ({"done": 0, "total": 2 * 10**9, "seconds": 0}, "image x, 0 B of 2.0 GB"),
         ({"done": 10**9, "total": 2 * 10**9, "seconds": 10}, "image x, 1.0 GB of 2.0 GB, 100 MB/s, 10 s left"),
         ({"done": 10**9, "total": 91 * 10**9, "seconds": 1}, "image x, 1.0 GB of 91.0 GB, 1.0 GB/s, 1 min 30 s left"),
+        ({"done": 2 * 10**9, "total": 2 * 10**9, "seconds": 10}, "image x, 2.0 GB in 10 s"),
+        ({"done": 10**9, "total": 0, "seconds": 10}, "image x, 1.0 GB, 100 MB/s, 10 s"),
         ({"done": 0, "total": 0, "seconds": 61, "said": "2 of 9 layers"}, "image x, 2 of 9 layers, 1 min 01 s"),
     ],
 )

@@ -86,6 +86,11 @@ HOST: Spec = {
                 "registries": {"type": "list", "elements": {"type": "map", "options": _REGISTRY}},
             },
         },
+        "retention": {
+            "type": "map",
+            "default": {},
+            "options": {"images": {"type": "int", "min": 0}, "models": {"type": "int", "min": 0}},
+        },
         "services": {
             "type": "map",
             "default": {},

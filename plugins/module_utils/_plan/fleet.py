@@ -232,6 +232,7 @@ def _slice(host: Host, here: Sequence[Decided], budget: Budget) -> dict[str, Any
         "container_engine": slices.container_engine(host),
         "images": slices.images(here),
         "models": slices.models(here),
+        "retention": slices.retention(host, here),
         "vllm": slices.vllm(here, host.name),
         "verify": slices.verify(here, host.name),
         "unread_images": slices.unread_images(here),

@@ -81,6 +81,15 @@ def _models(placed: Placed) -> Iterator[dict[str, Any]]:
         }
 
 
+def retention(host: Host, services: Iterable[Decided]) -> dict[str, Any]:
+    """What is left of earlier images (a repository) and models (a repository), and which hosts must be proved first.
+
+    after: the hosts that have a rank of one of this host's services.
+    """
+    after = {rank.name for service in services for rank in service.placed.hosts}
+    return _with_defaults("retention", host.settings.get("retention", {})) | {"after": sorted(after)}
+
+
 def _source(written: str | Mapping[str, str]) -> dict[str, str]:
     """A recipe's source as the stores take it: ``hub`` -> ``{kind: hub}``, ``{path: X}`` -> ``{kind: path, path: X}``.
 

@@ -180,7 +180,7 @@ class Progress:
 
     def reach(self, done: int) -> None:
         self._job["done"] = done
-        if self._clock() - self._written >= 1:
+        if self._clock() - self._written >= 1 or done == self._job["total"] > 0:
             self._write()
 
     def _write(self) -> None:
@@ -206,14 +206,19 @@ class Progress:
 
 
 def progress_line(job: dict[str, Any]) -> str:
-    """``image vllm:1, 1.2 of 2.1 GB, 350 MB/s, 3 s left``, from what ``Progress`` writes."""
-    done, total, seconds = job["done"], job["total"], job["seconds"]
-    if not total:
-        return f"{job['what']}, {job.get('said') or 'begun'}, {_duration(seconds)}"
-    parts = [job["what"], f"{human_bytes(done)} of {human_bytes(total)}"]
+    """``image vllm:1, 1.2 GB of 2.1 GB, 350 MB/s, 3 s left``, from what ``Progress`` writes."""
+    what, done, total, seconds = job["what"], job["done"], job["total"], job["seconds"]
+    if total and done >= total:
+        return f"{what}, {human_bytes(total)} in {_duration(seconds)}"
+    if not (total or done):
+        return f"{what}, {job.get('said') or 'begun'}, {_duration(seconds)}"
+    parts = [what, f"{human_bytes(done)} of {human_bytes(total)}" if total else human_bytes(done)]
     if seconds > 0 and done:
         rate = done / seconds
-        parts += [f"{human_bytes(int(rate))}/s", f"{_duration((total - done) / rate)} left"]
+        parts += [
+            f"{human_bytes(int(rate))}/s",
+            f"{_duration((total - done) / rate)} left" if total else _duration(seconds),
+        ]
     return ", ".join(parts)
 
 
