@@ -13,6 +13,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import choose, split_by_limit
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.observed import FOLDER, read_observed
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import (
@@ -38,6 +39,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             {
                 "show": {"type": "bool", "default": False},
                 "format": {"type": "str", "choices": ["text", "json"], "default": "text"},
+                "scope": {"type": "str", "choices": ["fleet", "any", "groups", "one"], "default": "fleet"},
+                "service": {"type": "str", "default": ""},
+                "partial": {"type": "bool", "default": False},
             }
         )
         hosts = list(variables["ansible_play_hosts_all"])
@@ -48,14 +52,22 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         findings = concerning(plan, hosts)
         if options["show"]:
             Display().display(as_json(plan) if options["format"] == "json" else as_text(plan, hosts, _width()))
-        errors = [finding for finding in findings if finding["severity"] == "error"]
+        services, problems = choose(plan, options["scope"], options["service"])
+        if not options["partial"]:
+            problems += split_by_limit(plan, services, hosts, options["service"])
+        errors = [sentence(finding) for finding in findings if finding["severity"] == "error"]
+        # a service with an error is not in the plan, so that it would be called unknown as well
+        errors = errors or [finding.sentence() for finding in problems]
         if errors:
-            sentences = "\n".join(sentence(error) for error in errors)
+            sentences = "\n".join(errors)
             raise AnsibleActionFail(f"nothing was changed, since the plan has {_count(len(errors))}:\n{sentences}")
         for finding in findings:
             if finding["severity"] == "warning" and not options["show"]:
                 Display().warning(sentence(finding))
-        return result | {"changed": False, "plan": plan, "hosts": hosts, "observed": str(folder / FOLDER)}
+        placed = {host for name in services for host in plan["services"][name]["hosts"]}
+        chosen = [host for host in hosts if host in placed]
+        said = {"plan": plan, "hosts": hosts, "services": services, "chosen": chosen, "observed": str(folder / FOLDER)}
+        return result | {"changed": False} | said
 
     def _inventory(self, variables: dict[str, Any], folder: Path) -> dict[str, Any]:
         """Address, SSH port and `fleet_*` variables by host. What hosts share is templated once: 500 may share it."""

@@ -11,7 +11,12 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.gb10.fleet.plugins.module_utils._host.verify import comparison, promised, verdict
+from ansible_collections.gb10.fleet.plugins.module_utils._host.verify import (
+    comparison,
+    computed_by_others,
+    promised,
+    verdict,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import boot_record
 from ansible_collections.gb10.fleet.plugins.module_utils._vllm.boot_log import BootLog
 
@@ -39,7 +44,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
                 "url": {"type": "str", "required": True},
                 "kind": {"type": "str", "choices": ["chat", "embed"], "default": "chat"},
                 "model": {"type": "str", "required": True},
+                "status_file": {"type": "str", "required": True},
                 "key_file": {"type": "str"},
+                "ranks": {"type": "int", "default": 1},
                 "expected": {"type": "dict", "options": EXPECTED, "apply_defaults": True},
                 "requested_bytes": {"type": "int"},
                 "timeout": {"type": "int", "default": 1800},
@@ -49,6 +56,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             return result | {"changed": False, "skipped": True, "msg": "check mode: nothing was started to be asked"}
         reading = self._wait(options, task_vars)
         expected, boot = options["expected"], reading["boot"]
+        wrong = computed_by_others(options["service"], options["ranks"], reading["reply"]["fingerprint"])
+        if wrong:
+            raise AnsibleActionFail(wrong.sentence())
         findings = promised(options["service"], expected, boot)
         return result | {
             "changed": False,
@@ -93,7 +103,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         return boot_record(BootLog(**reading["boot"]), options["service"], started, options["requested_bytes"])
 
     def _read(self, options: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
-        arguments = {name: options[name] for name in ("unit", "url", "kind", "model", "key_file") if options[name]}
+        names = ("unit", "url", "kind", "model", "status_file", "key_file")
+        arguments = {name: options[name] for name in names if options[name]}
         reading: dict[str, Any] = self._execute_module(
             module_name="gb10.fleet.service_state", module_args=arguments, task_vars=task_vars
         )

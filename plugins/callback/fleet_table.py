@@ -13,6 +13,8 @@ author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Prints, after C(site.yml) and C(verify.yml), one row a host and service with its endpoint, model, context, KV pool,
     memory and state, the answer to one real request, and what stopped a host.
+  - After C(status.yml) it is one row a rank with its health, tokens a second, KV use and memory, and one line a problem
+    with its remedy.
   - A callback, because it also has to speak for hosts that failed or could not be reached.
 requirements:
   - Enable it with C(callbacks_enabled = gb10.fleet.fleet_table).
@@ -21,6 +23,7 @@ requirements:
 from typing import Any
 
 from ansible.plugins.callback import CallbackBase
+from ansible_collections.gb10.fleet.plugins.module_utils._host.ranks import status_table
 from ansible_collections.gb10.fleet.plugins.module_utils._report import end_table
 
 
@@ -34,15 +37,24 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
         super().__init__()
         self._plan: dict[str, Any] | None = None
         self._hosts: list[str] = []
+        self._services: list[str] = []
         self._verified: dict[tuple[str, str], dict[str, Any]] = {}
+        self._ranks: dict[tuple[str, str], dict[str, Any]] = {}
         self._failed: dict[str, str] = {}
+        self._proves = False
+
+    def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
+        self._proves = self._proves or task.resolved_action == "gb10.fleet.service_ready"
 
     def v2_runner_on_ok(self, result: Any) -> None:
         action = result.task.resolved_action
         if action == "gb10.fleet.plan":
             self._plan, self._hosts = result.result["plan"], result.result["hosts"]
+            self._services = result.result["services"]
         elif action == "gb10.fleet.service_ready":
             self._note(result.host.get_name(), result.result)
+        elif action == "gb10.fleet.rank_state":
+            self._ranks |= {(result.host.get_name(), rank["service"]): rank for rank in result.result["ranks"]}
 
     def v2_runner_item_on_ok(self, result: Any) -> None:
         if result.task.resolved_action == "gb10.fleet.service_ready":
@@ -56,8 +68,13 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
         self._failed.setdefault(result.host.get_name(), "unreachable: " + _reason(result.result))
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
-        if self._plan is not None and (self._verified or self._failed):
-            self._display.display("\n" + end_table(self._plan, self._hosts, self._verified, self._failed) + "\n")
+        if self._plan is None or not (self._verified or self._ranks or self._failed):
+            return
+        if self._ranks and not self._proves:
+            text = status_table(self._plan, self._services, self._ranks, self._failed)
+        else:
+            text = end_table(self._plan, self._hosts, self._verified, self._ranks, self._failed)
+        self._display.display(f"\n{text}\n")
 
     def _note(self, host: str, result: dict[str, Any]) -> None:
         if "service" in result:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 # On the host.
 LIBRARY = "/usr/local/lib/gb10-fleet"
-PRESTART = f"{LIBRARY}/gb10_prestart.py"
 SERVICES = "/etc/gb10-fleet/services"
+STATUS = "/run/gb10-fleet"
 SECRETS = "/etc/gb10-fleet/secrets"
 MODELS = "/var/lib/gb10-fleet/hf"  # HF_HOME: the standard cache layout, with hub/ below
 OVERLAYS = "/var/lib/gb10-fleet/overlays"  # small files laid over images and models, by service
@@ -42,6 +42,11 @@ def container(service: str) -> str:
 def rank_file(service: str) -> str:
     """What the supervisor of a rank goes by."""
     return f"{SERVICES}/{service}.json"
+
+
+def status_file(service: str) -> str:
+    """What the supervisor of a rank says of it."""
+    return f"{STATUS}/{service}/status.json"
 
 
 def group_secret(service: str) -> str:

@@ -65,11 +65,13 @@ def end_table(
     plan: Mapping[str, Any],
     hosts: Sequence[str],
     verified: Mapping[tuple[str, str], Mapping[str, Any]],
+    ranks: Mapping[tuple[str, str], Mapping[str, Any]],
     failed: Mapping[str, str],
 ) -> str:
     """The end of a run: one row a host and service of the plan, then the answers, then what went wrong.
 
-    verified: (host, service) -> what `verify` found: state, answer, problems. failed: host -> what stopped it.
+    verified: (host, service) -> what a head's endpoint gave: state, answer, problems. ranks: (host, service) -> how its
+    rank does: health. failed: host -> what stopped it.
     """
     rows, answers = [], []
     for name, service in plan["services"].items():
@@ -77,10 +79,9 @@ def end_table(
             host = rank["host"]
             if host not in hosts:
                 continue
-            proof = verified.get((host, name))
-            rows.append(
-                _row(name, service, rank, "failed" if host in failed else proof["state"] if proof else NOT_REACHED)
-            )
+            proof, look = verified.get((host, name)), ranks.get((host, name))
+            state = proof["state"] if proof else look["health"] if look else NOT_REACHED
+            rows.append(_row(name, service, rank, "failed" if host in failed else state))
             if proof and proof["answer"]:
                 answers.append(f'{name} on {host} says: "{_one_line(proof["answer"])}"')
     bare = [host for host in hosts if not any(row["host"] == host for row in rows)]

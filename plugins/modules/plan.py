@@ -28,6 +28,22 @@ options:
     type: str
     choices: [text, json]
     default: text
+  scope:
+    description:
+      - Which services the run is about. V(fleet) is every service and every host of the run.
+      - V(any) is every service and V(groups) those on several hosts, both narrowed by O(service). V(one) is the service
+        that O(service) has to name.
+    type: str
+    choices: [fleet, any, groups, one]
+    default: fleet
+  service:
+    description: The name of a service.
+    type: str
+    default: ""
+  partial:
+    description: Allow a limit that takes some hosts of a service and leaves out others.
+    type: bool
+    default: false
 extends_documentation_fragment:
   - gb10.fleet.attributes.reads_only
   - gb10.fleet.attributes.on_controller
@@ -51,6 +67,16 @@ observed:
   type: str
 hosts:
   description: The hosts of this run.
+  returned: success
+  type: list
+  elements: str
+services:
+  description: The services that the run is about.
+  returned: success
+  type: list
+  elements: str
+chosen:
+  description: The hosts of this run that these services are on.
   returned: success
   type: list
   elements: str

@@ -13,7 +13,8 @@ author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Waits until the service answers one real request through its own endpoint, showing progress, and compares what vLLM
     printed at this start with the plan.
-  - Fails at once, with the telling line of the journal, when the start dies.
+  - Waits through a start that dies, as the service's supervisor tries again within its budget; fails, with the reason,
+    when it gives up.
 options:
   service:
     description: The service's name in C(fleet_services).
@@ -34,6 +35,10 @@ options:
     default: chat
   model:
     description: The served model's name.
+    type: str
+    required: true
+  status_file:
+    description: The file on the host in which the service's supervisor says how it goes.
     type: str
     required: true
   key_file:
@@ -58,6 +63,10 @@ options:
   requested_bytes:
     description: Bytes that the service's C(--gpu-memory-utilization) stands for; without it there is no C(record).
     type: int
+  ranks:
+    description: How many ranks have to compute the answer.
+    type: int
+    default: 1
   timeout:
     description: Seconds to wait at most.
     type: int
@@ -83,6 +92,7 @@ EXAMPLES = r"""
     url: http://127.0.0.1:8003
     model: nemotron-nano
     expected: {kv_tokens: 292320, kv_tokens_low: 292320, kv_tokens_high: 292320}
+    status_file: /run/gb10-fleet/nano/status.json
 """
 
 RETURN = r"""

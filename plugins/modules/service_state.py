@@ -32,6 +32,10 @@ options:
     description: The served model's name.
     type: str
     required: true
+  status_file:
+    description: The file in which the service's supervisor says how it goes.
+    type: path
+    required: true
   key_file:
     description: "A file on the host that holds the API key as vLLM reads it: a line C(api-key: KEY)."
     type: path
@@ -45,12 +49,17 @@ EXAMPLES = r"""
     unit: gb10-vllm-nano.service
     url: http://127.0.0.1:8003
     model: nemotron-nano
+    status_file: /run/gb10-fleet/nano/status.json
   register: nano
 """
 
 RETURN = r"""
 unit:
   description: C(active), C(sub), C(result), C(restarts), C(invocation) and C(started), the day, of the unit.
+  returned: always
+  type: dict
+supervisor:
+  description: What its supervisor says, as docs/architecture.md lists it; V(null) before it says anything.
   returned: always
   type: dict
 health:
@@ -88,6 +97,7 @@ def main() -> None:
             "url": {"type": "str", "required": True},
             "kind": {"type": "str", "choices": ["chat", "embed"], "default": "chat"},
             "model": {"type": "str", "required": True},
+            "status_file": {"type": "path", "required": True},
             "key_file": {"type": "path", "no_log": False},
         },
         supports_check_mode=True,
@@ -95,7 +105,7 @@ def main() -> None:
     options = module.params
     run = partial(module.run_command, handle_exceptions=False)
     try:
-        wanted = {name: options[name] for name in ("unit", "url", "kind", "model")}
+        wanted = {name: options[name] for name in ("unit", "url", "kind", "model", "status_file")}
         reading = read_service(run, key=key_of(options["key_file"]), **wanted)
     except (OSError, ValueError) as error:
         module.fail_json(msg=f"{options['unit']}: {error}")

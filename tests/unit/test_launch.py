@@ -2,40 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import re
-
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.launch import (
     Container,
     Mount,
     docker_run,
-    exec_words,
-    service_unit,
+    rank_unit,
 )
-from hypothesis import given
-from hypothesis import strategies as st
-
-
-def unquote(line: str) -> list[str]:
-    """systemd's own reading of a command line (systemd.service(5)), enough of it to check what we write."""
-    words = []
-    for quoted, plain in re.findall(r'"((?:\\.|[^"\\])*)"|(\S+)', line.replace(" \\\n", " ")):
-        text = plain or re.sub(r"\\(.)", lambda m: {"n": "\n", "t": "\t"}.get(m[1], m[1]), quoted)
-        words.append(text.replace("%%", "%").replace("$$", "$"))
-    return words
-
-
-@given(
-    st.lists(st.text(st.characters(exclude_categories=["Cc", "Cs", "Zs", "Zl", "Zp"], include_characters=' "\\\n\t%$')))
-)
-def test_systemd_reads_back_what_was_meant(argv: list[str]) -> None:
-    assert unquote(exec_words(argv)) == argv
-
-
-def test_a_json_flag_survives() -> None:
-    value = json.dumps({"method": "mtp", "num_speculative_tokens": 2})
-    assert unquote(exec_words(["--speculative-config", value]))[1] == value
 
 
 def test_a_solo_container_has_its_own_network_and_one_open_port() -> None:
@@ -64,8 +37,9 @@ def test_the_environment_comes_in_a_stable_order() -> None:
     assert one == other
 
 
-def test_the_unit_restarts_a_service_whose_engine_died_with_status_0_and_ends_a_crash_loop() -> None:
-    unit = service_unit("nano", ["/usr/bin/docker", "run", "img"], ["/bin/true"], "Nano")
-    assert "Restart=always" in unit
-    assert "StartLimitBurst=3" in unit
-    assert "ExecStop=/usr/bin/docker stop --time 30 gb10-vllm-nano" in unit
+def test_the_unit_leaves_the_budget_to_the_supervisor() -> None:
+    """systemd starts a supervisor that dies, and not one that says with status 3 that the budget is used up."""
+    unit = rank_unit("nano", "Nano", stop_s=60)
+    assert "ExecStart=/usr/bin/python3 -m gb10_rank /etc/gb10-fleet/services/nano.json\n" in unit
+    assert {"Restart=always", "RestartPreventExitStatus=3", "StartLimitIntervalSec=0"} <= {*unit.splitlines()}
+    assert "TimeoutStopSec=180" in unit

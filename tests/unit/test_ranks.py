@@ -67,7 +67,7 @@ def test_without_a_word_on_it_vllm_starts_its_ranks_by_itself() -> None:
         assert after(rank["command"], "--nnodes") == "2"
         assert after(rank["command"], "--node-rank") == str(number)
         assert after(rank["command"], "--master-addr") == "192.168.100.10"
-        assert after(rank["command"], "--master-port") == "28000"
+        assert after(rank["command"], "--master-port") == "22000"
         assert after(rank["command"], "--tensor-parallel-size") == "2"
         assert rank["serve"] is None
     assert "--headless" not in head["command"]
@@ -82,7 +82,7 @@ def test_one_flag_makes_ray_nodes_of_them_and_serves_in_the_heads() -> None:
     assert head["command"][start : start + 4] == ["--entrypoint", "ray", "gb10-lab/vllm-cpu:0.32.0", "start"]
     assert "--include-dashboard=false" in head["command"]
     assert after(head["command"], "--node-ip-address") == "192.168.100.10"
-    assert after(worker["command"], "--address") == "192.168.100.10:28000"
+    assert after(worker["command"], "--address") == "192.168.100.10:22000"
     assert after(worker["command"], "--node-ip-address") == "192.168.100.11"
     assert head["serve"][:5] == ["/usr/bin/docker", "exec", "gb10-vllm-pair", "vllm", "serve"]
     assert after(head["serve"], "--distributed-executor-backend") == "ray"
@@ -157,7 +157,7 @@ def test_the_supervisors_know_where_they_meet() -> None:
     assert (head["peers"], worker["peers"]) == (["192.168.100.11"], ["192.168.100.10"])
     assert head["endpoint"]["url"] == "http://127.0.0.1:8000"
     assert (worker["endpoint"], worker["warm_up"], worker["ports"]) == (None, [], [])
-    assert head["ports"] == [8000, 28000]
+    assert head["ports"] == [8000, 22000]
 
 
 def test_the_gids_are_looked_up_for_the_devices_that_nccl_is_told_of() -> None:
@@ -199,7 +199,8 @@ def test_the_same_declaration_is_the_same_definition() -> None:
 def test_a_warm_up_fits_into_the_context() -> None:
     for context in (64, 2048, 32768):
         for request in ranks(workload={"max_model_len": context})[0]["supervisor"]["warm_up"]:
-            assert 0 < request["prompt_words"] * 5 + request["max_tokens"] <= context
+            letters = len(request["body"]["messages"][0]["content"])
+            assert 0 < letters + request["body"]["max_tokens"] <= context
 
 
 # The slices of their hosts
@@ -208,11 +209,21 @@ def test_a_warm_up_fits_into_the_context() -> None:
 def test_each_host_is_told_its_own_part() -> None:
     found = plan()
     (head,), (worker,) = (found["hosts"][name]["vllm"] for name in ("spark-2", "spark-3"))
-    assert (head["group"]["rank"], worker["group"]["rank"]) == (0, 1)
-    assert json.loads(worker["group"]["content"])["rank"] == 1
+    assert (head["rank"], worker["rank"]) == (0, 1)
+    assert json.loads(worker["supervisor"]["content"])["rank"] == 1
+    assert head["secret"] == worker["secret"] == {"path": "/etc/gb10-fleet/secrets/pair.group", "head": "spark-2"}
     assert found["hosts"]["spark-4"]["vllm"] == []
     assert [entry["repository"] for entry in found["hosts"]["spark-3"]["models"]] == ["gb10-lab/tiny"]
     assert found["hosts"]["spark-3"]["verify"] == []
+
+
+def test_a_service_on_one_host_is_a_group_of_one() -> None:
+    (rank,) = ranks(hosts=["spark-2"])
+    told = rank["supervisor"]
+    assert (rank["role"], told["ranks"], told["peers"]) == ("solo", 1, [])
+    assert (told["rendezvous"], told["secret_file"], told["gids"], told["serve"]) == (None, None, None, None)
+    assert told["endpoint"]["url"] == "http://127.0.0.1:8000"
+    assert "--network" not in rank["command"]
 
 
 def test_what_listens_is_said_of_each_host() -> None:
@@ -220,7 +231,7 @@ def test_what_listens_is_said_of_each_host() -> None:
     assert [(row["port"], row["address"]) for row in found["spark-2"]["listens"]] == [
         (8000, "0.0.0.0"),
         (18000, "192.168.100.10"),
-        (28000, "192.168.100.10"),
+        (22000, "192.168.100.10"),
         ("any", "192.168.100.10"),
     ]
     assert [(row["port"], row["address"]) for row in found["spark-3"]["listens"]] == [("any", "192.168.100.11")]
@@ -268,7 +279,7 @@ SWITCH = {"switches": {"s": {"ports": {"spark-2:1": 2, "spark-3:1": 3, "spark-4:
         ({"flags": {"data-parallel-size": 2}}, "group-ranks"),
         ({"flags": {"distributed-executor-backend": "uni"}}, "group-executor"),
         ({"flags": {"distributed-executor-backend": "mp"}, "image": {"vllm": "0.11.0"}}, "group-executor"),
-        ({"port": 12768}, "group-port"),
+        ({"port": 14768}, "group-port"),
         ({"flags": {"node-rank": 1}}, "recipe-planned-flag"),
     ],
 )

@@ -6,16 +6,24 @@ from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._host.service import answer_text
-from ansible_collections.gb10.fleet.plugins.module_utils._host.verify import comparison, last_words, promised, verdict
+from ansible_collections.gb10.fleet.plugins.module_utils._host.verify import (
+    comparison,
+    computed_by_others,
+    last_words,
+    promised,
+    verdict,
+)
 
 UNIT = "gb10-vllm-nano.service"
 
 
 def reading(
-    active: str = "active", restarts: int = 0, reply: Any = None, log: list[str] | None = None
+    active: str = "active", restarts: int = 0, reply: Any = None, log: list[str] | None = None, **told: Any
 ) -> dict[str, Any]:
+    """told: what the supervisor says besides that it serves."""
     unit = {"active": active, "sub": "running", "result": "exit-code", "restarts": restarts, "invocation": "x"}
-    return {"unit": unit, "reply": reply, "log_tail": log or []}
+    supervisor = {"state": "serving", "error": "", "last_end": ""} | told
+    return {"unit": unit, "reply": reply, "log_tail": log or [], "supervisor": supervisor, "boot": {}}
 
 
 def expected(tokens: int | None, low: int | None = None, high: int | None = None) -> dict[str, Any]:
@@ -33,6 +41,9 @@ REFUSED = {"ok": False, "answer": "", "error": "HTTP 401: Unauthorized", "finger
         (reading(reply=ANSWER), "ready"),
         (reading(log=["INFO loading"]), "waiting"),
         (reading(reply=REFUSED), "waiting"),
+        (reading(reply=ANSWER, state="warming"), "waiting"),
+        (reading(state="loading", last_end="rank 1 left"), "waiting"),
+        (reading() | {"supervisor": None}, "waiting"),
         (reading(active="activating"), "waiting"),
         (reading(active="failed"), "failed"),
         (reading(restarts=1), "failed"),
@@ -52,6 +63,16 @@ def test_a_dead_start_is_explained_by_its_last_error() -> None:
 
 def test_no_error_line_means_no_last_words() -> None:
     assert last_words(["INFO all fine"]) == ""
+
+
+def test_what_a_supervisor_says_is_shown_meanwhile() -> None:
+    assert "rank 1 left" in verdict(UNIT, reading(state="loading", last_end="rank 1 left"), 0).text
+    assert "spark-3" in verdict(UNIT, reading(state="waiting", error="spark-3 is not there"), 0).text
+
+
+def test_a_budget_that_is_used_up_is_explained_by_the_supervisor() -> None:
+    text = verdict(UNIT, reading(active="failed", state="stopped", error="3 starts did not last"), 0).text
+    assert "3 starts did not last" in text
 
 
 def test_plan_and_boot_log_agree_or_a_finding_says_by_how_much() -> None:
@@ -91,6 +112,22 @@ def test_every_start_says_how_it_compares(wanted: tuple[int | None, ...], words:
 def test_another_release_than_the_recipe_names_is_said(named: str | None, runs: str | None, rules: list[str]) -> None:
     found = promised("nano", expected(None) | {"release": named}, {"release": runs})
     assert [finding.rule for finding in found] == rules
+
+
+@pytest.mark.parametrize(
+    ("fingerprint", "ranks", "rules"),
+    [
+        ("vllm-0.32.0-tp2-57c051c7", 2, []),
+        ("vllm-0.32.0-tp2-pp2-57c051c7", 4, []),
+        ("vllm-0.32.0-57c051c7", 1, []),
+        ("", 2, []),
+        ("vllm-0.32.0-tp2-57c051c7", 1, ["verify-ranks"]),
+        ("vllm-0.32.0-tp1-57c051c7", 2, ["verify-ranks"]),
+    ],
+)
+def test_the_answer_is_that_of_all_ranks(fingerprint: str, ranks: int, rules: list[str]) -> None:
+    found = computed_by_others("nano", ranks, fingerprint)
+    assert [finding.rule for finding in (found,) if finding] == rules
 
 
 @pytest.mark.parametrize(

@@ -113,12 +113,23 @@ def ask(url: str, kind: str, model: str, key: str) -> dict[str, Any]:
     return {"ok": True, "answer": answer, "fingerprint": document.get("system_fingerprint") or "", "error": ""}
 
 
-def read_service(run: Run, *, unit: str, url: str, kind: str, model: str, key: str) -> dict[str, Any]:
-    """The whole reading: unit, health, the answer to one request when healthy (else None), the boot log's text."""
+def document(path: str) -> dict[str, Any] | None:
+    """A file of the supervisor, which replaces its files as a whole; None where there is none that can be read."""
+    try:
+        found = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def read_service(run: Run, *, unit: str, url: str, kind: str, model: str, key: str, status_file: str) -> dict[str, Any]:
+    """The whole reading: unit, what its supervisor says, health, the answer to one request when healthy (else None),
+    the boot log's text."""
     state = unit_state(run, unit)
     health = fetch(url + "/health", timeout_s=10)
     return {
         "unit": state,
+        "supervisor": document(status_file),
         "health": asdict(health),
         "reply": ask(url, kind, model, key) if health.status == 200 else None,
         "log": boot_log(run, unit, state["invocation"]),

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -27,20 +29,29 @@ class Verdict:
 def verdict(unit: str, reading: Mapping[str, Any], restarts_before: int) -> Verdict:
     """What one reading says, `restarts_before` being the unit's restart count when the waiting began.
 
-    A start that dies is a failure at once: the unit's own budget may try again, but flags don't get better by that.
+    A start that dies is tried again by the supervisor, and shown meanwhile; it says when it gives up. A supervisor that
+    dies itself won't get better.
     """
     state, reply = reading["unit"], reading["reply"]
-    if reply is not None and reply["ok"]:
+    told = reading["supervisor"] or {}
+    if reply is not None and reply["ok"] and told.get("state") == "serving":
         return Verdict("ready", reply["answer"])
     if state["active"] == "failed" or state["restarts"] > restarts_before:
-        cause = last_words(reading["log_tail"]) or f"unit result: {state['result']}"
+        cause = told.get("error") or last_words(reading["log_tail"]) or f"unit result: {state['result']}"
         return Verdict("failed", f"{unit} does not stay up: {cause}; the whole log: journalctl -u {unit} -n 200")
     if state["active"] == "inactive":
         return Verdict("failed", f"{unit} is not running; start it with: systemctl start {unit}")
-    if reply is not None:
+    if reply is not None and not reply["ok"]:
         return Verdict("waiting", f"healthy, but no answer yet: {reply['error']}")
-    lines = reading["log_tail"]
-    return Verdict("waiting", lines[-1].strip() if lines else "no output yet")
+    return Verdict("waiting", _meanwhile(told, reading["log_tail"]))
+
+
+def _meanwhile(told: Mapping[str, Any], lines: Sequence[str]) -> str:
+    if told.get("error"):
+        return f"{told['state']}: {told['error']}"
+    if told.get("last_end"):
+        return f"{told['state']} again, since {told['last_end']}"
+    return lines[-1].strip() if lines else "no output yet"
 
 
 def last_words(lines: Sequence[str]) -> str:
@@ -108,3 +119,20 @@ def _same_release(promised_release: str, release: str) -> bool:
 def _differs(rule: str, place: str, found: str, expected: str, reason: str, remedy: str) -> Finding:
     source = "the service's journal at this start"
     return Finding(rule, "host", "warning", f"fleet_services.{place}", found, expected, remedy, reason, source)
+
+
+def computed_by_others(service: str, ranks: int, fingerprint: str) -> Finding | None:
+    """vLLM names the parallel sizes of an answer in its fingerprint, ``vllm-0.32.0-tp2-57c051c7``, since 0.32."""
+    sizes = re.findall(r"-[tp]p(\d+)(?=-)", fingerprint)
+    if not sizes or math.prod(map(int, sizes)) == ranks:
+        return None
+    return Finding(
+        rule="verify-ranks",
+        kind="host",
+        severity="error",
+        place=f"fleet_services.{service}",
+        found=f'the answer was computed by other ranks: "{fingerprint}"',
+        expected=f"{ranks} ranks",
+        remedy="run site.yml, and look at who answers on the service's port (`ss -ltnp`)",
+        source="system_fingerprint of the answer",
+    )

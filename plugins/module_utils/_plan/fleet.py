@@ -236,6 +236,7 @@ def _slice(host: Host, here: Sequence[Decided], budget: Budget) -> dict[str, Any
         "vllm": slices.vllm(here, host.name),
         "verify": slices.verify(here, host.name),
         "unread_images": slices.unread_images(here),
+        "ranks": slices.ranks(here, host.name),
         "needs": slices.needs(here, host.name, budget.total),
         "listens": slices.listens(here, host.name),
         "memory": {service.placed.name: budget.lines(service.placed.name) for service in here},

@@ -14,12 +14,6 @@ from dataclasses import dataclass, field
 
 from ansible_collections.gb10.fleet.plugins.module_utils._layout import LIBRARY, container, rank_file
 
-# A model load writes and reads tens of GB: three starts in half an hour tell a crash loop from bad luck
-# (perf-reliability 7.2: `unless-stopped` looped 35 times until the host hung).
-START_BURST = 3
-START_INTERVAL_S = 1800
-STOP_TIMEOUT_S = 60
-
 
 @dataclass(frozen=True)
 class Mount:
@@ -75,53 +69,6 @@ def docker_run(wanted: Container) -> list[str]:
     if wanted.entrypoint is not None:
         run += ["--entrypoint", wanted.entrypoint]
     return [*run, wanted.image, *wanted.arguments]
-
-
-def exec_words(argv: Sequence[str]) -> str:
-    """An argument list as systemd reads it (systemd.service(5), "Command lines"): one word a line, nothing expanded."""
-    return " \\\n    ".join(_word(argument) for argument in argv)
-
-
-def _word(argument: str) -> str:
-    plain = argument.replace("%", "%%").replace("$", "$$")
-    safe = all(character.isalnum() or character in "@%+=:,./-_$" for character in plain)
-    if plain and safe:
-        return plain
-    escaped = plain.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
-    return f'"{escaped}"'
-
-
-def service_unit(service: str, command: Sequence[str], prestart: Sequence[str], summary: str) -> str:
-    """The unit that owns a service's container on one host.
-
-    Restart=always, because vLLM exits 0 when its engine dies (vllm-cpu-lab 5); the start budget ends a crash loop.
-    It stops and starts with Docker, since a daemon that goes away ends the client that is attached to the container.
-    The start has no time limit of its own: a large model loads for many minutes, and `verify` watches readiness.
-    """
-    return f"""\
-# Managed by gb10.fleet: changes are overwritten by site.yml and reported by drift.yml.
-[Unit]
-Description=gb10.fleet: {summary}
-Wants=network-online.target
-Requires=docker.service
-After=network-online.target docker.service
-StartLimitIntervalSec={START_INTERVAL_S}
-StartLimitBurst={START_BURST}
-
-[Service]
-Type=exec
-ExecStartPre={exec_words(prestart)}
-ExecStart={exec_words(command)}
-ExecStop=/usr/bin/docker stop --time {STOP_TIMEOUT_S // 2} {container(service)}
-Restart=always
-RestartSec=10
-TimeoutStartSec=infinity
-TimeoutStopSec={STOP_TIMEOUT_S}
-SyslogIdentifier={container(service)}
-
-[Install]
-WantedBy=multi-user.target docker.service
-"""
 
 
 def rank_unit(service: str, summary: str, stop_s: int) -> str:

@@ -23,8 +23,8 @@ RAY, NODES = "ray", "mp"  # mp with --nnodes: vLLM's own way over several hosts
 
 # The group's own ports follow from the service's, so that a further service moves none. Linux takes ports for outgoing
 # connections from 32768 on (net.ipv4.ip_local_port_range).
-_SUPERVISORS, _RANKS = 10_000, 20_000
-_LAST_PORT = 32_767 - _RANKS
+_SUPERVISORS, _RANKS, _RAY_CLIENTS = 10_000, 14_000, 18_000
+_LAST_PORT = 32_767 - _RAY_CLIENTS
 _FIRST_WITH_NODES = (0, 11, 1)
 
 
@@ -38,9 +38,14 @@ def ranks_port(port: int) -> int:
     return port + _RANKS
 
 
+def ray_client_port(port: int) -> int:
+    """Where Ray's head has a server for clients, which nobody of ours asks."""
+    return port + _RAY_CLIENTS
+
+
 def ports_on_head(port: int, hosts: Sequence[str]) -> list[int]:
     """All ports that a service takes on its head."""
-    return [port, supervisors_port(port), ranks_port(port)] if len(hosts) > 1 else [port]
+    return [port, supervisors_port(port), ranks_port(port), ray_client_port(port)] if len(hosts) > 1 else [port]
 
 
 def split(written: Mapping[str, Value], hosts: int, version: str | None) -> Layer:
@@ -62,7 +67,9 @@ def split(written: Mapping[str, Value], hosts: int, version: str | None) -> Laye
     reasons = {
         TENSOR: "one rank a host",
         PIPELINE: "one rank a host, and the tensor parallel size is written",
-        EXECUTOR: "vLLM starts its ranks on several hosts by itself" if _knows_nodes(version) else "0.11.1 brought mp",
+        EXECUTOR: "vLLM starts its ranks on several hosts by itself"
+        if _knows_nodes(version)
+        else "vLLM starts ranks on several hosts by itself from 0.11.1 on",
     }
     return Layer("computed", {name: value for name, value in values.items() if value != 1}, reasons)
 
@@ -105,7 +112,7 @@ def problems(place: str, port: int, hosts: int, flags: Mapping[str, Value], vers
         yield _error(
             "group-port", f"{place}.port", str(port), f"at most {_LAST_PORT} for a service on several hosts",
             "write a lower port",
-            f"its ranks meet {_SUPERVISORS} and {_RANKS} above it, and Linux gives out ports from 32768 on",
+            f"its ranks take ports up to {_RAY_CLIENTS} above it, and Linux gives out those from 32768 on",
         )  # fmt: skip
 
 

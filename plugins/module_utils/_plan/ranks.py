@@ -24,12 +24,12 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.launch import (
     Mount,
     docker_run,
     rank_unit,
-    service_unit,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.parallel import (
     EXECUTOR,
     RAY,
     ranks_port,
+    ray_client_port,
     supervisors_port,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.service import (
@@ -50,8 +50,7 @@ _ALONE: dict[str, Any] = {"address": None, "peers": [], "rendezvous": None, "sec
 # Words of a prompt: one request takes the decode kernels, one those of a longer prefill.
 _WARM_UP_WORDS = (8, 1024)
 _WARM_UP_TOKENS = 16
-# A word of the prompt is five letters with its space, which a tokenizer of bytes makes as many tokens of.
-_TOKENS_A_WORD = 5
+_WORD = "word "  # which a tokenizer of bytes makes five tokens of
 
 
 @dataclass(frozen=True)
@@ -103,21 +102,12 @@ def plan_ranks(ranked: Ranked, shares: Sequence[Share]) -> list[dict[str, Any]]:
             "role": ("worker" if rank else "head") if len(told) > 1 else "solo",
             "command": told[rank]["run"],
             "serve": told[rank]["serve"],
-            "unit_text": _unit(ranked, told[rank]),
+            "unit_text": rank_unit(ranked.placed.name, ranked.placed.recipe["summary"], told[rank]["limits"]["stop_s"]),
             "supervisor": {**told[rank], "definition": definition},
             "memory_bytes": shares[rank].taken.expected,
         }
         for rank, host in enumerate(ranked.placed.hosts)
     ]
-
-
-def _unit(ranked: Ranked, told: Mapping[str, Any]) -> str:
-    placed = ranked.placed
-    if placed.is_group:
-        return rank_unit(placed.name, placed.recipe["summary"], told["limits"]["stop_s"])
-    prestart = ["/usr/bin/python3", _layout.PRESTART, "--container", told["container"]]
-    prestart += ["--port", str(ranked.port), "--memory", str(told["memory_bytes"])]
-    return service_unit(placed.name, told["run"], prestart, placed.recipe["summary"])
 
 
 def linted_command(ranked: Ranked) -> list[str]:
@@ -236,15 +226,20 @@ def _as_layer(flags: Mapping[str, Value]) -> Layer:
 
 
 def _ray_words(ranked: Ranked, rank: int) -> list[str]:
-    """A Ray node that other hosts reach by its address in the group alone; no dashboard, no client server."""
+    """A Ray node by its address in the group; no dashboard, and ports for workers as Linux gives them out.
+
+    Ray starts its client server in any case, so that it gets a port of the group's own.
+    """
     head = f"{ranked.addresses[0]}:{ranks_port(ranked.port)}"
     node = ["--node-ip-address", ranked.addresses[rank], "--num-cpus", str(fact("group", "ray_cpus"))]
+    node += ["--min-worker-port", "0", "--max-worker-port", "0"]
     node += ["--object-store-memory", str(fact("group", "ray_object_store_bytes")), "--block"]
     if rank:
         return ["ray", "start", "--address", head, *node]
     return [
         *("ray", "start", "--head", "--port", str(ranks_port(ranked.port)), *node),
-        *("--include-dashboard=false", "--ray-client-server-port=0", "--disable-usage-stats"),
+        *("--include-dashboard=false", "--disable-usage-stats"),
+        *("--ray-client-server-port", str(ray_client_port(ranked.port))),
     ]
 
 
@@ -272,11 +267,19 @@ def _endpoint(ranked: Ranked) -> dict[str, str | None]:
     }
 
 
-def _warm_up(ranked: Ranked) -> list[dict[str, int]]:
+def _warm_up(ranked: Ranked) -> list[dict[str, Any]]:
     """Requests that take the kernels' compilation, which else the first client would wait for."""
+    model = served_name(ranked.placed, ranked.flags)
     context = int(ranked.flags["max-model-len"].value) if "max-model-len" in ranked.flags else None
-    room = max(_WARM_UP_WORDS) if context is None else (context - _WARM_UP_TOKENS) // (2 * _TOKENS_A_WORD)
-    return [{"prompt_words": max(1, min(words, room)), "max_tokens": _WARM_UP_TOKENS} for words in _WARM_UP_WORDS]
+    room = max(_WARM_UP_WORDS) if context is None else (context - _WARM_UP_TOKENS) // (2 * len(_WORD))
+    texts = [_WORD * max(1, min(words, room)) for words in _WARM_UP_WORDS]
+    if ranked.placed.recipe["kind"] == "embed":
+        return [{"path": "/v1/embeddings", "body": {"model": model, "input": text}} for text in texts]
+    asked = {"model": model, "max_tokens": _WARM_UP_TOKENS, "temperature": 0}
+    return [
+        {"path": "/v1/chat/completions", "body": {**asked, "messages": [{"role": "user", "content": text}]}}
+        for text in texts
+    ]
 
 
 def _limits(placed: Placed) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact, facts
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import gib
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import Host
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.observed import image_key
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.parallel import ranks_port
@@ -111,7 +112,9 @@ def vllm(services: Iterable[Decided], host: str) -> list[dict[str, Any]]:
             "folders": written_folders(service.placed),
             "overlays": service.placed.overlays.files,
             "key": _key(service.placed) if rank["role"] != "worker" else None,
-            "group": _group(service.placed, rank) if service.placed.is_group else None,
+            "rank": rank["supervisor"]["rank"],
+            "supervisor": _supervisor(service.placed, rank),
+            "secret": _secret(service.placed) if service.placed.is_group else None,
         }
         for service in services
         for rank in service.plan["ranks"]
@@ -124,15 +127,14 @@ def _key(placed: Placed) -> dict[str, str] | None:
     return {"source": source, "path": key_file(placed)} if source else None
 
 
-def _group(placed: Placed, rank: Mapping[str, Any]) -> dict[str, Any]:
-    """What a rank of a group needs besides: its supervisor's file, and the secret that its head makes."""
-    return {
-        "rank": rank["supervisor"]["rank"],
-        "hosts": [host.name for host in placed.hosts],
-        "file": _layout.rank_file(placed.name),
-        "content": json.dumps(rank["supervisor"], indent=2, sort_keys=True) + "\n",
-        "secret": _layout.group_secret(placed.name),
-    }
+def _supervisor(placed: Placed, rank: Mapping[str, Any]) -> dict[str, str]:
+    content = json.dumps(rank["supervisor"], indent=2, sort_keys=True) + "\n"
+    return {"path": _layout.rank_file(placed.name), "content": content}
+
+
+def _secret(placed: Placed) -> dict[str, str]:
+    """What a group's ranks know each other by: its head makes it, the others get it."""
+    return {"path": _layout.group_secret(placed.name), "head": placed.head.name}
 
 
 def verify(services: Iterable[Decided], host: str) -> list[dict[str, Any]]:
@@ -145,6 +147,8 @@ def verify(services: Iterable[Decided], host: str) -> list[dict[str, Any]]:
             "kind": service.placed.recipe["kind"],
             "model": service.plan["model"],
             "key_file": key_file(service.placed) if service.placed.settings.get("api_key_file") else "",
+            "status_file": _layout.status_file(service.placed.name),
+            "ranks": len(service.placed.hosts),
             "startup_limit_s": service.plan["ranks"][0]["supervisor"]["limits"]["startup_limit_s"],
             "requested_bytes": service.plan["boot"]["requested_bytes"],
             "boots": _observation(_layout.BOOTS, f"boots/{host}", service.plan["boot"]["key"]),
@@ -179,6 +183,25 @@ def _expected(service: Decided) -> dict[str, Any]:
         "kv_tokens_low": bounds[0],
         "kv_tokens_high": bounds[1],
     }
+
+
+def ranks(services: Iterable[Decided], host: str) -> list[dict[str, Any]]:
+    """``hosts.<host>.ranks``: what to look at for the state of each rank."""
+    return [
+        {
+            "service": service.placed.name,
+            "unit": _layout.unit(service.placed.name),
+            "rank": rank["supervisor"]["rank"],
+            "ranks": len(service.placed.hosts),
+            "definition": rank["supervisor"]["definition"],
+            "memory_floor_bytes": gib(fact("memory", "floor_gib")),
+            "file": _layout.rank_file(service.placed.name),
+            "status_file": _layout.status_file(service.placed.name),
+        }
+        for service in services
+        for rank in service.plan["ranks"]
+        if rank["host"] == host
+    ]
 
 
 def listens(services: Iterable[Decided], host: str) -> list[dict[str, Any]]:

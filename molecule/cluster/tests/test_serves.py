@@ -1,0 +1,76 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Both ranks serve one endpoint, with no more rights than they need, and their secrets are nowhere to be seen."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from conftest import HOSTS, Pair
+
+pytestmark = pytest.mark.usefixtures("pair")
+CONTAINER = "gb10-vllm-tiny-pair"
+LOOKS = {
+    "processes": "cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ | tr '\\0' ' '",
+    "containers": f"docker inspect {CONTAINER}; docker logs {CONTAINER} 2>&1",
+    "journal": "journalctl --boot --no-pager",
+    "files": "cat /run/gb10-fleet/*/* /etc/gb10-fleet/services/*",
+}
+
+
+def test_both_ranks_answer_through_the_heads_endpoint(pair: Pair) -> None:
+    status, reply = pair.ask(pair.key)
+    assert status == 200
+    assert "-tp2-" in reply["system_fingerprint"]
+    seen = pair.status("spark-2")
+    assert [(rank["host"], rank["state"]) for rank in seen["ranks_seen"]] == [("spark-3", "serving")]
+
+
+def test_without_the_key_nobody_is_answered(pair: Pair) -> None:
+    assert pair.ask("wrong")[0] == 401
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_rank_has_what_rdma_needs_and_no_more(pair: Pair, host: str) -> None:
+    settings = json.loads(pair.fleet.root(host, f"docker inspect {CONTAINER}"))[0]["HostConfig"]
+    assert settings["Privileged"] is False
+    assert settings["CapAdd"] == ["CAP_IPC_LOCK"]
+    assert [device["PathOnHost"] for device in settings["Devices"]] == ["/dev/infiniband"]
+    assert {"Name": "memlock", "Hard": -1, "Soft": -1} in settings["Ulimits"]
+    assert (settings["NetworkMode"], settings["IpcMode"]) == ("host", "host")
+
+
+def test_each_rank_is_told_of_the_gid_that_its_host_has_now(pair: Pair) -> None:
+    for host in HOSTS:
+        environment = json.loads(pair.fleet.root(host, f"docker inspect {CONTAINER}"))[0]["Config"]["Env"]
+        (index,) = [word.partition("=")[2] for word in environment if word.startswith("NCCL_IB_GID_INDEX=")]
+        table = "/sys/class/infiniband/rocep1s0f1/ports/1"
+        assert pair.fleet.root(host, f"cat {table}/gid_attrs/types/{index}").strip() == "RoCE v2"
+
+
+def test_the_ranks_share_a_secret_that_only_root_reads(pair: Pair) -> None:
+    file = "/etc/gb10-fleet/secrets/tiny-pair.group"
+    first, second = (pair.fleet.root(host, f"stat -c %a:%U {file}; cat {file}") for host in HOSTS)
+    assert first == second
+    assert first.startswith("600:root\n")
+    assert len(first.split()[1]) == 64
+
+
+def test_no_secret_is_seen(pair: Pair) -> None:
+    """Neither the key nor the group's secret: in processes, containers, journals, our files; nor in a run with -vvv."""
+    secret = pair.fleet.root("spark-2", "cat /etc/gb10-fleet/secrets/tiny-pair.group").strip()
+    run = pair.playbook("cluster-tp2.yml", "-vvv", "--check", "--diff")
+    assert run.returncode == 0, run.stdout[-3000:]
+    texts = {"ansible": run.stdout + run.stderr}
+    for host in HOSTS:
+        texts[f"{host}: processes"] = pair.fleet.root(
+            host, "cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ | tr '\\0' ' '"
+        )
+        texts[f"{host}: containers"] = pair.fleet.root(
+            host, f"docker inspect {CONTAINER}; docker logs {CONTAINER} 2>&1"
+        )
+        texts[f"{host}: journal"] = pair.fleet.root(host, "journalctl --boot --no-pager")
+        texts[f"{host}: files"] = pair.fleet.root(host, "cat /run/gb10-fleet/*/* /etc/gb10-fleet/services/*")
+    assert [place for place, text in texts.items() if pair.key in text or secret in text] == []

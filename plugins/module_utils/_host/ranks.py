@@ -1,0 +1,145 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""How the ranks of services do: the reading of one host's, and the judgement over it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._host.service import Run, document, unit_state
+from ansible_collections.gb10.fleet.plugins.module_utils._host.state import memory_bytes
+from ansible_collections.gb10.fleet.plugins.module_utils._report import size, table
+
+_SERVING, _STOPPED = "serving", "stopped"
+
+
+# Reading ----------------------------------------------------------------------------------------------------------
+
+
+def read_ranks(run: Run, wanted: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Each rank of ``hosts.<host>.ranks`` with what its host says of it.
+
+    unit: as systemd says. told: the supervisor's status file, None where there is none. definition: of the file that it
+    goes by; wanted: the plan's. memory: the host's.
+    """
+    memory = memory_bytes(Path("/proc/meminfo").read_text(encoding="ascii"))
+    return [
+        {
+            **rank,
+            "unit": unit_state(run, rank["unit"]),
+            "told": document(rank["status_file"]),
+            "definition": (document(rank["file"]) or {}).get("definition"),
+            "wanted": rank["definition"],
+            "memory": memory,
+        }
+        for rank in wanted
+    ]
+
+
+# Judging ----------------------------------------------------------------------------------------------------------
+
+
+def health(rank: Mapping[str, Any]) -> str:
+    """One word for the table: what the supervisor says, where it runs; else what systemd says."""
+    if rank["definition"] is None:
+        return "not there"
+    if rank["unit"]["active"] != "active":
+        return "failed" if rank["unit"]["active"] == "failed" else _STOPPED
+    return str(rank["told"]["state"]) if rank["told"] else "starting"
+
+
+def problems(rank: Mapping[str, Any]) -> Iterator[Finding]:
+    """What an owner should know or do, worst first."""
+    name, told, unit = rank["service"], rank["told"] or {}, rank["unit"]
+    place = f"{name}, rank {rank['rank']}"
+    word = health(rank)
+    if word == "not there":
+        yield _problem("rank-missing", place, "is not on this host", "a rank, as declared", "run site.yml")
+        return
+    if word == "failed":
+        found = told.get("error") or f"its unit failed: {unit['result']}"
+        remedy = f"journalctl -u gb10-vllm-{name} says why; then: ansible-playbook restart.yml -e service={name}"
+        yield _problem("rank-failed", place, found, "", remedy)
+    elif word == _STOPPED:
+        remedy = f"ansible-playbook restart.yml -e service={name}"
+        yield _problem("rank-stopped", place, "does not run", "a running rank", remedy)
+    elif word != _SERVING:
+        yield from _on_its_way(place, word, told)
+    elif rank["rank"] == 0 and (missing := _not_serving(rank, told)):
+        yield _problem("rank-apart", place, f"serves without {missing}", "all ranks", "look at the rank that it names")
+    elif told.get("strikes"):
+        found = f"{told['strikes']} looks in a row found no progress: {told['error'] or 'no answer'}"
+        remedy = "wait: at the limit the group restarts by itself"
+        yield _problem("rank-strikes", place, found, "tokens, or an answer to a canary", remedy)
+    if rank["definition"] != rank["wanted"]:
+        yield _problem("rank-other", place, "goes by an older declaration", "the plan's", "run site.yml")
+    floor = rank["memory_floor_bytes"]
+    if word == _SERVING and rank["memory"]["available"] < floor:
+        found = f"{size(rank['memory']['available'])} of memory are free"
+        remedy = "lower max_model_len or max_num_seqs, or stop what else runs there (`ps aux --sort=-rss | head`)"
+        yield _problem("rank-memory", place, found, f"at least {size(floor)}", remedy)
+
+
+def _not_serving(rank: Mapping[str, Any], told: Mapping[str, Any]) -> str:
+    """The ranks that the head does not see serving, as words."""
+    serving = {seen["rank"] for seen in told["ranks_seen"] if seen["state"] == _SERVING}
+    return ", ".join(f"rank {number}" for number in range(1, rank["ranks"]) if number not in serving)
+
+
+def _on_its_way(place: str, word: str, told: Mapping[str, Any]) -> Iterator[Finding]:
+    """Waiting for a rank needs a person, a load needs time; an end that came before is worth a word."""
+    if told.get("error"):
+        yield _problem("rank-waits", place, told["error"], "all ranks", "look at the rank that it names")
+    elif told.get("last_end"):
+        left = told["starts_left"]
+        remedy = "wait" if left is None else f"wait; {left} more starts are left before it stays down"
+        yield _problem("rank-restarts", place, f"{word} again, since {told['last_end']}", "", remedy)
+
+
+def _problem(rule: str, place: str, found: str, expected: str, remedy: str) -> Finding:
+    return Finding(rule, "host", "warning", place, found, expected, remedy)
+
+
+# Showing ----------------------------------------------------------------------------------------------------------
+
+
+def status_table(
+    plan: Mapping[str, Any],
+    services: Sequence[str],
+    ranks: Mapping[tuple[str, str], Mapping[str, Any]],
+    failed: Mapping[str, str],
+) -> str:
+    """One row a rank, then one line a problem with its remedy.
+
+    ranks: (host, service) -> what `read_ranks` found. failed: host -> why it could not be asked.
+    """
+    rows = []
+    lines = [f"{host}: {message}" for host, message in failed.items()]
+    for name in services:
+        for number, planned in enumerate(plan["services"][name]["ranks"]):
+            rank = ranks.get((planned["host"], name))
+            rows.append(_row(name, number, planned["host"], rank, planned["host"] in failed))
+            lines += [f"{planned['host']}: {problem.sentence()}" for problem in (problems(rank) if rank else ())]
+    return "\n\n".join(part for part in (table(rows), "\n".join(lines) or "no problems") if part)
+
+
+def _row(service: str, number: int, host: str, rank: Mapping[str, Any] | None, is_failed: bool) -> dict[str, str]:
+    told = (rank["told"] if rank else None) or {}
+    speed, use = told.get("tokens_per_s"), told.get("kv_use")
+    requests = None if told.get("running") is None else f"{told['running']:.0f} + {told['waiting'] or 0:.0f}"
+    return {
+        "service": service,
+        "rank": str(number),
+        "host": host,
+        "health": health(rank) if rank else "unreachable" if is_failed else "not asked",
+        "since": told.get("since", "-"),
+        "tokens/s": "-" if speed is None else f"{speed:.1f}",
+        "running + waiting": requests or "-",
+        "KV use": "-" if use is None else f"{use:.0%}",
+        "memory free": size(rank["memory"]["available"]) if rank else "-",
+    }

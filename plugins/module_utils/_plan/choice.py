@@ -1,0 +1,61 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Which services and hosts a run is about, and whether its hosts are enough for that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean
+
+# fleet: every host of the run, whether it has a service or not. any: all services, groups: those on several hosts, both
+# narrowed by a name. one: the service that has to be named.
+Scope = Literal["fleet", "any", "groups", "one"]
+
+
+def choose(plan: Mapping[str, Any], scope: Scope, service: str) -> tuple[list[str], list[Finding]]:
+    """The services that a run is about, and why there are none."""
+    known = plan["services"]
+    if scope == "fleet":
+        return [*known], []
+    if service:
+        problem = _problem(
+            "service-unknown", "service", f'no service "{service}"', "a service of fleet_services",
+            did_you_mean(service, known),
+        )  # fmt: skip
+        return ([service], []) if service in known else ([], [problem])
+    if scope == "one":
+        known_ones = ", ".join(sorted(known)) or "none"
+        remedy = f"write -e service=NAME; known are: {known_ones}"
+        return [], [_problem("service-unnamed", "service", "not given", "the name of a service", remedy)]
+    chosen = [name for name in known if scope == "any" or len(known[name]["hosts"]) > 1]
+    if scope == "groups" and not chosen:
+        found = "no service on several hosts"
+        remedy = "name two hosts in a service, or run site.yml for services on one"
+        return [], [_problem("service-no-group", "fleet_services", found, "at least one", remedy)]
+    return chosen, []
+
+
+def split_by_limit(
+    plan: Mapping[str, Any], services: Sequence[str], hosts: Sequence[str], named: str = ""
+) -> Iterator[Finding]:
+    """Services of which the run has some hosts and not the others, and the one that was named and has none.
+
+    A rank alone can't be started, stopped or changed.
+    """
+    for name in services:
+        wanted = plan["services"][name]["hosts"]
+        missing = [host for host in wanted if host not in hosts]
+        if missing and (len(missing) < len(wanted) or name == named):
+            yield _problem(
+                "service-split", "--limit", f"leaves out {', '.join(missing)} of {name}",
+                "all hosts of a service, or none", f"add them: -l {','.join(sorted({*hosts, *missing}))}",
+                "the ranks of a service start, serve and end together",
+            )  # fmt: skip
+
+
+def _problem(rule: str, place: str, found: str, expected: str, remedy: str, reason: str = "") -> Finding:
+    return Finding(rule, "input", "error", place, found, expected, remedy, reason)

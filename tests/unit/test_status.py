@@ -1,0 +1,92 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is said of a rank: one word, and a line with a remedy where something is wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._host.ranks import health, problems, status_table
+
+GIB = 1 << 30
+PLAN: dict[str, Any] = {"services": {"pair": {"ranks": [{"host": "spark-2"}, {"host": "spark-3"}]}}}
+TOLD: dict[str, Any] = {
+    "state": "serving",
+    "since": "2026-11-21T19:00:00+00:00",
+    "error": "",
+    "last_end": "",
+    "strikes": 0,
+    "starts_left": 2,
+    "ranks_seen": [{"rank": 1, "state": "serving"}],
+    "tokens_per_s": 12.34,
+    "running": 2,
+    "waiting": 1,
+    "kv_use": 0.25,
+}
+
+
+def rank(number: int = 0, *, active: str = "active", free: int = 20 * GIB, **changes: Any) -> dict[str, Any]:
+    """A rank that serves, but for the changes: keys of the reading, or of what the supervisor says."""
+    found = {
+        "service": "pair",
+        "rank": number,
+        "ranks": 2,
+        "unit": {"active": active, "result": "exit-code"},
+        "told": TOLD | {key: value for key, value in changes.items() if key in TOLD},
+        "definition": "one",
+        "wanted": "one",
+        "memory_floor_bytes": 6 * GIB,
+        "memory": {"total": 120 * GIB, "available": free},
+    }
+    return found | {key: value for key, value in changes.items() if key in found}
+
+
+@pytest.mark.parametrize(
+    ("found", "word", "rule", "remedy"),
+    [
+        (rank(), "serving", None, ""),
+        (rank(1, ranks_seen=[]), "serving", None, ""),
+        (rank(definition=None), "not there", "rank-missing", "run site.yml"),
+        (rank(active="inactive"), "stopped", "rank-stopped", "ansible-playbook restart.yml -e service=pair"),
+        (rank(active="failed", error="3 starts did not last"), "failed", "rank-failed", "restart.yml -e service=pair"),
+        (rank(told=None), "starting", None, ""),
+        (rank(told=None, active="failed"), "failed", "rank-failed", "journalctl -u gb10-vllm-pair"),
+        (rank(state="waiting", error="spark-3 is not there"), "waiting", "rank-waits", "the rank that it names"),
+        (rank(state="loading"), "loading", None, ""),
+        (rank(state="loading", last_end="rank 1 died"), "loading", "rank-restarts", "2 more starts are left"),
+        (rank(1, state="loading", last_end="rank 1 died", starts_left=None), "loading", "rank-restarts", "wait"),
+        (rank(ranks_seen=[{"rank": 1, "state": "waiting"}]), "serving", "rank-apart", "the rank that it names"),
+        (rank(strikes=2), "serving", "rank-strikes", "the group restarts by itself"),
+        (rank(wanted="other"), "serving", "rank-other", "run site.yml"),
+        (rank(free=2 * GIB), "serving", "rank-memory", "lower max_model_len"),
+    ],
+)
+def test_a_rank(found: dict[str, Any], word: str, rule: str | None, remedy: str) -> None:
+    assert health(found) == word
+    said = [*problems(found)]
+    assert [problem.rule for problem in said] == ([rule] if rule else [])
+    assert all(remedy in problem.remedy for problem in said)
+
+
+def test_the_table_has_a_row_a_rank_and_a_line_a_problem() -> None:
+    worker = rank(1, state="waiting", error="no word from the head", tokens_per_s=None, running=None, kv_use=None)
+    text = status_table(PLAN, ["pair"], {("spark-2", "pair"): rank(), ("spark-3", "pair"): worker}, {})
+    head_row, worker_row = text.splitlines()[1:3]
+    assert head_row.split() == [
+        *("pair", "0", "spark-2", "serving", TOLD["since"], "12.3", "2", "+", "1", "25%", "20.0", "GiB")
+    ]
+    assert worker_row.split()[3:] == ["waiting", TOLD["since"], "-", "-", "-", "20.0", "GiB"]
+    assert "spark-3: pair, rank 1: no word from the head" in text
+
+
+def test_a_host_that_can_not_be_asked_has_its_row() -> None:
+    text = status_table(PLAN, ["pair"], {("spark-2", "pair"): rank()}, {"spark-3": "unreachable: no route"})
+    assert "unreachable" in text.splitlines()[2]
+    assert "spark-3: unreachable: no route" in text
+
+
+def test_all_well_is_said_too() -> None:
+    both = {("spark-2", "pair"): rank(), ("spark-3", "pair"): rank(1)}
+    assert status_table(PLAN, ["pair"], both, {}).endswith("no problems")
