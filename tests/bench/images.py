@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import human_bytes
+
 from .content import MB, archive, fat_layer, layer, noise
 from .figures import Figure
 from .fleet import SOURCE, Fleet
@@ -25,6 +27,7 @@ def figures(fleet: Fleet) -> Iterator[Figure]:
     changed = len(own)
     fleet.give_access()
     yield from _upgrade(fleet, "thin:2", changed, "thin layer", "of the changed bytes", 1.05)
+    yield from _told(fleet, "thin:2", changed)
     yield from _unchanged(fleet, "thin:2")
     yield from _upgrade(fleet, "fat:2", len(fat_layer("2")), "fat layer, 9 % new", "of the layer", 0.15)
 
@@ -61,6 +64,19 @@ def _by_save_and_load(fleet: Fleet, reference: str, size: int) -> dict[str, floa
         fleet.run(SOURCE, f"docker save {reference} | {fleet.ssh(host)} docker load --quiet")
         shares[host] = (fleet.wire("rx")[host] - before) / size
     return shares
+
+
+def _told(fleet: Fleet, reference: str, size: int) -> Iterator[Figure]:
+    """What ``--check`` says before the upgrade, and that it moves nothing."""
+    for host in HOSTS:
+        fleet.run(host, f"docker image rm {reference}")
+    before = fleet.wire("rx")
+    _, said = fleet.stage(fleet.plan("image", {"reference": reference}, HOSTS), "--check", "--diff")
+    after = fleet.wire("rx")
+    told = said.count(f"to be fetched from {SOURCE}, at most {human_bytes(size)}")
+    yield Figure("thin layer: hosts of which --check tells the bytes", told, None, "hosts", f"= {len(HOSTS)}")
+    most = max(after[host] - before[host] for host in HOSTS) / 1000
+    yield Figure("thin layer: received by a host in --check", most, None, "kB", "<= 20")
 
 
 def _unchanged(fleet: Fleet, reference: str) -> Iterator[Figure]:

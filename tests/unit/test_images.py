@@ -200,9 +200,9 @@ class FakeDocker(Docker):
         image = next(each for each in self.known.values() if name in (each.id, *each.digests) or name in each.tags)
         self.known[str(reference)] = LocalImage(image.id, (str(reference),), image.digests, image.size, image.identity)
 
-    def pull(self, name: str, progress: Any) -> None:
-        progress("Pulling")
+    def pull(self, name: str) -> Iterator[dict[str, Any]]:
         self.known[name] = self.pulled[name]
+        return iter([{"status": "Pulling from demo"}, {"status": "Pulling fs layer", "id": "a"}])
 
     def load(self, chunks: Iterator[bytes]) -> None:
         content = b"".join(chunks)

@@ -18,6 +18,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import
     Reference,
     identity_from_inspect,
 )
+from ansible_collections.gb10.fleet.plugins.module_utils._images.pull import events
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import refusal
 
 Run = Callable[[list[str]], tuple[int, str, str]]
@@ -101,17 +102,9 @@ class Docker:
             return False
         raise _failed(["image", "rm", name], err)
 
-    def pull(self, name: str, progress: Callable[[str], None]) -> None:
-        """Pull from the registry. progress: gets each line that Docker prints."""
-        with subprocess.Popen(
-            ["docker", "image", "pull", name], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        ) as process:
-            lines = []
-            for line in process.stdout or ():
-                lines.append(line)
-                progress(line)
-        if process.returncode:
-            raise _failed(["image", "pull", name], lines[-1] if lines else "")
+    def pull(self, name: str) -> Iterator[dict[str, Any]]:
+        """Pull from the registry, event by event, see `_images.pull`."""
+        return events(name)
 
     def load(self, chunks: Iterator[bytes]) -> None:
         """Feed ``docker load``; nothing is kept by Docker unless the whole stream was good."""

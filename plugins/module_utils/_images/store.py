@@ -17,6 +17,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._images.docker import D
 from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import parse_reference
 from ansible_collections.gb10.fleet.plugins.module_utils._images.layers import Reader, gunzipped, stream
 from ansible_collections.gb10.fleet.plugins.module_utils._images.offer import Fetch, Offer, may_resemble
+from ansible_collections.gb10.fleet.plugins.module_utils._images.pull import Tally
 from ansible_collections.gb10.fleet.plugins.module_utils._images.records import ImageRecords
 from ansible_collections.gb10.fleet.plugins.module_utils._images.step import Here, Parts, Step, Wanted, decide
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.offer import Sources
@@ -160,9 +161,15 @@ class ImageStore:
         return [_tar(here, layer) for layer in sorted(layers, key=lambda layer: -layer.size) if may_resemble(layer)]
 
     def _pull(self, wanted: Wanted) -> None:
-        self._progress.start(f"image {wanted.reference} from its registry", 0)
         name = wanted.reference.at(wanted.digest) if wanted.digest else str(wanted.reference)
-        self._docker.pull(name, self._progress.say)
+        self._progress.start(f"image {wanted.reference} from its registry", 0)
+        tally = Tally()
+        for event in self._docker.pull(name):
+            came = tally.all_came
+            tally.take(event)
+            if tally.all_came and not came:
+                self._progress.start(f"image {wanted.reference}, unpacking", tally.total)
+            self._progress.reach(tally.done, tally.total)
         if wanted.digest:
             self._docker.tag(name, wanted.reference)
 

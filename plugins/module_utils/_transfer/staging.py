@@ -178,8 +178,11 @@ class Progress:
         self._job["said"] = words.strip()
         self.reach(self._job["done"])
 
-    def reach(self, done: int) -> None:
+    def reach(self, done: int, total: int | None = None) -> None:
+        """Tell the bytes that are done; total: if it was not known at the start."""
         self._job["done"] = done
+        if total is not None:
+            self._job["total"] = total
         if self._clock() - self._written >= 1 or done == self._job["total"] > 0:
             self._write()
 

@@ -39,7 +39,11 @@ class Hub:
         """
         if shutil.which(self.command) is None:
             raise refusal(
-                "hf-missing", self.command, "there is no such program", "the hub's tool", "see model_store_hf"
+                "hf-missing",
+                self.command,
+                "there is no such program",
+                "the hub's tool",
+                "run with the host that this one fetches it from, or name a tool that is there in model_store_hf",
             )
         self.staging.mkdir(parents=True, exist_ok=True)
         cache = Cache(self.staging, repository)

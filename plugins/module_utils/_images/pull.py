@@ -1,0 +1,135 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Pulls an image through Docker's API: the docker command tells no bytes where nobody sits at a terminal.
+
+API: "Create an image" (POST /images/create), version 1.44: one JSON object an event. Logins are those of the command.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import http.client
+import json
+import socket
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import refusal
+
+SOCKET = "/run/docker.sock"
+LOGINS = Path("/root/.docker/config.json")
+# Docker's own name for its registry in the logins (docker/cli, ``cli/config/configfile``).
+_HUB = "https://index.docker.io/v1/"
+
+
+class Tally:
+    """How far a pull is, in bytes: first the layers come, then they are unpacked."""
+
+    def __init__(self) -> None:
+        self._awaited: set[str] = set()
+        self._sizes: dict[str, int] = {}
+        self._come: dict[str, int] = {}
+        self._unpacked: dict[str, int] = {}
+
+    def take(self, event: Mapping[str, Any]) -> None:
+        """One event: ``{status, id, progressDetail: {current, total}}``."""
+        layer, status, detail = event.get("id", ""), event.get("status", ""), event.get("progressDetail") or {}
+        if status == "Pulling fs layer":
+            self._awaited.add(layer)
+        elif status == "Downloading" and "total" in detail:
+            self._sizes[layer], self._come[layer] = detail["total"], detail["current"]
+        elif status == "Extracting" and "current" in detail:
+            self._unpacked[layer] = detail["current"]
+        elif status in ("Download complete", "Already exists", "Pull complete"):
+            self._awaited.discard(layer)
+            if layer in self._sizes:
+                self._come[layer] = self._sizes[layer]
+            if status == "Pull complete":
+                self._unpacked[layer] = self._sizes.get(layer, 0)
+
+    @property
+    def all_came(self) -> bool:
+        return bool(self._sizes) and not self._awaited
+
+    @property
+    def total(self) -> int:
+        """Bytes to come in all; 0 until every layer has told its size."""
+        return 0 if self._awaited - set(self._sizes) else sum(self._sizes.values())
+
+    @property
+    def done(self) -> int:
+        """Bytes that came; once all have, bytes that are unpacked."""
+        return sum((self._unpacked if self.all_came else self._come).values())
+
+
+def events(name: str) -> Iterator[dict[str, Any]]:
+    """Pull ``name`` (with its tag, or @digest) and tell Docker's events until it is there. Raises FleetError."""
+    connection = _Connection("localhost")
+    with contextlib.closing(connection):
+        try:
+            connection.request("POST", "/images/create?" + urlencode({"fromImage": name}), headers=_login(name))
+            answer = connection.getresponse()
+            if answer.status != http.client.OK:
+                raise _failed(name, json.loads(answer.read()).get("message", ""))
+            for line in answer:
+                event = json.loads(line)
+                if "error" in event:
+                    raise _failed(name, event["error"])
+                yield event
+        except (OSError, http.client.HTTPException) as error:
+            raise _failed(name, str(error)) from None
+
+
+class _Connection(http.client.HTTPConnection):
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(SOCKET)
+
+
+def _login(name: str) -> dict[str, str]:
+    """The header by which Docker logs in to the image's registry; none where there is no login."""
+    config = json.loads(LOGINS.read_bytes()) if LOGINS.exists() else {}
+    registry = registry_of(name)
+    helper = config.get("credHelpers", {}).get(registry) or config.get("credsStore")
+    if helper:
+        user, secret = _from_helper(helper, registry)
+    else:
+        login = base64.b64decode(config.get("auths", {}).get(registry, {}).get("auth", "")).decode()
+        user, _, secret = login.partition(":")
+    if not secret:
+        return {}
+    # A user of that name is none: the secret is a token (docker-credential-helpers, README).
+    known = {"identitytoken": secret} if user == "<token>" else {"username": user, "password": secret}
+    text = json.dumps({**known, "serveraddress": registry})
+    return {"X-Registry-Auth": base64.urlsafe_b64encode(text.encode()).decode()}
+
+
+def _from_helper(helper: str, registry: str) -> tuple[str, str]:
+    """What a credential helper knows (docker/docker-credential-helpers): JSON on stdout, a status for "not found"."""
+    done = subprocess.run(
+        [f"docker-credential-{helper}", "get"], input=registry.encode(), capture_output=True, check=False
+    )
+    known = json.loads(done.stdout) if done.returncode == 0 else {}
+    return known.get("Username", ""), known.get("Secret", "")
+
+
+def registry_of(name: str) -> str:
+    """What logins call the registry of an image: ``nvcr.io/nvidia/vllm:26.04`` -> ``nvcr.io``."""
+    first, slash, _ = name.partition("/")
+    return first if slash and ("." in first or ":" in first or first == "localhost") else _HUB
+
+
+def _failed(name: str, said: str) -> Exception:
+    return refusal(
+        "docker-failed",
+        f"docker pull {name}",
+        said.strip() or "failed without a word",
+        "the image",
+        "run it on that host by hand to see more; journalctl -u docker has the daemon's side",
+    )
