@@ -30,6 +30,7 @@ _TYPES: dict[str, tuple[Any, str]] = {
     "map": (Mapping, "a map"),
     "any": (object, "a value"),
 }
+_CORRECT = "write it so, or take the line out where it isn't required"
 _BOUNDS: tuple[tuple[Literal["min", "max"], str], ...] = (("min", "at least"), ("max", "at most"))
 
 
@@ -100,6 +101,8 @@ def _checked_map(spec: Spec, value: Mapping[Any, Any], place: str, findings: lis
             findings.append(_unknown_key(key, place, options))
         elif item is not None or options[key].get("nullable"):
             result[key] = _checked(options[key], item, below(place, key), findings)
+    if len(result) < spec.get("min", 0) <= len(value):
+        findings.append(_problem("schema-range", place, "a map whose keys are null", _expectation(spec), _CORRECT))
     for key, option in (options or {}).items():
         if key in result:
             continue
@@ -120,7 +123,7 @@ def _check_bounds(spec: Spec, value: Any, place: str, findings: list[Finding]) -
     }
     for rule in (rule for rule, is_broken in broken.items() if is_broken):
         misspelt = rule == "schema-choice" and isinstance(value, str)
-        remedy = did_you_mean(value[:80], map(str, spec["choices"])) if misspelt else ""
+        remedy = did_you_mean(value[:80], map(str, spec["choices"])) if misspelt else _CORRECT
         findings.append(_problem(rule, place, describe(value), _expectation(spec), remedy))
 
 
@@ -165,7 +168,7 @@ def _type_remedy(spec: Spec, value: Any) -> str:
         return "write it without quotes"
     if isinstance(value, bool | int | float) and wanted == "str":
         return "write it in quotes"
-    return ""
+    return _CORRECT
 
 
 def _unknown_key(key: Any, place: str, options: Mapping[str, Spec]) -> Finding:

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from . import images, weights
+from . import images, plans, weights
 from .figures import Figure
 from .fleet import Fleet
 
@@ -38,16 +38,22 @@ def of_breaks(directory: Path, options: argparse.Namespace) -> Iterator[Figure]:
         yield from weights.damage(fleet)
 
 
+def of_plans(directory: Path, _: argparse.Namespace) -> Iterator[Figure]:
+    yield from plans.figures(directory, 500)
+
+
 BENCHMARKS: dict[str, Callable[[Path, argparse.Namespace], Iterator[Figure]]] = {
     "images": of_images,
     "fan-out": of_fan_out,
     "breaks": of_breaks,
+    "plan": of_plans,
 }
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="bench", description="Staging in the lab against the peers' way: one JSON line a figure."
+        prog="bench",
+        description="Staging in the lab against the peers' way, and a plan's time: one JSON line a figure.",
     )
     parser.add_argument("benchmark", nargs="*", choices=[[], *BENCHMARKS], help="default: all")
     parser.add_argument("--kills", type=int, default=20, help="how often a transfer is broken (default: %(default)s)")

@@ -29,6 +29,9 @@ PLANNED_FLAGS = frozenset(
 )
 SECRETS = frozenset({"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "VLLM_API_KEY"})
 
+_TAKE = "write a number in its plain form, or take it out"
+_FETCH = "take config.json from the model's repository"
+
 
 def parse(data: Any, place: str) -> tuple[dict[str, Any], list[Finding]]:
     """Return a recipe with its defaults filled in, and all that is wrong with it; ``{}`` when it can't be used.
@@ -62,7 +65,9 @@ def flag_problems(flags: Mapping[str, Any], place: str) -> Iterator[Finding]:
         elif name in CALCULATED_FLAGS and value is not None:
             yield from check(CALCULATED_FLAGS[name], value, where)[1]
         elif not _is_json(value):
-            yield _error("recipe-flag-value", where, "a value that JSON can't hold", "text, numbers, maps, lists", "")
+            yield _error(
+                "recipe-flag-value", where, "a value that JSON can't hold", "text, numbers, maps, lists", _TAKE
+            )
 
 
 def environment_problems(environment: Mapping[str, Any], place: str) -> Iterator[Finding]:
@@ -103,7 +108,9 @@ def _overlay_problems(recipe: Mapping[str, Any], place: str) -> Iterator[Finding
             expected = "a file below the model's folder, such as config.json"
             yield _error("recipe-overlay", f"{where}.target", overlay["target"], expected, "write the file's name")
         elif ".." in overlay["target"].split("/"):
-            yield _error("recipe-overlay", f"{where}.target", overlay["target"], "a path without ..", "")
+            yield _error(
+                "recipe-overlay", f"{where}.target", overlay["target"], "a path without ..", "write where it leads"
+            )
 
 
 def _reason_problems(recipe: Mapping[str, Any], place: str) -> Iterator[Finding]:
@@ -189,9 +196,9 @@ class Library:
         try:
             config = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as error:
-            return None, [_error("recipe-config", str(path), f"unreadable: {error}", "a JSON object", "")]
+            return None, [_error("recipe-config", str(path), f"unreadable: {error}", "a JSON object", _FETCH)]
         if not isinstance(config, dict):
-            return None, [_error("recipe-config", str(path), describe(config), "a JSON object", "")]
+            return None, [_error("recipe-config", str(path), describe(config), "a JSON object", _FETCH)]
         return config, []
 
     def overlay(self, overlay: Mapping[str, Any], place: str) -> tuple[Path | None, list[Finding]]:

@@ -9,7 +9,7 @@ Each host passes on what it gets while it gets it, so that the origin sends it a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean
@@ -73,6 +73,7 @@ def with_peers(wanted: Wanted, reach: Routes) -> tuple[dict[str, list[dict[str, 
         host: [{**entry, "peers": []} for entry in entries] for host, entries in wanted.items()
     }
     findings = [finding for host in wanted for entry in wanted[host] for finding in _problems(host, entry, reach)]
+    findings += _circles(wanted)
     for same in _groups(planned):
         hosts = list(same)
         source = same[hosts[0]]["source"]
@@ -91,6 +92,31 @@ def _groups(planned: Mapping[str, Sequence[dict[str, Any]]]) -> Iterable[dict[st
         for entry in entries:
             groups.setdefault(_thing(entry), {})[host] = entry
     return groups.values()
+
+
+def _circles(wanted: Wanted) -> Iterator[Finding]:
+    """Hosts that are to fetch a thing from each other, so that none of them ever has it."""
+    sources: dict[tuple[Any, ...], dict[str, str]] = {}
+    for host, entries in wanted.items():
+        for entry in entries:
+            if entry["source"]["kind"] == "host":
+                name = tuple(entry.get(key) for key in ("reference", "digest", "repository", "revision"))
+                sources.setdefault(name, {})[host] = entry["source"]["host"]
+    for name, of_host in sources.items():
+        for host in of_host:
+            circle = [host]
+            while (source := of_host.get(circle[-1])) is not None and source not in circle:
+                circle.append(source)
+            if source == host and len(circle) > 1:
+                yield Finding(
+                    "source-circle",
+                    "input",
+                    "error",
+                    f"{host}: {name[0] or name[2]}: source.host",
+                    f"fetched in a circle: {' from '.join([*circle, host])}",
+                    "a host among them that has it from elsewhere",
+                    "write another source for one of them: hub or registry, or a path on it",
+                )
 
 
 def _thing(entry: Mapping[str, Any]) -> str:
