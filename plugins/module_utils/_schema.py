@@ -101,7 +101,7 @@ def _checked_map(spec: Spec, value: Mapping[Any, Any], place: str, findings: lis
             findings.append(_unknown_key(key, place, options))
         elif item is not None or options[key].get("nullable"):
             result[key] = _checked(options[key], item, below(place, key), findings)
-    if len(result) < spec.get("min", 0) <= len(value):
+    if len(result) < spec.get("min", 0) and value and all(item is None for item in value.values()):
         findings.append(_problem("schema-range", place, "a map whose keys are null", _expectation(spec), _CORRECT))
     for key, option in (options or {}).items():
         if key in result:

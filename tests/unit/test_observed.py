@@ -130,7 +130,9 @@ def test_what_verify_wrote_is_read_back(tmp_path: Path) -> None:
     assert planned(UTILIZATION, found)["services"]["qwen"]["kv"]["exact"]
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"service": 1}', "\x00", "[" * 100_000, '{"log": {}}'])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "{}", '{"service": 1}', "\x00", "[" * 100_000, '{"log": {}}', '{"service": NaN}']
+)
 def test_a_file_of_no_use_is_said_and_left_out(tmp_path: Path, text: str) -> None:
     for place in ("boots/titan/x.json", "catalogues/x.json"):
         path = tmp_path / "observed" / place

@@ -85,7 +85,7 @@ def own_calibration(record: Mapping[str, Any], tokens_of: Callable[[int], int | 
     pool = None if available is None else _pool_bytes(available, log["kv_cache_tokens"], tokens_of)
     return Calibration(
         weights=None if weights is None else gib(weights),
-        non_kv=None if pool is None else record["requested_bytes"] - pool,
+        non_kv=None if pool is None else max(0, record["requested_bytes"] - pool),
         graphs=None if graphs is None else max(0, gib(graphs)),
         tolerance=0,
         source=f"calibrated by the boot of {record['booted']}",

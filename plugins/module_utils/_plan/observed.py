@@ -66,7 +66,7 @@ def read_observed(folder: Path) -> Observed:
 
 def _read(path: Path, spec: Spec, findings: list[Finding]) -> Mapping[str, Any] | None:
     try:
-        data = json.loads(path.read_text("utf-8"))
+        data = json.loads(path.read_text("utf-8"), parse_constant=_no_number)
     except (OSError, ValueError, RecursionError) as error:
         findings.append(_unusable(path, str(error)))
         return None
@@ -76,6 +76,10 @@ def _read(path: Path, spec: Spec, findings: list[Finding]) -> Mapping[str, Any] 
         return None
     found: Mapping[str, Any] = checked
     return found
+
+
+def _no_number(word: str) -> float:
+    raise ValueError(f"{word} is no size")
 
 
 def _unusable(path: Path, found: str) -> Finding:
