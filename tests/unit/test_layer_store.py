@@ -10,6 +10,7 @@ import gzip
 import io
 import json
 import tarfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,12 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetE
 from ansible_collections.gb10.fleet.plugins.module_utils._images.archive import Layer, digest_of
 from ansible_collections.gb10.fleet.plugins.module_utils._images.docker import Engine, LocalImage
 from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import chain_id, identity_from_config
-from ansible_collections.gb10.fleet.plugins.module_utils._images.layers import LayerStore, gunzipped, stream
+from ansible_collections.gb10.fleet.plugins.module_utils._images.layers import (
+    FileReader,
+    LayerStore,
+    gunzipped,
+    stream,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._images.step import Here, parts_of
 
 FILES = {"bin/tool": b"tool" * 5000, "etc/empty": b"", "etc/naïve": b"n" * 700}
@@ -205,3 +211,12 @@ def test_containerd_does_not_count_on_what_it_lost(containerd: Containerd) -> No
     containerd.remove(LayerStore(containerd.engine).image(image).layers[0].digest)
     parts = parts_of(offered(BASE, NEW), Here(containerd.engine, [image]))
     assert (parts.left_out, len(parts.missing)) == (frozenset(), 2)
+
+
+def test_threads_may_read_a_file_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"".join(b"%07d\n" % number for number in range(1000)))
+    reader = FileReader(path)
+    with ThreadPoolExecutor(8) as pool:
+        lines = list(pool.map(lambda number: reader.read(8 * (number % 1000), 8), range(20_000)))
+    assert all(line == b"%07d\n" % (number % 1000) for number, line in enumerate(lines))

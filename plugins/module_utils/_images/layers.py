@@ -18,6 +18,7 @@ import contextlib
 import gzip
 import io
 import json
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,20 +45,19 @@ class Reader(Protocol):
 
 
 class FileReader:
-    """A file."""
+    """A file, which threads may read at once: there is no position that they share."""
 
     def __init__(self, path: Path) -> None:
         self._stream = path.open("rb", buffering=0)
         self.size = path.stat().st_size
 
     def read(self, offset: int, length: int) -> bytes:
-        self._stream.seek(offset)
-        return _exactly(self._stream, length)
+        return _read_at(self._stream.fileno(), offset, length)
 
 
-def _exactly(stream: IO[bytes] | io.RawIOBase, length: int) -> bytes:
-    content = stream.read(length) or b""
-    while len(content) < length and (more := stream.read(length - len(content))):
+def _read_at(descriptor: int, offset: int, length: int) -> bytes:
+    content = os.pread(descriptor, length, offset)
+    while len(content) < length and (more := os.pread(descriptor, length - len(content), offset + len(content))):
         content += more
     return content
 
@@ -109,8 +109,7 @@ class SplitLayer:
         if isinstance(piece, bytes):
             return piece[offset : offset + length]
         with piece.open("rb", buffering=0) as stream:
-            stream.seek(offset)
-            return _exactly(stream, length)
+            return _read_at(stream.fileno(), offset, length)
 
 
 @dataclass(frozen=True)
