@@ -21,6 +21,11 @@ options:
     type: list
     elements: path
     default: []
+  images:
+    description: References of images whose layers are asked for.
+    type: list
+    elements: str
+    default: []
 extends_documentation_fragment:
   - gb10.fleet.attributes.reads_only
 """
@@ -36,7 +41,8 @@ RETURN = r"""
 state:
   description: The reading. C(memory_bytes) with C(total) and C(available); C(paths), a map of each asked path to
     C(exists) and C(free_bytes); C(listening), the TCP listeners with C(port), C(process) and C(container);
-    C(containers), the running ones with C(name) and C(ports); C(architecture).
+    C(containers), the running ones with C(name) and C(ports); C(architecture); C(driver), NVIDIA's;
+    C(images), a map of each asked reference to a hash over its layers.
   returned: always
   type: dict
 unknown:
@@ -54,10 +60,14 @@ from ansible_collections.gb10.fleet.plugins.module_utils._host.state import read
 
 def main() -> None:
     module = AnsibleModule(
-        argument_spec={"paths": {"type": "list", "elements": "path", "default": []}},
+        argument_spec={
+            "paths": {"type": "list", "elements": "path", "default": []},
+            "images": {"type": "list", "elements": "str", "default": []},
+        },
         supports_check_mode=True,
     )
-    state, unknown = read_state(partial(module.run_command, handle_exceptions=False), module.params["paths"])
+    run = partial(module.run_command, handle_exceptions=False)
+    state, unknown = read_state(run, module.params["paths"], module.params["images"])
     module.exit_json(changed=False, state=state, unknown=unknown)
 
 

@@ -14,6 +14,7 @@ NEEDS: dict[str, Any] = {
     "disk": [{"path": "/store", "bytes": 10 * GIB, "what": "weights", "unless": "/store/snap"}],
     "ports": [{"port": 8003, "container": "gb10-vllm-nano", "place": "fleet_services.nano.port"}],
     "memory_bytes": 120 * GIB,
+    "groups": [],
 }
 FINE: dict[str, Any] = {
     "paths": {
@@ -67,3 +68,26 @@ def test_what_could_not_be_read_is_not_judged() -> None:
     unread = dict.fromkeys(FINE)
     assert "preflight-memory" not in rules(unread)
     assert "preflight-port" not in rules(unread)
+
+
+PAIR = {"service": "pair", "hosts": ["spark-2", "spark-3"], "image": "img:1", "pinned": False}
+ALIKE: dict[str, Any] = {"architecture": "aarch64", "driver": "580.142", "images": {"img:1": "one"}}
+
+
+@pytest.mark.parametrize(
+    ("other", "pinned", "expected"),
+    [
+        (ALIKE, False, []),
+        (ALIKE | {"images": {"img:1": None}}, False, []),
+        (ALIKE | {"images": None, "driver": None}, False, []),
+        (ALIKE | {"images": {"img:1": "two"}}, False, ["preflight-rank-differs"]),
+        (ALIKE | {"images": {"img:1": "two"}}, True, []),
+        (ALIKE | {"driver": "580.95"}, False, ["preflight-rank-differs"]),
+        (None, False, ["preflight-rank-missing"]),
+    ],
+)
+def test_the_hosts_of_a_service_have_to_be_alike(other: Any, pinned: bool, expected: list[str]) -> None:
+    states = {"spark-2": FINE | ALIKE} | ({"spark-3": FINE | other} if other else {})
+    needs = NEEDS | {"groups": [PAIR | {"pinned": pinned}]}
+    assert [finding.rule for finding in preflight(needs, states["spark-2"], states)] == expected
+    assert preflight(needs, states["spark-2"]) == []

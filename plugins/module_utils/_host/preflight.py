@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, ordered
+from ansible_collections.gb10.fleet.plugins.module_utils._host.sameness import of_groups
 from ansible_collections.gb10.fleet.plugins.module_utils._report import size
 
 # A transfer needs room for partial files beside what it writes.
@@ -18,9 +19,15 @@ DISK_FACTOR = 1.1
 MEMORY_SLACK = 0.97
 
 
-def preflight(needs: Mapping[str, Any], state: Mapping[str, Any]) -> list[Finding]:
-    """needs: `hosts.<host>.needs` of the plan; state: a `host_state` reading. What can't be read is not judged."""
-    return ordered([*_files(needs, state), *_disk(needs, state), *_ports(needs, state), *_memory(needs, state)])
+def preflight(
+    needs: Mapping[str, Any], state: Mapping[str, Any], others: Mapping[str, Mapping[str, Any]] | None = None
+) -> list[Finding]:
+    """needs: `hosts.<host>.needs` of the plan; state: a `host_state` reading. What can't be read is not judged.
+
+    others: the readings of all hosts of the run, for services on several of them; None leaves those alone.
+    """
+    own = [*_files(needs, state), *_disk(needs, state), *_ports(needs, state), *_memory(needs, state)]
+    return ordered([*own, *(of_groups(needs["groups"], others) if others is not None else ())])
 
 
 def _is_there(path: str | None, state: Mapping[str, Any]) -> bool:

@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._host.sameness import read_driver, read_images
+
 # (exit code, stdout, stderr) of an argument list; FileNotFoundError when there is no such program
 Run = Callable[[list[str]], tuple[int, str, str]]
 _TCP_LISTEN = "0A"
@@ -23,7 +25,7 @@ class UnreadableError(Exception):
     """A part of the state that can't be read, with the reason."""
 
 
-def read_state(run: Run, paths: Sequence[str]) -> tuple[dict[str, Any], dict[str, str]]:
+def read_state(run: Run, paths: Sequence[str], images: Sequence[str] = ()) -> tuple[dict[str, Any], dict[str, str]]:
     """All parts as data, and the reason for each part that could not be read (its value is then None)."""
     parts: dict[str, Callable[[], Any]] = {
         "architecture": platform.machine,
@@ -31,6 +33,8 @@ def read_state(run: Run, paths: Sequence[str]) -> tuple[dict[str, Any], dict[str
         "paths": lambda: {path: _path_state(Path(path)) for path in paths},
         "listening": _listening,
         "containers": lambda: _containers(run),
+        "driver": lambda: read_driver(run),
+        "images": lambda: read_images(run, images),
     }
     state: dict[str, Any] = {}
     unknown: dict[str, str] = {}

@@ -149,6 +149,7 @@ def verify(services: Iterable[Decided], host: str) -> list[dict[str, Any]]:
             "key_file": key_file(service.placed) if service.placed.settings.get("api_key_file") else "",
             "status_file": _layout.status_file(service.placed.name),
             "ranks": len(service.placed.hosts),
+            "hosts": [host.name for host in service.placed.hosts],
             "startup_limit_s": service.plan["ranks"][0]["supervisor"]["limits"]["startup_limit_s"],
             "requested_bytes": service.plan["boot"]["requested_bytes"],
             "boots": _observation(_layout.BOOTS, f"boots/{host}", service.plan["boot"]["key"]),
@@ -242,7 +243,25 @@ def needs(services: Sequence[Decided], host: str, memory_bytes: int) -> dict[str
         for port in rank["supervisor"]["ports"]
     ]
     paths = [entry[key] for entry in [*files, *disk] for key in ("path", "unless") if entry.get(key)]
-    return {"paths": sorted({*paths}), "files": files, "disk": disk, "ports": ports, "memory_bytes": memory_bytes}
+    groups = [_group(service.placed) for service in services if service.placed.is_group]
+    return {
+        "paths": sorted({*paths}),
+        "files": files,
+        "disk": disk,
+        "ports": ports,
+        "memory_bytes": memory_bytes,
+        "groups": groups,
+    }
+
+
+def _group(placed: Placed) -> dict[str, Any]:
+    """A service whose hosts have to be alike."""
+    return {
+        "service": placed.name,
+        "hosts": [host.name for host in placed.hosts],
+        "image": placed.image["reference"],
+        "pinned": placed.image["digest"] is not None,
+    }
 
 
 def _files(placed: Placed) -> Iterator[dict[str, Any]]:

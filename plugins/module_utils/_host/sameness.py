@@ -1,0 +1,84 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What has to be the same on all hosts of a service: the reading of one host, and the judgement over all."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+
+Run = Callable[[list[str]], tuple[int, str, str]]
+_DRIVER = Path("/sys/module/nvidia/version")
+
+
+def read_driver(run: Run) -> str | None:
+    """NVIDIA's driver; None where there is none."""
+    if _DRIVER.exists():
+        return _DRIVER.read_text(encoding="ascii").strip()
+    try:
+        code, out, _err = run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"])
+    except FileNotFoundError:
+        return None
+    return out.strip() if code == 0 else None
+
+
+def read_images(run: Run, references: Sequence[str]) -> dict[str, str | None]:
+    """A hash over each image's layers, since ids differ between Docker's stores; None for one that isn't there."""
+    found: dict[str, str | None] = {}
+    for reference in references:
+        try:
+            code, out, _err = run(["docker", "image", "inspect", "--format", "{{json .RootFS.Layers}}", reference])
+        except FileNotFoundError:
+            code, out = 1, ""
+        found[reference] = hashlib.sha256(out.strip().encode()).hexdigest() if code == 0 else None
+    return found
+
+
+def of_groups(groups: Sequence[Mapping[str, Any]], states: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
+    """What keeps the ranks of a service from working together.
+
+    groups: ``needs.groups`` of the plan, {service, hosts head first, image, pinned}. states: the readings of the hosts
+    that could be read.
+    """
+    for group in groups:
+        head, *others = group["hosts"]
+        missing = [host for host in group["hosts"] if host not in states]
+        if missing:
+            yield _problem(
+                "preflight-rank-missing", group, f"{', '.join(missing)} can't be read", "all hosts of the service",
+                f"bring {missing[0]} back, or run with hosts of other services alone (-l)",
+                "its ranks start, serve and end together",
+            )  # fmt: skip
+            continue
+        for host in others:
+            yield from _pair(group, head, host, states)
+
+
+def _pair(group: Mapping[str, Any], head: str, host: str, states: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
+    here, there = states[head], states[host]
+    for what in ("architecture", "driver"):
+        if None not in (here[what], there[what]) and here[what] != there[what]:
+            yield _problem(
+                "preflight-rank-differs", group, f"{what} {there[what]} on {host}, {here[what]} on {head}",
+                f"the same {what} on all its hosts", f"bring both hosts to the same {what}",
+                "ranks that differ hang, or answer wrongly",
+            )  # fmt: skip
+    images = [(states[name]["images"] or {}).get(group["image"]) for name in (head, host)]
+    if not group["pinned"] and None not in images and images[0] != images[1]:
+        yield _problem(
+            "preflight-rank-differs", group, f"{group['image']} is another image on {host} than on {head}",
+            "the same image on all its hosts",
+            f"pin its digest in the recipe or the service, or remove the older one: docker image rm {group['image']}",
+            "a tag moves, and ranks of different builds hang, or answer wrongly",
+        )  # fmt: skip
+
+
+def _problem(rule: str, group: Mapping[str, Any], found: str, expected: str, remedy: str, reason: str) -> Finding:
+    place = f"fleet_services.{group['service']}"
+    return Finding(rule, "host", "error", place, found, expected, remedy, reason)
