@@ -13,18 +13,29 @@ from lab.vllm import images
 from .group import HOSTS, Group
 
 
-@pytest.fixture(scope="module")
-def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Group]:
-    """Two hosts with a cable, Docker, the stand-in and the supervisor; the lab ends with the tests of its module."""
+def _group(kind: images.Kind, place: Path, ray: bool = False) -> Iterator[Group]:
+    """Two hosts with a cable, Docker, vLLM and the supervisor; the lab ends with the tests of its module."""
     need_lab()
     folder = images.default_directory()
     images.ensure_model(folder)
-    facts = images.ensure_image(images.STAND_IN, folder)
-    fleet = Fleet(Path(tmp_path_factory.mktemp("cluster")) / "lab")
+    facts = images.ensure_image(kind, folder)
+    fleet = Fleet(place / "lab")
     fleet.lab("up", "--hosts", ",".join(HOSTS), "--cable", "spark-2:1=spark-3:1", "--share", f"{folder}:/srv/lab")
     try:
-        made = Group(fleet, facts["reference"])
+        made = Group(fleet, facts["reference"], ray)
         made.install()
         yield made
     finally:
         fleet.lab("down")
+
+
+@pytest.fixture(scope="module")
+def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Group]:
+    """With the stand-in, over vLLM's own multi-node."""
+    yield from _group(images.STAND_IN, Path(tmp_path_factory.mktemp("cluster")))
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["nnodes", "ray"])
+def real_group(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Group]:
+    """With the real vLLM on CPU."""
+    yield from _group(images.VLLM_CPU, Path(tmp_path_factory.mktemp("cluster")), ray=request.param)

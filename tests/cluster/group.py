@@ -24,7 +24,7 @@ CONTAINER = f"gb10-vllm-{NAME}"
 UNIT = f"{CONTAINER}.service"
 PORT, MASTER, RENDEZVOUS = 8000, 29501, 29400
 KEY, SECRET = "canary-key-5f0c", "canary-secret-91ab"
-PATIENCE_S = 240
+PATIENCE_S = 400
 LIBRARY = "/usr/local/lib/gb10-fleet"
 LIMITS = {
     "startup_limit_s": 120,
@@ -33,6 +33,17 @@ LIMITS = {
     "strikes": 3,
     "budget": {"starts": 3, "within_s": 1800},
 }
+KEY_FILE, SECRET_FILE = "/etc/gb10-fleet/secrets/pair.yaml", "/etc/gb10-fleet/secrets/pair"
+DOCKER_RUN = [
+    *("/usr/bin/docker", "run", "--rm", "--name", CONTAINER, "--pull", "never"),
+    *("--network", "host", "--ipc", "host"),
+]
+SERVE = ["/models/tiny", "--served-model-name", "tiny", "--tensor-parallel-size", "2", "--max-model-len", "2048"]
+LISTEN = ["--port", str(PORT), "--config", "/run/secrets/vllm.yaml"]
+SERVE_RAY = [
+    *("/usr/bin/docker", "exec", CONTAINER, "vllm", "serve", *SERVE, *LISTEN),
+    *("--distributed-executor-backend", "ray"),
+]
 UNIT_TEXT = f"""\
 [Unit]
 Requires=docker.service
@@ -66,8 +77,8 @@ Address={address}/24
 class Group:
     """The pair and what a person could see of it."""
 
-    def __init__(self, fleet: Fleet, image: str) -> None:
-        self.fleet, self.image = fleet, image
+    def __init__(self, fleet: Fleet, image: str, ray: bool = False) -> None:
+        self.fleet, self.image, self.ray = fleet, image, ray
         self.head, self.worker = HOSTS
 
     # Set up ------------------------------------------------------------------------------------------------------
@@ -83,9 +94,9 @@ class Group:
             for source in sorted((UTILITIES / "_rank").glob("*.py")):
                 self.write(host, f"{LIBRARY}/gb10_rank/{source.name}", source.read_text("utf-8"))
             self.write(host, f"{LIBRARY}/gids.py", (UTILITIES / "_fabric" / "gids.py").read_text("utf-8"))
-            self.write(host, "/etc/gb10-fleet/secrets/pair", SECRET, mode="600")
+            self.write(host, SECRET_FILE, SECRET, mode="600")
             self.write(host, f"/etc/systemd/system/{UNIT}", UNIT_TEXT)
-        self.write(self.head, "/etc/gb10-fleet/secrets/pair.yaml", f'api-key: "{KEY}"\n', mode="600")
+        self.write(self.head, KEY_FILE, f'api-key: "{KEY}"\n', mode="600")
 
     @property
     def archive(self) -> str:
@@ -134,33 +145,21 @@ class Group:
     ) -> dict[str, Any]:
         """What the plan writes for one rank; changes replace whole keys, of `limits` single ones."""
         host = HOSTS[rank]
-        run = ["/usr/bin/docker", "run", "--rm", "--name", CONTAINER, "--pull", "never", "--network", "host"]
-        run += ["--ipc", "host", "--mount", "type=bind,source=/srv/lab/tiny,target=/models/tiny,readonly"]
+        run = [*DOCKER_RUN, "--mount", "type=bind,source=/srv/lab/tiny,target=/models/tiny,readonly"]
         variables = {"VLLM_HOST_IP": ADDRESSES[host], "GLOO_SOCKET_IFNAME": INTERFACE, **(environment or {})}
-        for name, value in variables.items():
-            run += ["--env", f"{name}={value}"]
         if rank == 0:
-            run += [
-                "--mount",
-                "type=bind,source=/etc/gb10-fleet/secrets/pair.yaml,target=/run/secrets/vllm.yaml,readonly",
-            ]
-        run += [self.image, "/models/tiny", "--served-model-name", "tiny", "--tensor-parallel-size", "2"]
-        run += [
-            "--max-model-len",
-            "2048",
-            "--nnodes",
-            "2",
-            "--node-rank",
-            str(rank),
-            "--master-addr",
-            ADDRESSES["spark-2"],
-        ]
-        run += ["--headless"] if rank else ["--port", str(PORT), "--config", "/run/secrets/vllm.yaml"]
+            run += ["--mount", f"type=bind,source={KEY_FILE},target=/run/secrets/vllm.yaml,readonly"]
+        if self.ray:
+            variables |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": "/run/secrets/ray"}
+            run += ["--mount", f"type=bind,source={SECRET_FILE},target=/run/secrets/ray,readonly"]
+            run += ["--entrypoint", "ray"]
+        run += [word for name, value in variables.items() for word in ("--env", f"{name}={value}")]
+        run += [self.image, *(_ray_node(rank) if self.ray else [*SERVE, *_node(rank)])]
         endpoint = {
             "url": f"http://127.0.0.1:{PORT}",
             "model": "tiny",
             "kind": "chat",
-            "key_file": "/etc/gb10-fleet/secrets/pair.yaml",
+            "key_file": KEY_FILE,
         }
         body = {"model": "tiny", "prompt": "x" * 200, "max_tokens": 8}
         written = {
@@ -172,9 +171,9 @@ class Group:
             "peers": [address for peer, address in ADDRESSES.items() if peer != host],
             "rendezvous": {"address": ADDRESSES["spark-2"], "port": RENDEZVOUS},
             "definition": "one",
-            "secret_file": "/etc/gb10-fleet/secrets/pair",
+            "secret_file": SECRET_FILE,
             "run": run,
-            "serve": None,
+            "serve": SERVE_RAY if self.ray and rank == 0 else None,
             "gids": None,
             "memory_bytes": 1 << 28,
             "ports": [] if rank else [PORT, MASTER],
@@ -188,19 +187,24 @@ class Group:
 
     def status(self, host: str) -> dict[str, Any]:
         text = self.fleet.root(host, f"cat /run/gb10-fleet/{NAME}/status.json", check=False)
-        found: dict[str, Any] = json.loads(text) if text else {"state": "", "epoch": 0}
+        found: dict[str, Any] = json.loads(text) if text else {"state": "", "epoch": 0, "error": ""}
         return found
 
     def answers(self) -> bool:
         """A chat completion through the API, from this machine, by the head's management address."""
         return self.chat() != ""
 
-    def chat(self, key: str = KEY, tokens: int = 4, seconds: int = 60) -> str:
-        body = json.dumps({"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "max_tokens": tokens})
+    def chat(self, key: str = KEY) -> str:
+        found = self.completion(key)
+        return str(found["choices"][0]["message"]["content"]) if found else ""
+
+    def completion(self, key: str = KEY) -> dict[str, Any]:
+        body = json.dumps({"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 4})
         headers = ["-H", f"Authorization: Bearer {key}", "-H", "Content-Type: application/json"]
         url = f"http://{MANAGEMENT[self.head]}:{PORT}/v1/chat/completions"
-        done = self.fleet.lab("net", "--", "curl", "-sf", "-m", str(seconds), *headers, "-d", body, url, check=False)
-        return str(json.loads(done.stdout)["choices"][0]["message"]["content"]) if done.stdout else ""
+        done = self.fleet.lab("net", "--", "curl", "-sf", "-m", "60", *headers, "-d", body, url, check=False)
+        found: dict[str, Any] = json.loads(done.stdout) if done.stdout else {}
+        return found
 
     def unit(self, host: str) -> str:
         return self.fleet.root(host, f"systemctl is-active {UNIT}", check=False).strip()
@@ -212,6 +216,17 @@ class Group:
 
     def journal(self, host: str) -> str:
         return self.fleet.root(host, f"journalctl --no-pager --output cat --unit {UNIT}", check=False)
+
+    def recovers(self, harm: Callable[[], object]) -> dict[str, Any]:
+        """Do harm, and see the endpoint answer again in a later epoch; the time is printed (pytest -s)."""
+        before = self.until_serving()["epoch"]
+        began = time.monotonic()
+        harm()
+        harmed = time.monotonic()
+        status = self.until_serving(before)
+        assert self.answers()
+        print(f"\n{harm.__name__}: {harmed - began:.1f} s of harm, answers {time.monotonic() - harmed:.1f} s after it")
+        return status
 
     def until_serving(self, after_epoch: int = 0) -> dict[str, Any]:
         """The head's status once a later epoch serves."""
@@ -231,3 +246,24 @@ class Group:
                 raise AssertionError(f"not after {patience_s} s: {what}\n{logs}")
             time.sleep(0.25)
         return round(time.monotonic() - began, 1)
+
+
+def _node(rank: int) -> list[str]:
+    words = ["--nnodes", "2", "--node-rank", str(rank), "--master-addr", ADDRESSES[HOSTS[0]]]
+    return [*words, "--headless"] if rank else [*words, *LISTEN]
+
+
+def _ray_node(rank: int) -> list[str]:
+    head = f"{ADDRESSES[HOSTS[0]]}:{MASTER}"
+    node = [
+        "--node-ip-address",
+        ADDRESSES[HOSTS[rank]],
+        "--object-store-memory",
+        "100000000",
+        "--num-cpus",
+        "1",
+        "--block",
+    ]
+    if rank:
+        return ["start", "--address", head, *node]
+    return ["start", "--head", "--port", str(MASTER), "--include-dashboard=false", "--ray-client-server-port=0", *node]

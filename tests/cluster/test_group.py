@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 import shlex
-import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
@@ -31,18 +29,6 @@ def test_it_serves_what_both_ranks_computed(serving: Group) -> None:
     assert serving.chat(key="wrong") == ""
 
 
-def recovers(group: Group, harm: Callable[[], object]) -> dict[str, Any]:
-    """Do harm, and see the endpoint answer again in a later epoch; the time is printed (pytest -s)."""
-    before = group.until_serving()["epoch"]
-    began = time.monotonic()
-    harm()
-    harmed = time.monotonic()
-    status = group.until_serving(before)
-    assert group.answers()
-    print(f"\n{harm.__name__}: {harmed - began:.1f} s of harm, answers {time.monotonic() - harmed:.1f} s after it")
-    return status
-
-
 @pytest.fixture
 def anew(serving: Group) -> Group:
     """The group with its whole restart budget."""
@@ -55,7 +41,7 @@ def test_a_killed_container(anew: Group, rank: int) -> None:
     def kill_the_container() -> None:
         anew.fleet.root(HOSTS[rank], f"docker kill {CONTAINER}")
 
-    status = recovers(anew, kill_the_container)
+    status = anew.recovers(kill_the_container)
     assert f"rank {rank}" in status["last_end"] and "137: killed" in status["last_end"]
     assert status["starts_left"] == 1
 
@@ -64,7 +50,7 @@ def test_an_engine_that_dies_takes_the_server_with_it_and_status_0(anew: Group) 
     def kill_the_engine() -> None:
         anew.fleet.root(anew.head, "pkill -KILL -x VLLM::EngineCor")
 
-    assert "status 0, as vLLM does" in recovers(anew, kill_the_engine)["last_end"]
+    assert "status 0, as vLLM does" in anew.recovers(kill_the_engine)["last_end"]
 
 
 def test_an_engine_that_hangs_while_health_says_200(anew: Group) -> None:
@@ -72,7 +58,7 @@ def test_an_engine_that_hangs_while_health_says_200(anew: Group) -> None:
         anew.fleet.root(anew.head, "pkill -STOP -x VLLM::EngineCor")
         assert anew.fleet.ok(anew.head, f"curl -sf http://127.0.0.1:{PORT}/health")
 
-    status = recovers(anew, stop_the_engine)
+    status = anew.recovers(stop_the_engine)
     assert "dead, whatever /health says" in status["last_end"]
     assert " T VLLM::EngineCor" in anew.evidence(anew.head, "processes.txt")
 
@@ -82,7 +68,7 @@ def test_a_killed_supervisor(anew: Group, rank: int) -> None:
     def kill_the_supervisor() -> None:
         anew.fleet.root(HOSTS[rank], f"systemctl kill --signal KILL --kill-whom main {UNIT}")
 
-    recovers(anew, kill_the_supervisor)
+    anew.recovers(kill_the_supervisor)
 
 
 @pytest.mark.parametrize("rank", [0, 1])
@@ -90,7 +76,7 @@ def test_docker_restarts(anew: Group, rank: int) -> None:
     def restart_docker() -> None:
         anew.fleet.root(HOSTS[rank], "systemctl restart docker")
 
-    recovers(anew, restart_docker)
+    anew.recovers(restart_docker)
 
 
 @pytest.mark.parametrize("rank", [0, 1])
@@ -112,7 +98,7 @@ def test_a_cable_is_pulled(anew: Group) -> None:
         anew.until(lambda: anew.status(anew.worker)["state"] == "waiting", "the worker waits for its head")
         anew.fleet.lab("cable", "plug", "spark-2:1")
 
-    recovers(anew, pull_the_cable)
+    anew.recovers(pull_the_cable)
 
 
 def test_a_stale_rank_is_removed_before_a_start(serving: Group) -> None:
@@ -129,7 +115,7 @@ def test_an_owners_restart_of_a_worker_is_not_counted(anew: Group) -> None:
     def restart_the_worker() -> None:
         anew.fleet.root(anew.worker, f"systemctl restart {UNIT}")
 
-    status = recovers(anew, restart_the_worker)
+    status = anew.recovers(restart_the_worker)
     assert "its owner stops it" in status["last_end"]
     assert status["starts_left"] == 2
 

@@ -1,0 +1,46 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The same with the real vLLM, with and without Ray: what a stand-in can't know. Minutes each: not in ./test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from .group import CONTAINER, HOSTS, PORT, Group
+
+
+@pytest.fixture(scope="module")
+def serving(real_group: Group) -> Iterator[Group]:
+    real_group.place(limits={"startup_limit_s": 600, "canary_s": 10})
+    status = real_group.until_serving()
+    print(f"\nready after {status['ready_s']} s, warm-up {status['warm_up_s']} s")
+    yield real_group
+
+
+def test_both_ranks_computed_it(serving: Group) -> None:
+    assert "-tp2-" in serving.completion()["system_fingerprint"]
+
+
+def test_a_killed_worker(serving: Group) -> None:
+    def kill_the_worker() -> None:
+        serving.fleet.root(serving.worker, f"docker kill {CONTAINER}")
+
+    serving.recovers(kill_the_worker)
+
+
+def test_an_engine_that_hangs_while_health_says_200(serving: Group) -> None:
+    def stop_the_engine() -> None:
+        serving.fleet.root(serving.head, "pkill -STOP -f '^VLLM::EngineCor'")
+        assert serving.fleet.ok(serving.head, f"curl -sf http://127.0.0.1:{PORT}/health")
+
+    serving.recovers(stop_the_engine)
+    assert "T" in serving.evidence(serving.head, "processes.txt")
+
+
+def test_nothing_of_it_is_left_when_the_owner_stops_it(serving: Group) -> None:
+    serving.stop()
+    for host in HOSTS:
+        assert not serving.fleet.root(host, "docker ps --all --quiet")
