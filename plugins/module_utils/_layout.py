@@ -20,6 +20,8 @@ COMPILED = "/var/cache/gb10-fleet"  # what torch.compile, Triton and FlashInfer 
 # In the container.
 IN_MODELS = "/hf"
 IN_KEY = "/run/secrets/vllm.yaml"
+IN_PYTHON = "/opt/gb10-fleet"  # modules of ours that vLLM loads
+DOOR = "gb10_door"  # asks for the API key on every route
 IN_GROUP_SECRET = "/run/secrets/ray-token"
 # Compile caches that are worth keeping between starts (source 001, section 3; peers.md 4.6).
 IN_COMPILED = {

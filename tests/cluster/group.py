@@ -39,7 +39,13 @@ DOCKER_RUN = [
     *("--network", "host", "--ipc", "host"),
 ]
 SERVE = ["/models/tiny", "--served-model-name", "tiny", "--tensor-parallel-size", "2", "--max-model-len", "2048"]
-LISTEN = ["--port", str(PORT), "--config", "/run/secrets/vllm.yaml"]
+LISTEN = ["--port", str(PORT), "--config", "/run/secrets/vllm.yaml", "--middleware", "gb10_door.KeyOnEveryRoute"]
+# What vLLM's own check leaves open (perf-reliability 8.1), and what it guards.
+ROUTES = (
+    *("/invocations", "/tokenize", "/detokenize", "/metrics", "/pooling", "/classify", "/score", "/rerank", "/pause"),
+    *("/resume", "/load", "/version", "/docs", "/openapi.json", "/ping", "/v1/models", "/v1/completions", "/"),
+)
+DOOR = "/etc/gb10-fleet/gb10_door.py"
 SERVE_RAY = [
     *("/usr/bin/docker", "exec", CONTAINER, "vllm", "serve", *SERVE, *LISTEN),
     *("--distributed-executor-backend", "ray"),
@@ -96,6 +102,7 @@ class Group:
             self.write(host, f"{LIBRARY}/gids.py", (UTILITIES / "_fabric" / "gids.py").read_text("utf-8"))
             self.write(host, SECRET_FILE, SECRET, mode="600")
             self.write(host, f"/etc/systemd/system/{UNIT}", UNIT_TEXT)
+        self.write(self.head, DOOR, (UTILITIES / "_vllm" / "door.py").read_text("utf-8"))
         self.write(self.head, KEY_FILE, f'api-key: "{KEY}"\n', mode="600")
 
     @property
@@ -149,6 +156,8 @@ class Group:
         variables = {"VLLM_HOST_IP": ADDRESSES[host], "GLOO_SOCKET_IFNAME": INTERFACE, **(environment or {})}
         if rank == 0:
             run += ["--mount", f"type=bind,source={KEY_FILE},target=/run/secrets/vllm.yaml,readonly"]
+            run += ["--mount", f"type=bind,source={DOOR},target=/opt/gb10-fleet/gb10_door.py,readonly"]
+            variables["PYTHONPATH"] = "/opt/gb10-fleet"
         if self.ray:
             variables |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": "/run/secrets/ray"}
             run += ["--mount", f"type=bind,source={SECRET_FILE},target=/run/secrets/ray,readonly"]
@@ -204,6 +213,30 @@ class Group:
         url = f"http://{MANAGEMENT[self.head]}:{PORT}/v1/chat/completions"
         done = self.fleet.lab("net", "--", "curl", "-sf", "-m", "60", *headers, "-d", body, url, check=False)
         found: dict[str, Any] = json.loads(done.stdout) if done.stdout else {}
+        return found
+
+    def open_routes(self, key: str = "") -> list[str]:
+        """Those of ROUTES that answer anything but 401, asked with or without a key."""
+        url = f"http://{MANAGEMENT[self.head]}:{PORT}"
+        headers = ["-H", f"Authorization: Bearer {key}"] if key else []
+        found = []
+        for route in ROUTES:
+            ask = [
+                "curl",
+                "-s",
+                "-m",
+                "20",
+                "-o",
+                "/dev/null",
+                "-w",
+                "%{http_code}",
+                *headers,
+                "-X",
+                "POST",
+                url + route,
+            ]
+            if self.fleet.lab("net", "--", *ask).stdout != "401":
+                found.append(route)
         return found
 
     def unit(self, host: str) -> str:

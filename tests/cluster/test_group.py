@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from .group import CONTAINER, HOSTS, KEY, NAME, PORT, SECRET, UNIT, Group
+from .group import CONTAINER, HOSTS, KEY, NAME, PORT, ROUTES, SECRET, UNIT, Group
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +27,11 @@ def test_it_serves_what_both_ranks_computed(serving: Group) -> None:
     assert status["ready_s"] > 0
     assert len(status["warm_up_s"]) == 1
     assert serving.chat(key="wrong") == ""
+
+
+def test_no_route_answers_without_the_key(serving: Group) -> None:
+    assert serving.open_routes() == []
+    assert serving.open_routes(key=KEY) == [*ROUTES]
 
 
 @pytest.fixture

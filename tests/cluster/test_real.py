@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from .group import CONTAINER, HOSTS, PORT, Group
+from .group import CONTAINER, HOSTS, KEY, PORT, ROUTES, Group
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +22,11 @@ def serving(real_group: Group) -> Iterator[Group]:
 
 def test_both_ranks_computed_it(serving: Group) -> None:
     assert "-tp2-" in serving.completion()["system_fingerprint"]
+
+
+def test_no_route_answers_without_the_key(serving: Group) -> None:
+    assert serving.open_routes() == []
+    assert serving.open_routes(key=KEY) == [*ROUTES]
 
 
 def test_a_killed_worker(serving: Group) -> None:

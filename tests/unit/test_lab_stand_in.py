@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import http.client
+import inspect
 import json
 import os
 import signal
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._vllm import door
 from lab.vllm import tiny_model, top_files
 from lab.vllm.packages import SITE, VLLM
 
@@ -187,6 +189,18 @@ def test_the_key_guards_v1_and_no_more(serve: Serve, tmp_path: Path, place: str)
     assert process.ask("POST", "/v1/chat/completions", CHAT, key="wrong")[0] == 401
     assert process.ask("POST", "/v1/chat/completions", CHAT, key="secret")[0] == 200
     assert process.ask("POST", "/invocations", {"model": "tiny", "prompt": "x"})[0] == 200
+
+
+def test_middleware_is_asked_before_any_route(serve: Serve, tmp_path: Path) -> None:
+    source = inspect.getsource(door).replace(str(door.KEY_FILE), str(tmp_path / "key.yaml"))
+    (tmp_path / "gb10_door.py").write_text(source)
+    (tmp_path / "key.yaml").write_text('api-key: "secret"\n')
+    words = ["--config", str(tmp_path / "key.yaml"), "--middleware", "gb10_door.KeyOnEveryRoute"]
+    process = serve(*words, PYTHONPATH=str(tmp_path)).until_healthy()
+    for method, path in (("GET", "/metrics"), ("GET", "/v1/models"), ("POST", "/invocations"), ("GET", "/version")):
+        assert process.ask(method, path) == (401, {"error": "Unauthorized"})
+    assert process.ask("GET", "/version", key="secret")[0] == 200
+    assert process.ask("POST", "/v1/chat/completions", CHAT, key="secret")[0] == 200
 
 
 def test_the_command_line_wins_over_the_file(serve: Serve, tmp_path: Path) -> None:

@@ -148,6 +148,33 @@ def test_the_key_is_where_clients_are_answered_and_nowhere_else(tmp_path: Path) 
         assert head["supervisor"]["endpoint"]["key_file"] == "/etc/gb10-fleet/secrets/pair.yaml"
 
 
+def test_with_a_key_every_route_of_the_head_asks_for_it(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("secret")
+    found = plan(api_key_file=str(tmp_path / "key"), env={"PYTHONPATH": "/own"})
+    head, worker = found["services"]["pair"]["ranks"]
+    assert errors(found) == []
+    assert after(head["command"], "--middleware") == "gb10_door.KeyOnEveryRoute"
+    assert "--middleware" not in worker["command"]
+    assert environment(head)["PYTHONPATH"] == "/opt/gb10-fleet:/own"
+    assert any(word.endswith("target=/opt/gb10-fleet/gb10_door.py,readonly") for word in head["command"])
+    (laid,) = found["hosts"]["spark-2"]["vllm"][0]["overlays"]
+    assert laid["path"] == "/var/lib/gb10-fleet/overlays/pair/gb10_door.py"
+    assert "class KeyOnEveryRoute" in laid["content"]
+
+
+def test_without_a_key_nothing_of_that_is_there() -> None:
+    head = ranks()[0]
+    assert "--middleware" not in head["command"]
+    assert "PYTHONPATH" not in environment(head)
+
+
+def test_middleware_of_ones_own_beside_the_keys_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("secret")
+    flags = {"middleware": "mine.Mine"}
+    assert errors(plan(api_key_file=str(tmp_path / "key"), flags=flags)) == ["service-middleware"]
+    assert errors(plan(flags=flags)) == []
+
+
 # What their supervisors are told
 
 

@@ -45,7 +45,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.service import (
 )
 
 # What only the rank that answers clients is told.
-_OF_THE_ENDPOINT = ("config", "host", "port")
+_OF_THE_ENDPOINT = ("config", "host", "middleware", "port")
 _ALONE: dict[str, Any] = {"address": None, "peers": [], "rendezvous": None, "secret_file": None}
 # Words of a prompt: one request takes the decode kernels, one those of a longer prefill.
 _WARM_UP_WORDS = (8, 1024)

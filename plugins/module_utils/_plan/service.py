@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,6 +25,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import 
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.spec import IMAGE, MODEL
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import check
+from ansible_collections.gb10.fleet.plugins.module_utils._vllm import door
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,35 @@ def place(
     findings += environment_problems(settings["env"], f"{where}.env")
     placed = Placed(name, settings, recipe, hosts, image, model)
     overlays, problems = _overlays(placed, library)
+    if settings.get("api_key_file"):
+        _lay_door(overlays, placed)
+        problems += _own_middleware(placed)
     return replace(placed, overlays=overlays), [*findings, *problems, *_host_count(placed)]
+
+
+def _lay_door(overlays: Overlays, placed: Placed) -> None:
+    """With a key, every route asks for it: a module of ours that vLLM loads."""
+    source = f"{_layout.OVERLAYS}/{placed.name}/{_layout.DOOR}.py"
+    overlays.files.append({"path": source, "content": inspect.getsource(door)})
+    overlays.mounts.append({"source": source, "target": f"{_layout.IN_PYTHON}/{_layout.DOOR}.py", "read_only": True})
+
+
+def _own_middleware(placed: Placed) -> Iterator[Finding]:
+    """vLLM would take both, but a list of values stands for one option here."""
+    for flags, place in (
+        (placed.recipe["flags"], f"recipe {placed.recipe['name']}"),
+        (placed.settings["flags"], placed.place),
+    ):
+        if "middleware" in flags:
+            yield Finding(
+                "service-middleware",
+                "input",
+                "error",
+                f"{place}.flags.middleware",
+                str(flags["middleware"]),
+                "no middleware beside the API key's, which guards every route",
+                "leave it out, or guard the endpoint by a proxy of your own instead of `api_key_file`",
+            )
 
 
 def _overlays(placed: Placed, library: Library) -> tuple[Overlays, list[Finding]]:
@@ -139,21 +169,27 @@ def _from_placement(placed: Placed) -> Layer:
         values["revision"], reasons["revision"] = model["revision"], "the staged revision, without asking the hub"
     if settings.get("api_key_file"):
         values["config"], reasons["config"] = _layout.IN_KEY, "holds the API key, which no process list may show"
+        values["middleware"] = f"{_layout.DOOR}.{door.KeyOnEveryRoute.__name__}"
+        reasons["middleware"] = "the key is asked for on every route but /health; vLLM's own check knows /v1 alone"
     return Layer("computed", values, reasons)
 
 
 def decide_environment(placed: Placed, host: Host, *defaults: Layer) -> dict[str, Value]:
     """Variables of the container on one host. defaults: what holds for GB10, and for the host's place in a group."""
     recipe = placed.recipe
-    return merge(
-        [
-            *defaults,
-            Layer("recipe", recipe["env"], recipe["reasons"]),
-            Layer("service", placed.settings["env"]),
-            Layer("host", _host_settings(placed, host, "env")),
-            Layer("computed", {"HF_HOME": _layout.IN_MODELS}, {"HF_HOME": "where the host's models are mounted"}),
-        ]
-    )
+    written = [
+        *defaults,
+        Layer("recipe", recipe["env"], recipe["reasons"]),
+        Layer("service", placed.settings["env"]),
+        Layer("host", _host_settings(placed, host, "env")),
+    ]
+    values = {"HF_HOME": _layout.IN_MODELS}
+    reasons = {"HF_HOME": "where the host's models are mounted"}
+    if placed.settings.get("api_key_file"):
+        own = merge(written).get("PYTHONPATH")
+        values["PYTHONPATH"] = _layout.IN_PYTHON + (f":{own.value}" if own else "")
+        reasons["PYTHONPATH"] = f"where vLLM finds {_layout.DOOR}"
+    return merge([*written, Layer("computed", values, reasons)])
 
 
 def served_name(placed: Placed, flags: Mapping[str, Value]) -> str:

@@ -19,7 +19,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from . import arguments, engine
+from . import arguments, engine, middleware
 from .log import log
 from .metrics import Metrics
 from .server import Server, Service
@@ -149,6 +149,7 @@ def _answer(asked: argparse.Namespace, model: dict[str, Any], core: EngineProces
         keys=arguments.api_keys(asked),
         engine=core,
         metrics=Metrics(names[0]),
+        middleware=middleware.load(asked.middleware or ()),
     )
     address = (asked.host or "0.0.0.0", asked.port or 8000)
     server = Server(address, service, bind_and_activate=False)

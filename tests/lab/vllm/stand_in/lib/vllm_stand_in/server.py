@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol
 
+from . import middleware
 from .metrics import Metrics
 
 # vllm/entrypoints/serve/middleware/authenticate.py: what lies elsewhere asks for no key, /invocations among it.
@@ -42,6 +43,7 @@ class Service:
     keys: Sequence[str]
     engine: Engine
     metrics: Metrics
+    middleware: Sequence[Any] = ()
 
     @property
     def fingerprint(self) -> str:
@@ -72,9 +74,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         service = self.server.service
-        match self.path.partition("?")[0]:
-            case path if not self._authorised(path):
-                self._send(401, {"error": "Unauthorized"})
+        path = self.path.partition("?")[0]
+        if self._refused(path):
+            return
+        match path:
             case "/health" | "/ping":
                 self._send(200 if service.engine.alive else 503, b"")
             case "/version":
@@ -91,10 +94,10 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         content = self.rfile.read(int(self.headers.get("content-length") or 0))
         path = self.path.partition("?")[0]
+        if self._refused(path):
+            return
         try:
-            if not self._authorised(path):
-                self._send(401, {"error": "Unauthorized"})
-            elif path in ("/v1/chat/completions", "/v1/completions", "/invocations"):
+            if path in ("/v1/chat/completions", "/v1/completions", "/invocations"):
                 self._complete(content, chat=path.endswith("/chat/completions"))
             elif path in ("/health", "/version", "/metrics", "/v1/models"):
                 self._send(405, {"detail": "Method Not Allowed"})
@@ -102,6 +105,17 @@ class Handler(BaseHTTPRequestHandler):
                 self._send(404, {"detail": "Not Found"})
         except RequestError as error:
             self._send(error.status, error.body)
+
+    def _refused(self, path: str) -> bool:
+        """Whether the request was answered without asking the model."""
+        answer = middleware.refusal(self.server.service.middleware, self.command, path, dict(self.headers))
+        if answer is not None:
+            self._send(*answer)
+        elif not self._authorised(path):
+            self._send(401, {"error": "Unauthorized"})
+        else:
+            return False
+        return True
 
     def _authorised(self, path: str) -> bool:
         keys = self.server.service.keys

@@ -1,0 +1,59 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Asks for the API key on every route of vLLM but /health.
+
+vLLM's own check guards paths by their beginning (/v1, /v2, /inference); /invocations, /tokenize, /metrics, /pause and
+others answer anybody (vllm/entrypoints/serve/middleware/authenticate.py). This file is laid into the container, and
+vLLM loads it by its option --middleware. Standard library only: which Python the image brings is not known.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from pathlib import Path
+from typing import Any
+
+KEY_FILE = Path("/run/secrets/vllm.yaml")
+OPEN = ("/health",)
+_UNAUTHORIZED = json.dumps({"error": "Unauthorized"}).encode()
+
+
+def read_key(file: Path) -> bytes:
+    """The key in a file of vLLM's --config form; without one vLLM must not come up."""
+    for line in file.read_text(encoding="utf-8").splitlines():
+        name, _colon, value = line.partition(":")
+        if name.strip() == "api-key" and value.strip():
+            return value.strip().strip("\"'").encode()
+    raise ValueError(f"{file} has no line `api-key: KEY`")
+
+
+class KeyOnEveryRoute:
+    """ASGI middleware (https://asgi.readthedocs.io): passes a request on, or answers 401 as vLLM does."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+        self._key = read_key(KEY_FILE)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] not in ("http", "websocket") or self._may_pass(scope):
+            await self._app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            headers = [(b"content-type", b"application/json"), (b"content-length", str(len(_UNAUTHORIZED)).encode())]
+            await send({"type": "http.response.start", "status": 401, "headers": headers})
+            await send({"type": "http.response.body", "body": _UNAUTHORIZED})
+
+    def _may_pass(self, scope: Any) -> bool:
+        # a browser asks by OPTIONS whether it may send the key
+        if scope.get("method") == "OPTIONS" or scope["path"] in OPEN:
+            return True
+        given = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
+        return len(given) == 1 and self._is_key(given[0])
+
+    def _is_key(self, header: bytes) -> bool:
+        scheme, _space, token = header.partition(b" ")
+        return scheme.lower() == b"bearer" and hmac.compare_digest(token, self._key)
