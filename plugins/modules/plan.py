@@ -13,8 +13,8 @@ author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Computes, on the controller and from the inventory alone, every decision for every host and service, and what is
     wrong with the declaration. Reaches no host.
-  - Reads C(fleet_services), C(fleet_fabric), C(fleet_host) and C(fleet_recipe_dirs) of all hosts, so that hosts outside
-    of C(--limit) are planned as well.
+  - Reads C(fleet_services), C(fleet_fabric), C(fleet_firewall), C(fleet_host) and C(fleet_recipe_dirs) of all hosts, so
+    that hosts outside of C(--limit) are planned as well.
   - What hosts have shown makes its figures exact and decides nothing. It comes from the folder C(observed) beside the
     inventory, which the role P(gb10.fleet.verify#role) writes.
   - Fails when an error concerns a host of this run.

@@ -14,7 +14,11 @@ import yaml
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan import judge
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan.document import MARK
-from ansible_collections.gb10.fleet.plugins.module_utils._netplan.ssh_session import server_address, session_address
+from ansible_collections.gb10.fleet.plugins.module_utils._netplan.ssh_session import (
+    server_end,
+    session_address,
+    session_port,
+)
 
 PATH = "/etc/netplan/40-cx7.yaml"
 LINKS = {"enP7s7": "02:77:00:00:00:00", "enp1s0f1np1": "02:c7:00:01:00:00", "enP2p1s0f1np1": "02:c7:00:01:01:00"}
@@ -132,17 +136,17 @@ def test_a_missing_interface_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("environment", "address"),
+    ("environment", "end"),
     [
-        (b"A=1\0SSH_CONNECTION=10.77.0.1 50000 10.77.0.11 22\0", "10.77.0.11"),
-        (b"SSH_CONNECTION=fe80::1%enP7s7 50000 fe80::2%enP7s7 22", "fe80::2"),
-        (b"SSH_CONNECTION=::ffff:10.77.0.1 50000 ::ffff:10.77.0.11 22", "10.77.0.11"),
+        (b"A=1\0SSH_CONNECTION=10.77.0.1 50000 10.77.0.11 22\0", ("10.77.0.11", 22)),
+        (b"SSH_CONNECTION=fe80::1%enP7s7 50000 fe80::2%enP7s7 22", ("fe80::2", 22)),
+        (b"SSH_CONNECTION=::ffff:10.77.0.1 50000 ::ffff:10.77.0.11 2222", ("10.77.0.11", 2222)),
         (b"SSH_CONNECTION=", None),
         (b"", None),
     ],
 )
-def test_the_sessions_own_address(environment: bytes, address: str | None) -> None:
-    assert server_address(environment) == address
+def test_the_sessions_own_end(environment: bytes, end: tuple[str, int] | None) -> None:
+    assert server_end(environment) == end
 
 
 def test_the_session_is_found_behind_sudo(tmp_path: Path) -> None:
@@ -152,7 +156,7 @@ def test_the_session_is_found_behind_sudo(tmp_path: Path) -> None:
         folder.mkdir()
         (folder / "environ").write_bytes(environment)
         (folder / "status").write_text(f"Name:\tx\nPPid:\t{parent}\n")
-    assert session_address(30, tmp_path) == "10.77.0.11"
+    assert (session_address(30, tmp_path), session_port(30, tmp_path)) == ("10.77.0.11", 22)
     (tmp_path / "10" / "environ").write_bytes(b"")
     assert session_address(30, tmp_path) is None
     assert session_address(99, tmp_path) is None

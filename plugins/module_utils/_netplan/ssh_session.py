@@ -7,29 +7,38 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 
 def session_address(process: int, proc: Path = Path("/proc")) -> str | None:
     """The host's own address of the SSH connection that this process or one of its ancestors was started over."""
+    return next((address for address, _port in _ends(process, proc)), None)
+
+
+def session_port(process: int, proc: Path = Path("/proc")) -> int | None:
+    """The host's own port of that connection."""
+    return next((port for _address, port in _ends(process, proc)), None)
+
+
+def _ends(process: int, proc: Path) -> Iterator[tuple[str, int]]:
     while process > 1:
         try:
             environment = (proc / str(process) / "environ").read_bytes()
             status = (proc / str(process) / "status").read_text(encoding="utf-8", errors="replace")
         except OSError:
-            return None
-        if address := server_address(environment):
-            return address
+            return
+        if end := server_end(environment):
+            yield end
         found = re.search(r"^PPid:\s*(\d+)$", status, re.MULTILINE)
         process = int(found.group(1)) if found else 0
-    return None
 
 
-def server_address(environment: bytes) -> str | None:
-    """The third word of SSH_CONNECTION: client address, client port, server address, server port."""
+def server_end(environment: bytes) -> tuple[str, int] | None:
+    """The last words of SSH_CONNECTION: client address, client port, server address, server port."""
     for variable in environment.split(b"\0"):
         name, _, value = variable.partition(b"=")
         words = value.decode("ascii", "replace").split()
-        if name == b"SSH_CONNECTION" and len(words) == 4:
-            return words[2].partition("%")[0].removeprefix("::ffff:")
+        if name == b"SSH_CONNECTION" and len(words) == 4 and words[3].isdigit():
+            return words[2].partition("%")[0].removeprefix("::ffff:"), int(words[3])
     return None

@@ -4,24 +4,32 @@
 # This module util is PRIVATE to the collection.
 """What the owner declares: the shape of the ``fleet_*`` variables, and what is wrong with what was written.
 
-``fleet_services`` and ``fleet_fabric`` describe the fleet, ``fleet_host`` one host. Anything else that begins with
-``fleet_`` is a misspelling.
+``fleet_services``, ``fleet_fabric`` and ``fleet_firewall`` describe the fleet, ``fleet_host`` one host. Anything else
+that begins with ``fleet_`` is a misspelling.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean
+from ansible_collections.gb10.fleet.plugins.module_utils._firewall import plan as firewall
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.parallel import ports_on_head
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.spec import ENVIRONMENT, FLAGS
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check
 
 # Of the fleet, of a host, of a run (extra variables).
-VARIABLES = ("fleet_services", "fleet_fabric", "fleet_recipe_dirs", "fleet_host", "fleet_plan_format")
+VARIABLES = (
+    "fleet_services",
+    "fleet_fabric",
+    "fleet_firewall",
+    "fleet_recipe_dirs",
+    "fleet_host",
+    "fleet_plan_format",
+)
 # What our own playbooks register.
 OURS = ("fleet_plan", "fleet_state")
 
@@ -91,6 +99,7 @@ HOST: Spec = {
             "default": {},
             "options": {"images": {"type": "int", "min": 0}, "models": {"type": "int", "min": 0}},
         },
+        "firewall": firewall.HOST,
         "services": {
             "type": "map",
             "default": {},
@@ -117,6 +126,7 @@ class Declared:
     hosts: Mapping[str, Host]
     services: Mapping[str, Mapping[str, Any]]
     fabric: Any
+    firewall: Mapping[str, Any] = field(default_factory=dict)
 
 
 def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Finding]]:
@@ -129,11 +139,20 @@ def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Findi
     hosts: dict[str, Host] = {}
     for name, host in sorted(inventory["hosts"].items()):
         settings, problems = check(HOST, host["variables"].get("fleet_host") or {}, f"{name}: fleet_host")
+        problems = problems or [*_sources(settings, f"{name}: fleet_host.firewall")]
         findings += problems
         hosts[name] = Host(name, host["address"], {} if problems else settings, host.get("port", 22))
-    written = {key: _of_the_fleet(key, inventory, findings) for key in ("fleet_services", "fleet_fabric")}
+    written = {
+        key: _of_the_fleet(key, inventory, findings) for key in ("fleet_services", "fleet_fabric", "fleet_firewall")
+    }
+    closed, problems = check(firewall.FLEET, written["fleet_firewall"] or {}, "fleet_firewall")
+    findings += problems or [*firewall.wrong_sources(closed["allow"], "fleet_firewall")]
     services, problems = _services(written["fleet_services"] or {}, hosts, Path(inventory["folder"]))
-    return Declared(hosts, services, written["fleet_fabric"]), [*findings, *problems]
+    return Declared(hosts, services, written["fleet_fabric"], closed), [*findings, *problems]
+
+
+def _sources(settings: Mapping[str, Any], place: str) -> Iterator[Finding]:
+    return firewall.wrong_sources(settings.get("firewall", {}).get("allow", ()), place)
 
 
 def _of_the_fleet(key: str, inventory: Mapping[str, Any], findings: list[Finding]) -> Any:

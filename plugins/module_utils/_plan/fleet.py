@@ -90,8 +90,11 @@ def plan_fleet(
         ranks.placed.name: Decided(ranks.placed, _decide(ranks, sized[ranks.placed.name], budgets, findings))
         for ranks in ranked
     }
+    decided = {name: [services[service.name] for service in here[name]] for name in declared.hosts}
     hosts = {
-        name: _slice(host, [services[service.name] for service in here[name]], budgets[name]) | {"fabric": fabric[name]}
+        name: _slice(host, decided[name], budgets[name])
+        | {"fabric": fabric[name]}
+        | {"firewall": slices.firewall(host, declared.firewall, decided[name], fabric[name])}
         for name, host in declared.hosts.items()
     }
     for ranks in ranked:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+from ansible_collections.gb10.fleet.plugins.module_utils._firewall.plan import plan_firewall
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact, facts
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import gib
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import Host
@@ -225,6 +226,20 @@ def _listens(service: Decided, host: str) -> Iterator[dict[str, Any]]:
         where = {"port": ranks_port(placed.settings["port"]), "address": meeting["address"]}
         yield {**where, "service": name, "who": f"the ranks on {peers}"}
     yield {"port": "any", "address": told["address"], "service": name, "who": f"NCCL, Gloo and vLLM on {peers}"}
+
+
+def firewall(
+    host: Host, of_fleet: Mapping[str, Any], services: Sequence[Decided], fabric: Mapping[str, Any]
+) -> dict[str, Any]:
+    """``firewall_plan``."""
+    apis = [
+        {"port": service.placed.settings["port"], "service": service.placed.name}
+        for service in services
+        if service.placed.head.name == host.name
+    ]
+    told = [rank["supervisor"] for service in services for rank in service.plan["ranks"] if rank["host"] == host.name]
+    peers = [address for rank in told for address in rank["peers"]]
+    return plan_firewall(host.settings.get("firewall", {}), of_fleet, apis, peers, fabric)
 
 
 def needs(services: Sequence[Decided], host: str, memory_bytes: int) -> dict[str, Any]:

@@ -1,0 +1,53 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action of gb10.fleet.firewall_apply: loads the rules on the host, and confirms them over a new SSH connection."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
+from ansible.plugins.action import ActionBase
+
+# The host takes unconfirmed rules back after 60 s; an attempt may outlast that by SSH's own timeout.
+PATIENCE_S = 120.0
+POLL_S = 2.0
+LOCKED_OUT = (
+    "with the new rules no new SSH connection could be opened, so the host took them back by itself: "
+    "does SSH come in by another port, or through a container? allow that port in fleet_host.firewall.allow "
+    "[firewall-restored]"
+)
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
+    _requires_connection = True
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        result |= self._module(self._task.args, task_vars)
+        if result.pop("unconfirmed", False) and not result.get("failed"):
+            confirmed = self._confirm(task_vars)
+            if confirmed.get("failed"):
+                raise AnsibleActionFail(confirmed["msg"], result={"diff": result["diff"]})
+        return result
+
+    def _module(self, arguments: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
+        answer: dict[str, Any] = self._execute_module(
+            module_name="gb10.fleet.firewall_apply", module_args=arguments, task_vars=task_vars
+        )
+        return answer
+
+    def _confirm(self, task_vars: dict[str, Any] | None) -> dict[str, Any]:
+        """Until the host answers over a connection that was opened after the rules held."""
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            try:
+                # else ssh goes on with the connection that it keeps open
+                self._connection.reset()
+                return self._module({**self._task.args, "confirm": True}, task_vars)
+            except AnsibleConnectionFailure:
+                time.sleep(POLL_S)
+        raise AnsibleActionFail(LOCKED_OUT)

@@ -1,0 +1,120 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The packet filter on its host: read, compare, load, and take it back unless it is confirmed in time.
+
+A new ruleset is loaded while a timer of systemd's already runs that loads the old one again. A confirmation comes over
+an SSH connection that was opened afterwards; only then the file gets its final name, from which the unit loads it at
+boot.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from ansible_collections.gb10.fleet.plugins.module_utils._firewall.ruleset import TABLE
+
+Run = Callable[[list[str]], tuple[int, str, str]]
+FILE = Path("/etc/gb10-fleet/firewall.nft")
+UNIT = "gb10-firewall.service"
+ROLLBACK = "gb10-firewall-rollback"
+WINDOW_S = 60
+_STAGED = FILE.with_suffix(".staged")
+_SSHD = "/usr/sbin/sshd"
+
+
+class FirewallError(Exception):
+    """One sentence: what failed, and what nftables said."""
+
+
+def ssh_ports(run: Run, session: int | None) -> list[int]:
+    """Every port that SSH can come in by: of this session, of sshd's settings, and of the socket that starts it."""
+    found = {session} if session else set()
+    _code, settings, _err = run([_SSHD, "-T"])
+    found |= {int(port) for port in re.findall(r"^port (\d+)$", settings, re.MULTILINE)}
+    _code, listens, _err = run(["systemctl", "show", "ssh.socket", "--property", "Listen"])
+    return sorted(found | {int(port) for port in re.findall(r":(\d+) \(Stream\)", listens)})
+
+
+def current(file: Path = FILE) -> str:
+    return file.read_text(encoding="utf-8") if file.exists() else ""
+
+
+def is_live(run: Run, text: str) -> bool:
+    """Whether the kernel holds just what the text says: both as nft lists them, the text's in a network of its own."""
+    code, live, _err = run(["nft", "--stateless", "list", "table", *TABLE.split()])
+    if not text:
+        return code != 0
+    return code == 0 and live == _listed(run, text)
+
+
+def _listed(run: Run, text: str) -> str:
+    write(_STAGED, text)
+    words = f"nft -f {_STAGED} && nft --stateless list table {TABLE}"
+    code, listed, err = run(["unshare", "--net", "sh", "-c", words])
+    _STAGED.unlink()
+    if code != 0:
+        raise FirewallError(f"nftables refuses the rules, nothing was changed: {err.strip()[:500]}")
+    return listed
+
+
+def write(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def load(run: Run, text: str) -> None:
+    """Make it hold now, to be taken back in WINDOW_S unless `confirm` comes first."""
+    write(_STAGED, text)
+    _stop_rollback(run)
+    back = f"nft -f {FILE}" if FILE.exists() else f"nft delete table {TABLE}"
+    timer = ["systemd-run", "--unit", ROLLBACK, f"--on-active={WINDOW_S}", "--timer-property=AccuracySec=1s"]
+    _must(run, [*timer, "sh", "-c", f"{back}; rm -f {_STAGED}"], "the rollback can't be armed, nothing was changed")
+    code, _out, err = run(["nft", "-f", str(_STAGED)])
+    if code != 0:
+        _stop_rollback(run)
+        _STAGED.unlink(missing_ok=True)
+        raise FirewallError(f"nftables refuses the rules, nothing was changed: {err.strip()[:500]}")
+
+
+def confirm(run: Run) -> None:
+    """Keep what was loaded; FirewallError when it was already taken back."""
+    code, _out, _err = run(["systemctl", "is-active", "--quiet", f"{ROLLBACK}.timer"])
+    if code != 0 or not _STAGED.exists():
+        raise FirewallError("the host took the new rules back, since no new SSH connection confirmed them in time")
+    _STAGED.replace(FILE)
+    _stop_rollback(run)
+    _must(run, ["systemctl", "restart", UNIT], "the rules hold, but their unit does not start")
+
+
+def remove(run: Run) -> None:
+    """Open the host again."""
+    _stop_rollback(run)
+    run(["systemctl", "disable", "--quiet", "--now", UNIT])
+    run(["nft", "delete", "table", *TABLE.split()])
+    FILE.unlink(missing_ok=True)
+
+
+def _stop_rollback(run: Run) -> None:
+    run(["systemctl", "stop", f"{ROLLBACK}.timer", f"{ROLLBACK}.service"])
+    run(["systemctl", "reset-failed", f"{ROLLBACK}.service"])
+
+
+def _must(run: Run, command: list[str], otherwise: str) -> None:
+    code, out, err = run(command)
+    if code != 0:
+        raise FirewallError(f"{otherwise}: {(err or out).strip()[:500]}")
+
+
+def problems(text: str, live: bool) -> Iterator[str]:
+    """What is not as it should be beside the file, for the diff."""
+    if not live:
+        yield "the rules in the kernel are others than the file's" if text else "the table is still in the kernel"

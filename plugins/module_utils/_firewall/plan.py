@@ -1,0 +1,88 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Which hosts are closed, and who may still come in.
+
+Ranks of a group are on the host's network and listen on random ports of every address (NCCL, Gloo, Ray, vLLM's own), so
+no list of ports can name them: a host with a rank is closed but for SSH, the APIs, its fabric neighbours and what the
+owner allows. A host without one has nothing of ours open but the APIs that Docker publishes: its owner's other services
+are left alone.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
+
+_SOURCE = {"type": "str", "expected": "an address or a network, such as 10.0.0.0/8"}
+ALLOW: Spec = {
+    "type": "list",
+    "default": [],
+    "elements": {
+        "type": "map",
+        "options": {
+            "port": {"type": "int", "required": True, "min": 1, "max": 65535},
+            "protocol": {"type": "str", "choices": ["tcp", "udp"], "default": "tcp"},
+            "from": {"type": "list", "default": [], "elements": {"type": "str"}},
+            "reason": {"type": "str", "default": ""},
+        },
+    },
+}
+FLEET: Spec = {"type": "map", "options": {"allow": ALLOW}}
+HOST: Spec = {
+    "type": "map",
+    "default": {},
+    "options": {"state": {"type": "str", "choices": ["closed", "open"]}, "allow": ALLOW},
+}
+
+
+def wrong_sources(allow: Iterable[Mapping[str, Any]], place: str) -> Iterator[Finding]:
+    for index, entry in enumerate(allow):
+        for source in entry["from"]:
+            try:
+                ipaddress.ip_network(source)
+            except ValueError as error:
+                remedy = "write an address, or a network by its first address: 10.0.0.0/8"
+                where = f"{place}.allow[{index}].from"
+                yield Finding("input-firewall-source", "input", "error", where, str(error), "an address", remedy)
+
+
+def plan_firewall(
+    settings: Mapping[str, Any],
+    of_fleet: Mapping[str, Any],
+    apis: Iterable[Mapping[str, Any]],
+    peers: Iterable[str],
+    fabric: Mapping[str, Any],
+) -> dict[str, Any]:
+    """``firewall_plan``: ``{state, open: [{port, protocol, from, reason}], neighbours: [{interface, address}]}``.
+
+    settings: the host's checked `fleet_host.firewall`. apis: ``{port, service}`` of each service that answers clients
+    here. peers: addresses of the ranks that share a group with one of this host's; none: the host is left open unless
+    its owner closes it. fabric: the host's slice. A neighbour's interface is null where ranks meet over the management
+    network.
+    """
+    peers = sorted({*peers})
+    if (settings.get("state") or ("closed" if peers else "open")) == "open":
+        return {"state": "open", "open": [], "neighbours": []}
+    opened = [
+        {"port": api["port"], "protocol": "tcp", "from": [], "reason": f"the API of {api['service']}"} for api in apis
+    ]
+    opened += [dict(entry) for entry in (*of_fleet.get("allow", ()), *settings.get("allow", ()))]
+    return {"state": "closed", "open": opened, "neighbours": _neighbours(peers, fabric)}
+
+
+def _neighbours(peers: Iterable[str], fabric: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Hosts at the other ends of the cables, and ranks that are reached in another way."""
+    over_cables = [
+        {"interface": interface["name"], "address": peer["address"]}
+        for interface in fabric["interfaces"]
+        for peer in interface["peers"]
+        if peer.get("address")
+    ]
+    known = {one["address"] for one in over_cables}
+    return over_cables + [{"interface": None, "address": peer} for peer in peers if peer not in known]

@@ -1,0 +1,134 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: firewall_apply
+short_description: Close a host with nftables without locking the owner out
+version_added: 0.1.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Converges one nftables table of its own, C(inet gb10_fleet), and leaves every other alone.
+  - Every port that SSH listens on stays open, found on the host itself. New rules are loaded while a timer runs that
+    takes them back within 60 seconds unless a new SSH connection, opened afterwards, confirms them; only then they are
+    kept over a boot.
+  - Needs nftables and the unit that the role P(gb10.fleet.firewall#role) installs.
+options:
+  plan:
+    description: The host's C(firewall) slice of the plan.
+    type: dict
+    required: true
+    suboptions:
+      state:
+        description: V(closed) but for what is listed, or V(open), which removes the table.
+        type: str
+        choices: [closed, open]
+        required: true
+      open:
+        description: "Ports for anybody or for some sources, each with C(port), C(protocol), C(from) and C(reason)."
+        type: list
+        elements: dict
+        required: true
+      neighbours:
+        description: Addresses that may reach every port, each with the C(interface) they come by, or null.
+        type: list
+        elements: dict
+        required: true
+  confirm:
+    description: Confirm what was loaded before. The action does that by itself, over a new connection.
+    type: bool
+    default: false
+attributes:
+  check_mode:
+    description: Says what would change, changes nothing.
+    support: full
+  diff_mode:
+    description: Shows the rules before and after.
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Close the host but for SSH, an API and a peer
+  gb10.fleet.firewall_apply:
+    plan:
+      state: closed
+      open:
+        - {port: 8000, protocol: tcp, from: [], reason: the API of qwen3-vl}
+      neighbours:
+        - {interface: enp1s0f1np1, address: 192.168.100.11}
+"""
+
+RETURN = r"""
+ssh_ports:
+  description: Ports of SSH that stay open.
+  returned: always
+  type: list
+  elements: int
+unconfirmed:
+  description: Whether new rules wait to be confirmed.
+  returned: success
+  type: bool
+"""
+
+import os
+import shutil
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gb10.fleet.plugins.module_utils._firewall import host
+from ansible_collections.gb10.fleet.plugins.module_utils._firewall.ruleset import ruleset
+from ansible_collections.gb10.fleet.plugins.module_utils._netplan.ssh_session import session_port
+
+_PLAN = {
+    "state": {"type": "str", "choices": ["closed", "open"], "required": True},
+    "open": {"type": "list", "elements": "dict", "required": True},
+    "neighbours": {"type": "list", "elements": "dict", "required": True},
+}
+
+
+def main() -> None:
+    options = {
+        "plan": {"type": "dict", "required": True, "options": _PLAN},
+        "confirm": {"type": "bool", "default": False},
+    }
+    module = AnsibleModule(argument_spec=options, supports_check_mode=True)
+    try:
+        module.exit_json(**_converge(module))
+    except (OSError, ValueError, host.FirewallError) as problem:
+        module.fail_json(msg=f"{problem} [firewall]")
+
+
+def _converge(module: AnsibleModule) -> dict[str, object]:
+    run = module.run_command
+    if module.params["confirm"]:
+        host.confirm(run)
+        return {"changed": True}
+    ports = host.ssh_ports(run, session_port(os.getppid()))
+    before, wanted = host.current(), ruleset(module.params["plan"], ports)
+    # in check mode the role has not installed it yet; without it there is no table either
+    has_nft = shutil.which("nft") is not None
+    live = host.is_live(run, wanted) if has_nft else not wanted
+    changed = before != wanted or not live
+    if changed and not module.check_mode:
+        if wanted:
+            host.load(run, wanted)
+        else:
+            host.remove(run)
+    return {
+        "changed": changed,
+        "ssh_ports": ports,
+        "unconfirmed": changed and bool(wanted) and not module.check_mode,
+        "diff": _diff(before, wanted, live),
+    }
+
+
+def _diff(before: str, wanted: str, live: bool) -> list[dict[str, str]]:
+    rules = {"before": before, "after": wanted, "before_header": str(host.FILE), "after_header": str(host.FILE)}
+    said = "".join(f"{problem}\n" for problem in host.problems(wanted, live)) if before == wanted else ""
+    return [rules, {"before": said, "after": "", "before_header": "the kernel", "after_header": "the kernel"}]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,186 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which hosts are closed, what stays open, and that the owner is never locked out. The kernel's part: tests/cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._firewall import host
+from ansible_collections.gb10.fleet.plugins.module_utils._firewall.plan import plan_firewall, wrong_sources
+from ansible_collections.gb10.fleet.plugins.module_utils._firewall.ruleset import ruleset
+from hypothesis import given
+from hypothesis import strategies as st
+
+FABRIC = {
+    "interfaces": [
+        {"name": "enp1s0f1np1", "peers": [{"host": "spark-3", "address": "192.168.100.11"}]},
+        {"name": "enP2p1s0f1np1", "peers": [{"host": "spark-3", "address": "192.168.101.11"}]},
+    ]
+}
+API = {"port": 8000, "service": "pair"}
+PEER = "192.168.100.11"
+
+
+def planned(
+    settings: Mapping[str, Any] | None = None, peers: tuple[str, ...] = (PEER,), allow: Any = ()
+) -> dict[str, Any]:
+    return plan_firewall(settings or {}, {"allow": [*allow]}, [API], peers, FABRIC)
+
+
+def rules(plan: Mapping[str, Any], *ports: int) -> list[str]:
+    return [line.strip() for line in ruleset(plan, ports or (22,)).splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("settings", "peers", "state"),
+    [
+        ({}, (PEER,), "closed"),  # its ranks listen on random ports of every address
+        ({}, (), "open"),  # nothing of ours is open but what Docker publishes
+        ({"state": "closed"}, (), "closed"),
+        ({"state": "open"}, (PEER,), "open"),
+    ],
+)
+def test_hosts_of_groups_are_closed_and_others_left_alone(
+    settings: dict[str, Any], peers: tuple[str, ...], state: str
+) -> None:
+    assert planned(settings, peers)["state"] == state
+
+
+def test_an_open_host_has_no_rules() -> None:
+    assert ruleset(planned(peers=()), (22,)) == ""
+
+
+def test_ssh_apis_and_neighbours_come_in_and_the_rest_is_dropped() -> None:
+    lines = rules(planned(), 22, 2222)
+    closed = lines[: lines.index("counter drop")]
+    for rule in (
+        'tcp dport 22 accept comment "SSH"',
+        'tcp dport 2222 accept comment "SSH"',
+        'tcp dport 8000 accept comment "the API of pair"',
+        'iifname "enp1s0f1np1" ip saddr 192.168.100.11 accept',
+        'iifname "enP2p1s0f1np1" ip saddr 192.168.101.11 accept',
+        "ct state established,related accept",
+    ):
+        assert rule in closed
+
+
+def test_ranks_that_meet_over_the_management_network_are_let_in_too() -> None:
+    assert "ip saddr 10.0.0.3 accept" in rules(planned(peers=("10.0.0.3",)))
+
+
+def test_what_the_owner_allows_comes_in_from_where_he_says() -> None:
+    own = {"port": 9100, "protocol": "tcp", "from": ["10.0.0.0/8", "fd00::/8"], "reason": 'metrics "of" the host'}
+    shared = {"port": 60001, "protocol": "udp", "from": [], "reason": ""}
+    lines = rules(planned({"allow": [own]}, allow=[shared]))
+    assert 'ip saddr { 10.0.0.0/8 } tcp dport 9100 accept comment "metrics of the host"' in lines
+    assert 'ip6 saddr { fd00::/8 } tcp dport 9100 accept comment "metrics of the host"' in lines
+    assert "udp dport 60001 accept" in lines
+
+
+def test_docker_publishes_the_apis_and_nothing_else_to_the_outside() -> None:
+    lines = rules(planned())
+    chain = lines[lines.index("chain to_containers {") :]
+    assert 'meta l4proto tcp ct original proto-dst 8000 accept comment "the API of pair"' in chain
+    assert 'iifname != "docker0" iifname != "br-*" counter drop' in chain
+
+
+def test_without_a_port_of_ssh_no_host_is_closed() -> None:
+    with pytest.raises(ValueError, match="would lock its owner out"):
+        ruleset(planned(), ())
+    assert ruleset(planned(peers=()), ()) == ""
+
+
+@given(st.lists(st.integers(1, 65535), min_size=1), st.text(max_size=200))
+def test_no_word_of_the_owner_shuts_ssh_out(ports: list[int], reason: str) -> None:
+    entry = {"port": 1, "protocol": "tcp", "from": [], "reason": reason}
+    lines = rules(planned({"allow": [entry]}), *ports)
+    for port in ports:
+        assert lines.index(f'tcp dport {port} accept comment "SSH"') < lines.index("counter drop")
+
+
+@pytest.mark.parametrize(
+    ("source", "right"), [("10.0.0.0/8", True), ("fd00::1", True), ("10.0.0.1/8", False), ("lan", False)]
+)
+def test_sources_are_addresses(source: str, right: bool) -> None:
+    found = [*wrong_sources([{"from": [source]}], "titan: fleet_host.firewall")]
+    assert (found == []) is right
+    assert right or found[0].place == "titan: fleet_host.firewall.allow[0].from"
+
+
+# On the host ------------------------------------------------------------------------------------------------------
+
+
+def test_ssh_is_found_wherever_it_listens() -> None:
+    said = {
+        "/usr/sbin/sshd": "port 22\nport 2022\naddressfamily any\n",
+        "systemctl": "Listen=0.0.0.0:2222 (Stream)\nListen=[::]:2222 (Stream)\n",
+    }
+    assert host.ssh_ports(lambda words: (0, said[words[0]], ""), 443) == [22, 443, 2022, 2222]
+
+
+def test_a_host_without_openssh_keeps_the_port_of_this_session() -> None:
+    assert host.ssh_ports(lambda words: (1, "", "no such unit"), 2200) == [2200]
+    assert host.ssh_ports(lambda words: (1, "", "no such unit"), None) == []
+
+
+class Nft:
+    """systemd and nftables as far as `load` and `confirm` ask them."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.refuse = ""
+
+    def __call__(self, words: list[str]) -> tuple[int, str, str]:
+        self.asked.append(" ".join(words))
+        return (1, "", "no") if self.refuse and self.refuse in self.asked[-1] else (0, "", "")
+
+    def position(self, word: str) -> int:
+        return next(index for index, command in enumerate(self.asked) if word in command)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(host, "FILE", tmp_path / "firewall.nft")
+    monkeypatch.setattr(host, "_STAGED", tmp_path / "firewall.staged")
+    return tmp_path
+
+
+def test_the_way_back_is_armed_before_the_rules_hold(folder: Path) -> None:
+    nft = Nft()
+    host.load(nft, "table x")
+    assert nft.position("systemd-run") < nft.position("nft -f")
+    assert "nft delete table inet gb10_fleet" in nft.asked[nft.position("systemd-run")]
+    assert not (folder / "firewall.nft").exists()  # a reboot comes up without the rules
+
+
+def test_the_way_back_is_to_the_rules_before(folder: Path) -> None:
+    (folder / "firewall.nft").write_text("table old")
+    nft = Nft()
+    host.load(nft, "table x")
+    assert f"nft -f {folder / 'firewall.nft'}" in nft.asked[nft.position("systemd-run")]
+
+
+def test_rules_are_kept_only_when_they_are_confirmed_in_time(folder: Path) -> None:
+    nft = Nft()
+    host.load(nft, "table x")
+    host.confirm(nft)
+    assert (folder / "firewall.nft").read_text() == "table x"
+    host.load(nft, "table y")
+    nft.refuse = "is-active"
+    with pytest.raises(host.FirewallError, match="took the new rules back"):
+        host.confirm(nft)
+    assert (folder / "firewall.nft").read_text() == "table x"
+
+
+@pytest.mark.parametrize("refused", ["systemd-run", "nft -f"])
+def test_what_can_not_be_taken_back_or_loaded_changes_nothing(folder: Path, refused: str) -> None:
+    nft = Nft()
+    nft.refuse = refused
+    with pytest.raises(host.FirewallError, match="nothing was changed"):
+        host.load(nft, "table x")
+    assert not (folder / "firewall.nft").exists()
