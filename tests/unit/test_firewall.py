@@ -57,7 +57,7 @@ def test_an_open_host_has_no_rules() -> None:
 
 def test_ssh_apis_and_neighbours_come_in_and_the_rest_is_dropped() -> None:
     lines = rules(planned(), 22, 2222)
-    closed = lines[: lines.index("counter drop")]
+    closed = lines[: lines.index("meta l4proto tcp counter reject with tcp reset")]
     for rule in (
         'tcp dport 22 accept comment "SSH"',
         'tcp dport 2222 accept comment "SSH"',
@@ -100,7 +100,9 @@ def test_no_word_of_the_owner_shuts_ssh_out(ports: list[int], reason: str) -> No
     entry = {"port": 1, "protocol": "tcp", "from": [], "reason": reason}
     lines = rules(planned({"allow": [entry]}), *ports)
     for port in ports:
-        assert lines.index(f'tcp dport {port} accept comment "SSH"') < lines.index("counter drop")
+        assert lines.index(f'tcp dport {port} accept comment "SSH"') < lines.index(
+            "meta l4proto tcp counter reject with tcp reset"
+        )
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,8 @@ table {table} {{
         udp dport {{ 68, 546, 5353 }} accept
 {neighbours}
 {doors}
+        # who knocks in vain shall know at once, not after a timeout
+        meta l4proto tcp counter reject with tcp reset
         counter drop
     }}
     # Docker sends what it publishes to containers, past the chain above.
@@ -83,6 +85,7 @@ table {table} {{
     }}
     chain to_containers {{
 {published}
+        {not_containers} meta l4proto tcp counter reject with tcp reset
         {not_containers} counter drop
     }}
 }}
