@@ -13,12 +13,13 @@ from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-GUARD = "/usr/bin/python3 -I /usr/local/lib/gb10-fleet/netplan_guard.py"
+GUARD = "/usr/bin/python3 -IB /usr/local/lib/gb10-fleet/netplan"
 # The host decides within 90 s; an SSH attempt may outlast that by its own timeout.
 PATIENCE_S = 120.0
 POLL_S = 2.0
-# A connection that a change has cut says nothing: without these ssh would wait for hours.
-KEEPALIVE = "-o ServerAliveInterval=5 -o ServerAliveCountMax=2"
+# A connection of its own for each question: a shared one may outlive the way to the host. One that a change has cut
+# says nothing; without the others ssh would wait for hours. ssh takes the first value that it is given.
+NEW_CONNECTION = "-o ControlMaster=no -o ControlPath=none -o ServerAliveInterval=5 -o ServerAliveCountMax=2"
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
@@ -44,9 +45,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
 
     def _confirm(self, change: str) -> dict[str, str]:
         """Until the host says confirmed or restored: ask, each time over a connection of its own."""
+        # The shared connection of the tasks before is of no use either when its way is cut.
+        self._connection.reset()
         if self._connection.transport == "ssh":
-            extra = self._connection.get_option("ssh_extra_args") or ""
-            self._connection.set_option("ssh_extra_args", f"{extra} {KEEPALIVE}".strip())
+            written = self._connection.get_option("ssh_args") or ""
+            self._connection.set_option("ssh_args", f"{NEW_CONNECTION} {written}".strip())
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             try:

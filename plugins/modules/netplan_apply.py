@@ -82,6 +82,7 @@ transaction:
 """
 
 import base64
+import fcntl
 import json
 import os
 import shutil
@@ -95,7 +96,8 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan import guard, judge
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan.document import MARK
-from ansible_collections.gb10.fleet.plugins.module_utils._netplan.ssh_session import session_address
+from ansible_collections.gb10.fleet.plugins.module_utils._netplan.links import CommandError, read_links, run, unmet
+from ansible_collections.gb10.fleet.plugins.module_utils._netplan.ssh_session import carriers, session_address
 
 OPTIONS = {
     "path": {"type": "path", "default": "/etc/netplan/40-cx7.yaml"},
@@ -112,8 +114,11 @@ def main() -> None:
         module.exit_json(changed=False, diff=[], moved={}, live=[])
     if shutil.which("netplan") is None:
         module.fail_json(msg="there is no netplan on this host; apt-get install netplan.io [netplan-missing]")
-    links = guard.read_links()
-    host = _read_host(links)
+    links = read_links()
+    try:
+        host = _read_host(links)
+    except OSError as error:
+        module.fail_json(msg=f"{error.filename}: {error.strerror}; repair or remove it [netplan-unreadable]")
     wanted = module.params["interfaces"]
     try:
         decision = judge.decide(
@@ -129,7 +134,7 @@ def main() -> None:
         module.fail_json(msg=str(refusal), findings=[finding.as_dict() for finding in refusal.findings])
     files = {path: _file(path, text) for path, text in decision.files.items()}
     files |= _loose_mode(module.params["path"], decision, host)
-    live = guard.unmet(wanted, links)
+    live = unmet(wanted, links)
     changed = bool(files or live)
     diff = judge.describe(decision, host.files)
     if live:
@@ -146,14 +151,8 @@ def _exists(path: str) -> bool:
 
 def _read_host(links: list[dict[str, Any]]) -> judge.Host:
     files = {str(path): path.read_bytes() for folder in judge.FOLDERS for path in sorted(Path(folder).glob("*.yaml"))}
-    address = session_address(os.getppid())
-    names = [link["ifname"] for link in links if address and address in _plain_addresses(link)]
     macs = {str(link["ifname"]): str(link.get("address", "")) for link in links if link["ifname"] != "lo"}
-    return judge.Host(files, macs, str(names[0]) if names else None)
-
-
-def _plain_addresses(link: Mapping[str, Any]) -> set[str]:
-    return {str(one["local"]) for one in link["addr_info"]}
+    return judge.Host(files, macs, carriers(links, session_address(os.getppid())))
 
 
 def _render(files: Mapping[str, bytes]) -> dict[str, str]:
@@ -165,8 +164,8 @@ def _render(files: Mapping[str, bytes]) -> dict[str, str]:
             target.touch(mode=0o600)
             target.write_bytes(text)
         try:
-            guard.run(["netplan", "generate", "--root-dir", scratch])
-        except guard.CommandError as refusal:
+            run(["netplan", "generate", "--root-dir", scratch])
+        except CommandError as refusal:
             raise judge.RenderError(str(refusal).replace(scratch, "")) from None
         return {
             path.name: path.read_text(encoding="utf-8", errors="replace")
@@ -192,14 +191,32 @@ def _loose_mode(path: str, decision: judge.Decision, host: judge.Host) -> dict[s
 
 def _start(module: AnsibleModule, files: dict[str, dict[str, Any] | None], wanted: list[dict[str, Any]]) -> str:
     """Stage the change and have the host's own unit carry it out; returns the change's id."""
-    code, _out, _err = module.run_command(["systemctl", "is-active", "--quiet", guard.UNIT])
-    if code == 0:
-        module.fail_json(msg="another change of the network waits for its confirmation on this host: run again in 90 s")
-    change = guard.stage(uuid.uuid4().hex, files, wanted)
-    code, out, err = module.run_command(["systemctl", "start", guard.UNIT])
+    guard.STATE.mkdir(parents=True, exist_ok=True, mode=0o700)
+    # Of two runs at once, the second finds the unit of the first.
+    with (guard.STATE / "lock").open("w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _refuse_second(module)
+        try:
+            change = guard.stage(uuid.uuid4().hex, files, wanted)
+        except OSError as error:
+            module.fail_json(msg=f"nothing was changed: {guard.STATE}: {error.strerror} [netplan-no-record]")
+        code, out, err = module.run_command(["systemctl", "start", guard.UNIT])
     if code != 0:
         module.fail_json(msg=f"{guard.UNIT} does not start, nothing was changed: {json.dumps(err or out)}")
     return str(change["id"])
+
+
+def _refuse_second(module: AnsibleModule) -> None:
+    _code, state, _err = module.run_command(["systemctl", "show", "--property=ActiveState", "--value", guard.UNIT])
+    if state.strip() not in ("inactive", "failed"):
+        module.fail_json(
+            msg="another change of the network is not settled yet on this host: run again in 90 s [netplan-busy]"
+        )
+    if (guard.load() or {}).get("phase") in guard.UNSETTLED:
+        module.fail_json(
+            msg=f"an earlier change was neither confirmed nor taken back, see `journalctl -u {guard.UNIT}`: restart "
+            "the host, it then takes the change back [netplan-unsettled]"
+        )
 
 
 if __name__ == "__main__":

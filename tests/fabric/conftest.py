@@ -7,17 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from lab.fixtures import need_lab
 
-from .fleet import Fleet
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--whole", action="store_true", help="the whole catalogue of harmful changes, not its short form")
+from .fleet import FabricFleet
 
 
 @pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FabricFleet]:
     """A lab that ends with the tests of its module, however they end."""
-    one = Fleet(Path(tmp_path_factory.mktemp("fabric")) / "lab")
+    need_lab()
+    one = FabricFleet(Path(tmp_path_factory.mktemp("fabric")) / "lab")
     yield one
-    one.down()
+    one.lab("down")

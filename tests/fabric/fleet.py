@@ -1,11 +1,10 @@
 # Copyright: gb10.fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A lab of its own for the fabric's tests: hosts, cables, and plays run against them."""
+"""A lab for the fabric's tests: hosts, cables, and plays run against them."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import subprocess
@@ -17,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.plan import plan_fabric
+from lab.fixtures import Fleet
 
 ROOT = Path(__file__).resolve().parents[2]
-LAB = ROOT / "tests" / "lab" / "lab"
 PLAYS = Path(__file__).resolve().parent / "plays"
 
 
@@ -30,49 +29,23 @@ class Facts:
     address: str
 
 
-class Fleet:
+class FabricFleet(Fleet):
     """Simulated hosts in a directory of their own."""
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.addresses: dict[str, str] = {}
-
     def up(self, hosts: Sequence[str], cables: Sequence[str] = ()) -> None:
-        """cables: as `lab up --cable` takes them."""
-        wires = [word for cable in cables for word in ("--cable", cable)] or ["--topology", "direct"]
-        self._lab("up", "--hosts", ",".join(hosts), *wires)
-        # Else the lab's own network answers for the controller's address at the far end of every cable.
-        self._lab("net", "--", "sysctl", "-qw", "net.ipv4.conf.all.arp_ignore=1")
-        status = json.loads(self._lab("status", "--json"))
-        self.addresses = {name: host["address"] for name, host in status["hosts"].items()}
+        """cables: as `lab up --cable` takes them; none for the default."""
+        self.lab("up", "--hosts", ",".join(hosts), *(word for cable in cables for word in ("--cable", cable)))
 
-    def down(self) -> None:
-        self._lab("down")
-
-    def _lab(self, *arguments: str) -> str:
-        words = [str(LAB), "-d", str(self.directory), *arguments]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"lab {' '.join(arguments)}: {done.stderr}{done.stdout}"
-        return done.stdout
-
-    def cable(self, *words: str) -> None:
-        self._lab("cable", *words)
-
-    def power_cycle(self, host: str) -> None:
-        self._lab("power", "cycle", host)
-
-    def run(self, host: str, command: str) -> str:
-        """What a shell command prints on a host, without SSH; its failure is an error."""
-        return self._lab("exec", host, "--", "sh", "-c", command)
-
-    def try_run(self, host: str, command: str) -> subprocess.CompletedProcess[str]:
-        words = [str(LAB), "-d", str(self.directory), "exec", host, "--", "sh", "-c", command]
-        return subprocess.run(words, capture_output=True, text=True, check=False)
+    @property
+    def addresses(self) -> dict[str, str]:
+        """Each host's address on the management network."""
+        status = json.loads(self.lab("status", "--json").stdout)
+        return {name: host["address"] for name, host in status["hosts"].items()}
 
     def answers_ssh(self, host: str) -> bool:
         """Whether a new SSH connection can be made now."""
-        options = ["-F", self.directory / "ssh_config", "-o", "ControlPath=none", "-o", "ConnectTimeout=3"]
-        command = ["ssh", *map(str, options), host, "true"]
+        options = ("-F", str(self.ssh_config), "-o", "ControlPath=none", "-o", "ConnectTimeout=3")
+        command = ("ssh", *options, host, "true")
         try:
             done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=6)
         except subprocess.TimeoutExpired:
@@ -86,22 +59,23 @@ class Fleet:
             time.sleep(0.5)
 
     def netplan_files(self, host: str) -> str:
-        """The bytes, modes and owners of all netplan files, as one digest with their names."""
-        listing = self.run(host, "cd /etc/netplan && for f in *; do stat -c '%n %a %u %g' $f; sha256sum < $f; done")
-        return listing + hashlib.sha256(listing.encode()).hexdigest()[:8]
+        """Names, modes, owners and digests of all netplan files."""
+        return self.root(host, "cd /etc/netplan && stat -c '%N %F %a %u %g' * && sha256sum *")
 
     # Plays --------------------------------------------------------------------------------------------------------
 
     def plan(self, fabric: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        """The role's variables for each host."""
         plan, findings = plan_fabric(fabric, {name: Facts(address) for name, address in self.addresses.items()})
         assert [finding.sentence() for finding in findings if finding.severity == "error"] == []
-        return plan
+        return {host: {"fabric_plan": part} for host, part in plan.items()}
 
     def inventory(self, variables: Mapping[str, Mapping[str, Any]]) -> Path:
         """An inventory of these hosts with their variables."""
-        path = self.directory.parent / f"{self.directory.name}-{'-'.join(variables)[:40]}.json"
+        # Beside the shared connections: `down` removes it with them.
+        path = self.workspace.ssh_masters / f"inventory-{'-'.join(variables)[:40]}.json"
         common = {
-            "ansible_ssh_common_args": f"-F {self.directory}/ssh_config",
+            "ansible_ssh_common_args": f"-F {self.ssh_config}",
             # Ansible names its shared connections by host alone: another lab may have one of the same name.
             "ansible_control_path_dir": f"{self.directory}/ssh",
             "ansible_python_interpreter": "/usr/bin/python3",
@@ -155,6 +129,11 @@ class Outcome:
 
     def changed(self) -> dict[str, int]:
         return {host: counts["changed"] for host, counts in self.stats.items()}
+
+    def verdicts(self, key: str) -> dict[str, Any]:
+        """What the proof said of each host: its ``fabric`` or its ``msg``."""
+        (judged,) = (hosts for task, hosts in self.tasks.items() if task.endswith("Judge the fabric"))
+        return {host: result.get(key) for host, result in judged.items()}
 
     def failures(self) -> dict[str, str]:
         """Each failed host's message."""

@@ -18,7 +18,7 @@ class Harm:
     """One harmful change. ``{address}`` and ``{mac}`` in the file stand for the host's own on the management network.
 
     rule: what the refusal is named: taken back by the host (``netplan-restored``), or refused before any change.
-    cuts: whether SSH is expected to be lost in between. short: part of the short form.
+    cuts: whether SSH is expected to be lost in between. prepare, clear: shell commands on the host, before and after.
     """
 
     name: str
@@ -28,7 +28,8 @@ class Harm:
     interfaces: Sequence[dict[str, Any]] = ()
     variables: dict[str, Any] = field(default_factory=dict)
     cuts: bool = False
-    short: bool = False
+    prepare: str = "true"
+    clear: str = "true"
 
 
 def ethernets(body: str) -> str:
@@ -41,13 +42,11 @@ CATALOGUE = [
         "subnet-taken",
         ethernets("enp1s0f1np1: {addresses: [10.77.0.3/29], ignore-carrier: true}"),
         cuts=True,
-        short=True,
     ),
     Harm(
         "wrong-gateway",
         ethernets("enP7s7: {routes: [{to: 10.77.0.1/32, via: 10.77.0.99, on-link: true}]}"),
         cuts=True,
-        short=True,
     ),
     Harm("blackhole", ethernets("enP7s7: {routes: [{to: 10.77.0.1/32, type: unreachable}]}"), cuts=True),
     Harm(
@@ -60,9 +59,8 @@ CATALOGUE = [
         ethernets("enP7s7:\n  match: {macaddress: '{mac}'}\n  set-name: lan0\n  link-local: []"),
         path=MANAGEMENT_FILE,
         cuts=True,
-        short=True,
     ),
-    Harm("duplicate", ethernets("enP7s7: {addresses: [10.77.0.1/24]}"), cuts=True, short=True),
+    Harm("duplicate", ethernets("enP7s7: {addresses: [10.77.0.1/24]}"), cuts=True),
     Harm("no-address", ethernets("enP7s7: {link-local: [ipv4]}"), path=MANAGEMENT_FILE, cuts=True),
     Harm("dhcp-no-server", ethernets("enP7s7: {dhcp4: true, link-local: []}"), path=MANAGEMENT_FILE, cuts=True),
     Harm("wrong-address", ethernets("enP7s7: {addresses: [10.78.0.11/24]}"), path=MANAGEMENT_FILE, cuts=True),
@@ -74,14 +72,12 @@ CATALOGUE = [
         "mtu-too-large",
         ethernets("enp1s0f1np1: {mtu: 70000, ignore-carrier: true}"),
         interfaces=[{"name": "enp1s0f1np1", "address": None, "mtu": 70000}],
-        short=True,
     ),
     Harm(
         "enslaved",
         "network:\n  version: 2\n  ethernets: {enP7s7: {}}\n  bridges: {br0: {interfaces: [enP7s7], dhcp4: false}}\n",
         path=MANAGEMENT_FILE,
         cuts=True,
-        short=True,
     ),
     Harm(
         "bonded",
@@ -89,17 +85,29 @@ CATALOGUE = [
         path=MANAGEMENT_FILE,
         cuts=True,
     ),
-    Harm("no-renderer", ethernets("enP7s7: {renderer: NetworkManager}"), cuts=True),
+    Harm("no-renderer", ethernets("enP7s7: {renderer: NetworkManager}")),
     Harm("address-missing", ethernets("enp1s0f1np1: {addresses: [10.9.9.1/24], ignore-carrier: true}"),
          interfaces=[{"name": "enp1s0f1np1", "address": "10.9.9.2/24", "mtu": None}]),
+    Harm(
+        "symlinked",
+        ethernets("enP7s7: {addresses: [10.78.0.11/24]}"),
+        path=MANAGEMENT_FILE,
+        cuts=True,
+        prepare=f"mv {MANAGEMENT_FILE} /srv/kept.yaml && ln -s /srv/kept.yaml {MANAGEMENT_FILE}",
+        clear=f"mv /srv/kept.yaml {MANAGEMENT_FILE}",
+    ),
     # Refused before anything changes.
-    Harm("invalid-yaml", "network: [\n", rule="netplan-invalid", short=True),
+    Harm("invalid-yaml", "network: [\n", rule="netplan-invalid"),
     Harm("invalid-value", ethernets("enp1s0f1np1: {addresses: [192.168.100.10]}"), rule="netplan-invalid"),
     Harm("unknown-key", ethernets("enp1s0f1np1: {adresses: [192.168.100.10/24]}"), rule="netplan-invalid"),
     Harm("no-interface", ethernets("enp9s9: {addresses: [10.9.9.1/24]}"), rule="netplan-no-interface",
          interfaces=[{"name": "enp9s9", "address": "10.9.9.1/24", "mtu": None}]),
     Harm("ssh-unnamed", ethernets("enP7s7: {mtu: 9000}"), rule="netplan-ssh-interface",
-         variables={"ssh_interface": ""}, short=True),
+         variables={"ssh_interface": ""}),
+    Harm("ssh-by-alias", ethernets("enp1s0f1np1: &both {addresses: [10.78.0.11/24]}\nenP7s7: *both"),
+         rule="netplan-ssh-interface", variables={"ssh_interface": ""}),
+    Harm("dangling-link", ethernets("enp1s0f1np1: {mtu: 9000}"), rule="netplan-unreadable",
+         prepare="ln -s /srv/nothing /etc/netplan/70-link.yaml", clear="rm /etc/netplan/70-link.yaml"),
     Harm("ssh-by-match", ethernets("all: {match: {name: 'en*'}, dhcp4: true}"), rule="netplan-ssh-interface",
          path="/etc/netplan/00-a.yaml", variables={"ssh_interface": ""}),
 ]  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from .fleet import Fleet, Outcome
+from .fleet import FabricFleet, Outcome
 
 HOSTS = ["spark-2", "spark-3"]
 PAIR: dict[str, Any] = {"cables": [["spark-2:1", "spark-3:1"]]}
@@ -18,45 +18,43 @@ OLD = "network: {version: 2, ethernets: {rails: {match: {name: 'enp1s0f1*'}, add
 
 
 @pytest.fixture(scope="module")
-def hosts(fleet: Fleet) -> Fleet:
+def hosts(fleet: FabricFleet) -> FabricFleet:
     fleet.up(HOSTS, ["spark-2:1=spark-3:1"])
     return fleet
 
 
-def converge(fleet: Fleet, fabric: dict[str, Any], *options: str) -> Outcome:
-    return fleet.play(
-        "converge.yml", {host: {"fabric_plan": part} for host, part in fleet.plan(fabric).items()}, *options
-    )
+def converge(fleet: FabricFleet, fabric: dict[str, Any], *options: str) -> Outcome:
+    return fleet.play("converge.yml", fleet.plan(fabric), *options)
 
 
-def addresses(fleet: Fleet, host: str) -> str:
-    return fleet.run(host, "ip -4 -br address show up | grep -v lo | tr -s ' ' | sort")
+def addresses(fleet: FabricFleet, host: str) -> str:
+    return fleet.root(host, "ip -4 -br address show up | grep -v lo | tr -s ' ' | sort")
 
 
-def test_check_mode_tells_all_and_does_nothing(hosts: Fleet) -> None:
-    before = hosts.run("spark-2", "find /etc /usr/local -xdev -newer /etc/machine-id | sort")
+def test_check_mode_tells_all_and_does_nothing(hosts: FabricFleet) -> None:
+    before = hosts.root("spark-2", "find /etc /usr/local -xdev -newer /etc/machine-id | sort")
     outcome = converge(hosts, PAIR, "--check", "--diff")
     assert outcome.failures() == {}
     assert set(outcome.changed().values()) != {0}
-    assert hosts.run("spark-2", "find /etc /usr/local -xdev -newer /etc/machine-id | sort") == before
+    assert hosts.root("spark-2", "find /etc /usr/local -xdev -newer /etc/machine-id | sort") == before
     assert "192.168.100" not in addresses(hosts, "spark-2")
 
 
-def test_another_file_for_the_same_interface_is_refused_by_name(hosts: Fleet) -> None:
-    hosts.run("spark-2", f'umask 077; echo "{OLD}" > {FOREIGN}')
+def test_another_file_for_the_same_interface_is_refused_by_name(hosts: FabricFleet) -> None:
+    hosts.root("spark-2", f'umask 077; echo "{OLD}" > {FOREIGN}')
     told = converge(hosts, PAIR).failures()
     assert set(told) == {"spark-2"}
     assert f"{FOREIGN}: also configures enp1s0f1np1" in told["spark-2"]
     assert "[netplan-foreign-claim]" in told["spark-2"]
     assert "fabric_foreign=move" in told["spark-2"]
-    assert hosts.try_run("spark-2", "test -e /etc/netplan/40-cx7.yaml").returncode != 0
+    assert not hosts.ok("spark-2", "test -e /etc/netplan/40-cx7.yaml")
 
 
-def test_it_is_moved_aside_when_asked(hosts: Fleet) -> None:
+def test_it_is_moved_aside_when_asked(hosts: FabricFleet) -> None:
     outcome = converge(hosts, PAIR, "-e", "fabric_foreign=move")
     assert outcome.failures() == {}
-    assert hosts.run("spark-2", "ls /etc/netplan").split() == ["00-lab-management.yaml", "40-cx7.yaml"]
-    kept = hosts.run(
+    assert hosts.root("spark-2", "ls /etc/netplan").split() == ["00-lab-management.yaml", "40-cx7.yaml"]
+    kept = hosts.root(
         "spark-2", "cat /etc/gb10-fleet/netplan/moved/50-old.yaml.*; stat -c %a /etc/gb10-fleet/netplan/moved/*"
     )
     assert kept.split() == [*OLD.split(), "600"]
@@ -64,11 +62,11 @@ def test_it_is_moved_aside_when_asked(hosts: Fleet) -> None:
     assert "192.168.177.11" not in addresses(hosts, "spark-2")
 
 
-def test_then_nothing_is_left_to_do(hosts: Fleet) -> None:
+def test_then_nothing_is_left_to_do(hosts: FabricFleet) -> None:
     for options in ((), ("--check", "--diff")):
         outcome = converge(hosts, PAIR, *options)
         assert (outcome.failures(), set(outcome.changed().values())) == ({}, {0})
-    assert hosts.run("spark-2", "stat -c %a /etc/netplan/40-cx7.yaml").strip() == "600"
+    assert hosts.root("spark-2", "stat -c %a /etc/netplan/40-cx7.yaml").strip() == "600"
 
 
 @pytest.mark.parametrize(
@@ -84,24 +82,24 @@ def test_then_nothing_is_left_to_do(hosts: Fleet) -> None:
         "rm /etc/netplan/40-cx7.yaml",
     ],
 )
-def test_what_was_disturbed_is_set_right(hosts: Fleet, disturbance: str) -> None:
+def test_what_was_disturbed_is_set_right(hosts: FabricFleet, disturbance: str) -> None:
     files, state = hosts.netplan_files("spark-2"), addresses(hosts, "spark-2")
-    hosts.run("spark-2", disturbance)
+    hosts.root("spark-2", disturbance)
     assert converge(hosts, PAIR, "--check").changed() == {"spark-2": 1, "spark-3": 0}
     outcome = converge(hosts, PAIR)
     assert (outcome.failures(), outcome.changed()) == ({}, {"spark-2": 1, "spark-3": 0})
     assert (hosts.netplan_files("spark-2"), addresses(hosts, "spark-2")) == (files, state)
 
 
-def test_link_local_addresses_are_proven_as_well(hosts: Fleet) -> None:
-    plans = {host: {"fabric_plan": part} for host, part in hosts.plan(PAIR | {"mode": "link-local"}).items()}
+def test_link_local_addresses_are_proven_as_well(hosts: FabricFleet) -> None:
+    plans = hosts.plan(PAIR | {"mode": "link-local"})
     assert hosts.play("converge.yml", plans).failures() == {}
     assert addresses(hosts, "spark-2").count("169.254.") == 1
     assert hosts.play("verify.yml", plans).failures() == {}
     assert set(hosts.play("converge.yml", plans).changed().values()) == {0}
 
 
-def test_the_interface_of_ssh_changes_only_when_named(hosts: Fleet) -> None:
+def test_the_interface_of_ssh_changes_only_when_named(hosts: FabricFleet) -> None:
     link = {"addresses": {f"{host}:enP7s7": f"{hosts.addresses[host]}/24" for host in HOSTS}}
     both = PAIR | {"links": [link]}
     told = converge(hosts, both, "-e", "fabric_foreign=move").failures()
@@ -109,15 +107,15 @@ def test_the_interface_of_ssh_changes_only_when_named(hosts: Fleet) -> None:
     assert set(told) == set(HOSTS)
     outcome = converge(hosts, both, "-e", "fabric_foreign=move", "-e", "fabric_ssh_interface=enP7s7")
     assert outcome.failures() == {}
-    assert hosts.run("spark-2", "ls /etc/netplan").split() == ["40-cx7.yaml"]
+    assert hosts.root("spark-2", "ls /etc/netplan").split() == ["40-cx7.yaml"]
     assert hosts.answers_ssh("spark-2")
     assert set(converge(hosts, both).changed().values()) == {0}
 
 
-def test_without_cables_the_rails_are_left_bare(hosts: Fleet) -> None:
+def test_without_cables_the_rails_are_left_bare(hosts: FabricFleet) -> None:
     link = {"addresses": {f"{host}:enP7s7": f"{hosts.addresses[host]}/24" for host in HOSTS}}
     outcome = converge(hosts, {"links": [link]})
     assert outcome.failures() == {}
     assert "192.168.100" not in addresses(hosts, "spark-2")
-    assert hosts.try_run("spark-2", "test -e /etc/sysctl.d/90-gb10-fabric.conf").returncode != 0
+    assert not hosts.ok("spark-2", "test -e /etc/sysctl.d/90-gb10-fabric.conf")
     assert hosts.answers_ssh("spark-2")

@@ -10,50 +10,95 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from subprocess import Popen
 
 import pytest
 
-from .fleet import Fleet
-from .harm import ethernets
+from .fleet import FabricFleet, Outcome
+from .harm import MANAGEMENT_FILE, ethernets
+from .stories import state
 
 LIMIT_S = 120.0
 HARMLESS = ethernets("enp1s0f1np1: {addresses: [10.9.9.1/24], ignore-carrier: true, optional: true}")
-HARMFUL = ethernets("enP7s7: {routes: [{to: 10.77.0.1/32, type: unreachable}]}")
+UNREACHABLE = ethernets("enP7s7: {routes: [{to: 10.77.0.1/32, type: unreachable}]}")
+WRONG_ADDRESS = ethernets("enP7s7: {addresses: [10.78.0.11/24]}")
+
+# It makes the first change that it is asked for, and answers neither then nor later.
+HANGING_NETPLAN = """cat > /usr/local/sbin/netplan <<'END' && chmod 755 /usr/local/sbin/netplan
+#!/bin/sh
+[ "$1" = apply ] || exec /usr/sbin/netplan "$@"
+[ -e /run/hangs ] || /usr/sbin/netplan apply
+touch /run/hangs
+exec sleep 600
+END
+"""
+# netplan's files and the guard's on one small disk, as they are on one disk in reality.
+SMALL_DISK = """mkdir -p /etc/gb10-fleet && mount -t tmpfs -o size=2m,mode=755 none /etc/gb10-fleet
+cp -a /etc/netplan /etc/gb10-fleet/of-netplan && mount --bind /etc/gb10-fleet/of-netplan /etc/netplan"""
+NETWORKD = "systemd-networkd.service systemd-networkd.socket"
+KILL_GUARD = "kill -9 $(systemctl show -p MainPID --value gb10-netplan-change)"
 
 
-def kill_guard(fleet: Fleet, host: str) -> None:
-    fleet.run(host, "kill -9 $(systemctl show -p MainPID --value gb10-netplan-change)")
+@dataclass(frozen=True)
+class Event:
+    """What happens beside the controller's death, at which phase of which change. Commands are the host's shell's.
+
+    power: the host is cut off from power for a moment, too.
+    """
+
+    name: str
+    text: str
+    at: str
+    command: str = "true"
+    power: bool = False
+    path: str = "/etc/netplan/60-change.yaml"
+    prepare: str = "true"
+    clear: str = "true"
 
 
-def reboot(fleet: Fleet, host: str) -> None:
-    fleet.run(host, "systemctl reboot")
-
-
-def cut_power(fleet: Fleet, host: str) -> None:
-    fleet.power_cycle(host)
-
-
-def nothing_more(_fleet: Fleet, _host: str) -> None:
-    """The controller is gone: that is all."""
-
-
-# name, the change, the phase at which it happens, what happens beside the controller's death, part of the short form
-EVENTS: list[tuple[str, str, str, Callable[[Fleet, str], None], bool]] = [
-    ("controller-before-write", HARMLESS, "staged", nothing_more, False),
-    ("controller-while-applying", HARMFUL, "applying", nothing_more, True),
-    ("controller-before-confirming", HARMFUL, "applied", nothing_more, False),
-    ("guard-while-applying", HARMLESS, "applying", kill_guard, False),
-    ("guard-in-the-window", HARMFUL, "applied", kill_guard, True),
-    ("reboot-in-the-window", HARMFUL, "applied", reboot, True),
-    ("power-cut-while-applying", HARMLESS, "applying", cut_power, False),
-    ("power-cut-in-the-window", HARMFUL, "applied", cut_power, True),
+EVENTS = [
+    Event("controller-before-write", HARMLESS, "staged"),
+    Event("controller-while-applying", UNREACHABLE, "applying"),
+    Event("controller-before-confirming", UNREACHABLE, "applied"),
+    Event("guard-while-applying", HARMLESS, "applying", KILL_GUARD),
+    Event("guard-in-the-window", UNREACHABLE, "applied", KILL_GUARD),
+    Event("unit-stopped-in-the-window", UNREACHABLE, "applied", "systemctl stop gb10-netplan-change"),
+    Event("reboot-in-the-window", UNREACHABLE, "applied", "systemctl reboot"),
+    Event("power-cut-while-applying", HARMLESS, "applying", power=True),
+    Event("power-cut-in-the-window", UNREACHABLE, "applied", power=True),
+    Event(
+        "netplan-hangs",
+        WRONG_ADDRESS,
+        "applying",
+        path=MANAGEMENT_FILE,
+        prepare=HANGING_NETPLAN,
+        clear="rm /usr/local/sbin/netplan /run/hangs",
+    ),
+    Event(
+        "networkd-dies-in-the-window",
+        WRONG_ADDRESS,
+        "applied",
+        f"systemctl mask --runtime --now {NETWORKD}",
+        path=MANAGEMENT_FILE,
+        clear=f"systemctl unmask --runtime {NETWORKD} && systemctl start {NETWORKD}",
+    ),
+    Event(
+        "disk-full-in-the-window",
+        WRONG_ADDRESS,
+        "applied",
+        "cat /dev/zero > /etc/gb10-fleet/full; test $(df --output=avail /etc/netplan | tail -n 1) = 0",
+        path=MANAGEMENT_FILE,
+        prepare=SMALL_DISK,
+        clear="umount /etc/netplan /etc/gb10-fleet",
+    ),
 ]
 
 
 @pytest.fixture(scope="module")
-def host(fleet: Fleet) -> Iterator[str]:
+def host(fleet: FabricFleet) -> Iterator[str]:
     fleet.up(["spark-2"])
     yield "spark-2"
 
@@ -68,39 +113,64 @@ def kill_tree(process: int) -> None:
         kill_tree(child)
 
 
-def phase(fleet: Fleet, host: str) -> str:
-    done = fleet.try_run(host, "cat /etc/gb10-fleet/netplan/change.json")
-    return str(json.loads(done.stdout)["phase"]) if done.returncode == 0 and done.stdout else "none"
+def phase(fleet: FabricFleet, host: str) -> str:
+    text = fleet.root(host, "cat /etc/gb10-fleet/netplan/change.json", check=False)
+    return str(json.loads(text)["phase"]) if text else "none"
 
 
-def wait_for(fleet: Fleet, host: str, phases: tuple[str, ...], seconds: float) -> None:
+def wait_for(fleet: FabricFleet, host: str, phases: tuple[str, ...], seconds: float) -> None:
     deadline = time.monotonic() + seconds
     while (now := phase(fleet, host)) not in phases:
         assert time.monotonic() < deadline, f"{host} stays {now}, waiting for {phases}"
         time.sleep(0.3)
 
 
-@pytest.mark.parametrize(("name", "text", "at", "event", "short"), EVENTS, ids=[event[0] for event in EVENTS])
-def test_it_is_taken_back(
-    request: pytest.FixtureRequest, fleet: Fleet, host: str, name: str, text: str, at: str,
-    event: Callable[[Fleet, str], None], short: bool,
-) -> None:  # fmt: skip
-    if not short and not request.config.getoption("--whole"):
-        pytest.skip("part of the whole catalogue: --whole")
-    before = fleet.netplan_files(host)
-    fleet.try_run(host, "rm -f /etc/gb10-fleet/netplan/change.json")
-    change = {"path": "/etc/netplan/60-change.yaml", "content": text}
-    play = fleet.start("change.yml", {host: {"change": change}})
+@pytest.mark.parametrize("event", EVENTS, ids=[event.name for event in EVENTS])
+def test_it_is_taken_back(fleet: FabricFleet, host: str, event: Event) -> None:
+    fleet.root(host, "rm -f /etc/gb10-fleet/netplan/change.json")
+    fleet.root(host, event.prepare)
+    before = state(fleet, host)
+    play = start(fleet, host, event.text, event.path)
     try:
-        wait_for(fleet, host, (at, "applying", "applied") if at == "staged" else (at,), 120)
+        wait_for(fleet, host, (event.at, "applying", "applied") if event.at == "staged" else (event.at,), 120)
     finally:
         kill_tree(play.pid)
         play.communicate()
     began = time.monotonic()
-    event(fleet, host)
+    fleet.root(host, event.command)
+    if event.power:
+        fleet.lab("power", "cycle", host)
     wait_for(fleet, host, ("restored",), LIMIT_S)
     fleet.wait_for_ssh(host, LIMIT_S - (time.monotonic() - began))
-    print(f"{name}: SSH answers {time.monotonic() - began:.1f} s after")
+    print(f"{event.name}: SSH answers {time.monotonic() - began:.1f} s after")
+    after = state(fleet, host)
+    fleet.root(host, event.clear)
+    assert after == before
+
+
+def start(fleet: FabricFleet, host: str, text: str, path: str = "/etc/netplan/60-change.yaml") -> Popen[str]:
+    return fleet.start("change.yml", {host: {"change": {"path": path, "content": text}}})
+
+
+def test_a_shared_connection_that_lives_on_confirms_nothing(fleet: FabricFleet, host: str) -> None:
+    """The SSH session of the tasks before stays usable when no new one can be opened any more."""
+    before = fleet.netplan_files(host)
+    play = start(fleet, host, HARMLESS)
+    wait_for(fleet, host, ("applying",), 120)
+    fleet.root(host, "systemctl stop ssh.service")
+    wait_for(fleet, host, ("restored", "confirmed"), LIMIT_S)
+    fleet.root(host, "systemctl start ssh.service")
+    assert "[netplan-restored]" in Outcome.of(*play.communicate()).failures()[host]
     assert fleet.netplan_files(host) == before
-    assert "10.9.9.1" not in fleet.run(host, "ip -4 address")
-    assert "unreachable" not in fleet.run(host, "ip route")
+
+
+def test_a_second_run_is_refused_while_a_change_waits(fleet: FabricFleet, host: str) -> None:
+    before = state(fleet, host)
+    first = start(fleet, host, HARMLESS)
+    wait_for(fleet, host, ("applied",), 120)
+    kill_tree(first.pid)
+    first.communicate()
+    second = start(fleet, host, HARMLESS.replace("10.9.9.1", "10.9.9.2"))
+    assert "[netplan-busy]" in Outcome.of(*second.communicate()).failures()[host]
+    wait_for(fleet, host, ("restored",), LIMIT_S)
+    assert state(fleet, host) == before

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from .fleet import Fleet, Outcome
+from .fleet import FabricFleet, Outcome
 
 HOSTS = ["pair-1", "pair-2", "ring-1", "ring-2", "ring-3", "star-1", "star-2", "star-3", "star-4"]
 CABLES = [
@@ -39,32 +39,27 @@ PROVEN = dict.fromkeys(("links", "addresses", "neighbours", "frames", "rdma"), "
 
 
 @pytest.fixture(scope="module")
-def plans(fleet: Fleet) -> dict[str, dict[str, Any]]:
+def plans(fleet: FabricFleet) -> dict[str, dict[str, Any]]:
     fleet.up(HOSTS, CABLES)
-    return {host: {"fabric_plan": part} for host, part in fleet.plan(FABRIC).items()}
+    return fleet.plan(FABRIC)
 
 
 @pytest.fixture(scope="module")
-def converged(fleet: Fleet, plans: dict[str, dict[str, Any]]) -> Outcome:
+def converged(fleet: FabricFleet, plans: dict[str, dict[str, Any]]) -> Outcome:
     return fleet.play("converge.yml", plans)
 
 
 @pytest.fixture(scope="module")
-def damage(fleet: Fleet, plans: dict[str, dict[str, Any]], converged: Outcome) -> Iterator[dict[str, str]]:
+def damage(fleet: FabricFleet, plans: dict[str, dict[str, Any]], converged: Outcome) -> Iterator[dict[str, str]]:
     """Three kinds of damage at once; each host's message. All is repaired afterwards."""
     assert converged.succeeded()
-    fleet.cable("pull", "pair-1:1")
-    fleet.cable("swap", "ring-1:0", "ring-1:1")
-    fleet.run("star-2", "ip link set enP2p1s0f1np1 down")
-    fleet.run("star-3", "ip link set enp1s0f1np1 mtu 1500")
-    yield verdicts(fleet.play("verify.yml", plans), "msg")
-    fleet.cable("plug", "pair-1:1")
-    fleet.cable("swap", "ring-1:0", "ring-1:1")
-
-
-def verdicts(outcome: Outcome, key: str) -> dict[str, Any]:
-    (judged,) = (hosts for task, hosts in outcome.tasks.items() if task.endswith("Judge the fabric"))
-    return {host: result.get(key) for host, result in judged.items()}
+    fleet.lab("cable", "pull", "pair-1:1")
+    fleet.lab("cable", "swap", "ring-1:0", "ring-1:1")
+    fleet.root("star-2", "ip link set enP2p1s0f1np1 down")
+    fleet.root("star-3", "ip link set enp1s0f1np1 mtu 1500")
+    yield fleet.play("verify.yml", plans).verdicts("msg")
+    fleet.lab("cable", "plug", "pair-1:1")
+    fleet.lab("cable", "swap", "ring-1:0", "ring-1:1")
 
 
 def test_the_first_run_changes_each_host(converged: Outcome) -> None:
@@ -72,32 +67,32 @@ def test_the_first_run_changes_each_host(converged: Outcome) -> None:
     assert all(converged.changed().values())
 
 
-def test_a_second_run_changes_nothing(fleet: Fleet, plans: dict[str, dict[str, Any]], converged: Outcome) -> None:
+def test_a_second_run_changes_nothing(fleet: FabricFleet, plans: dict[str, dict[str, Any]], converged: Outcome) -> None:
     again = fleet.play("converge.yml", plans)
     assert (again.failures(), set(again.changed().values())) == ({}, {0})
 
 
-def test_every_half_reaches_its_peers(fleet: Fleet, plans: dict[str, dict[str, Any]], converged: Outcome) -> None:
+def test_every_half_reaches_its_peers(fleet: FabricFleet, plans: dict[str, dict[str, Any]], converged: Outcome) -> None:
     outcome = fleet.play("verify.yml", plans)
     assert outcome.failures() == {}
-    assert verdicts(outcome, "fabric") == dict.fromkeys(HOSTS, PROVEN)
+    assert outcome.verdicts("fabric") == dict.fromkeys(HOSTS, PROVEN)
 
 
-def test_netplan_takes_the_file_alone(fleet: Fleet, converged: Outcome) -> None:
+def test_netplan_takes_the_file_alone(fleet: FabricFleet, converged: Outcome) -> None:
     script = "r=$(mktemp -d); mkdir -p $r/etc/netplan; cp -p /etc/netplan/40-cx7.yaml $r/etc/netplan; "
-    assert "10-netplan-enp1s0f1np1.network" in fleet.run(
+    assert "10-netplan-enp1s0f1np1.network" in fleet.root(
         "ring-1", f"{script} netplan generate --root-dir $r && ls $r/run/systemd/network"
     )
 
 
-def test_all_is_there_after_a_boot(fleet: Fleet, plans: dict[str, dict[str, Any]], converged: Outcome) -> None:
+def test_all_is_there_after_a_boot(fleet: FabricFleet, plans: dict[str, dict[str, Any]], converged: Outcome) -> None:
     for host in HOSTS:
-        fleet.power_cycle(host)
+        fleet.lab("power", "cycle", host)
     for host in HOSTS:
         fleet.wait_for_ssh(host, 60)
     outcome = fleet.play("verify.yml", plans)
     assert outcome.failures() == {}
-    assert verdicts(outcome, "fabric") == dict.fromkeys(HOSTS, PROVEN)
+    assert outcome.verdicts("fabric") == dict.fromkeys(HOSTS, PROVEN)
 
 
 NAMED = [
@@ -128,13 +123,15 @@ def test_what_is_not_damaged_is_not_blamed(damage: dict[str, str]) -> None:
     assert "expected star-4" not in damage["star-1"]
 
 
-def test_a_dead_half_of_a_direct_cable_is_named(fleet: Fleet, plans: dict[str, dict[str, Any]], damage: Any) -> None:
+def test_a_dead_half_of_a_direct_cable_is_named(
+    fleet: FabricFleet, plans: dict[str, dict[str, Any]], damage: Any
+) -> None:
     """After the repair of what the other tests damaged."""
-    fleet.cable("plug", "pair-1:1")
-    fleet.run("pair-2", "ip link set enP2p1s0f1np1 down")
+    fleet.lab("cable", "plug", "pair-1:1")
+    fleet.root("pair-2", "ip link set enP2p1s0f1np1 down")
     pair = {host: plans[host] for host in ("pair-1", "pair-2")}
-    told = verdicts(fleet.play("verify.yml", pair), "msg")
-    fleet.cable("pull", "pair-1:1")
+    told = fleet.play("verify.yml", pair).verdicts("msg")
+    fleet.lab("cable", "pull", "pair-1:1")
     assert "pair-1: port 1 half 1 (enP2p1s0f1np1): no carrier, while the port's other half has one" in told["pair-1"]
     assert "expected pair-2: port 1 half 1 (enP2p1s0f1np1)" in told["pair-1"]
     assert "half 0" not in told["pair-1"]

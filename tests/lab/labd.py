@@ -187,6 +187,8 @@ class Daemon:
         # A cable says nothing of its own on the wire.
         for name in ("all", "default"):
             Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6").write_text("1")
+            # Nor does it answer for the controller's address.
+            Path(f"/proc/sys/net/ipv4/conf/{name}/arp_ignore").write_text("1")
         links.run(links.lab_network())
         for host in self._lab.hosts:
             self.power_on(host)

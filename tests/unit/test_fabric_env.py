@@ -129,6 +129,53 @@ def test_socket_mode_is_deliberate_and_may_use_a_slow_link() -> None:
     assert environments(LINK, ["spark-1", "spark-2"], transport="socket")["spark-1"]["VLLM_HOST_IP"] == "192.168.102.10"
 
 
+PORT_0, PORT_1 = "rocep1s0f0:1,roceP2p1s0f0:1", "rocep1s0f1:1,roceP2p1s0f1:1"
+HALF_0, HALF_1 = "rocep1s0f0:1", "rocep1s0f1:1"
+RING_OF_THREE = ["spark-1", "spark-2", "spark-3"]
+
+
+@pytest.mark.parametrize(
+    ("fabric", "hosts", "rails", "devices"),
+    [
+        (PAIR, ["spark-2", "spark-3"], "dual", [PORT_1, PORT_1]),
+        (PAIR, ["spark-2", "spark-3"], "single", ["rocep1s0f1:1", "rocep1s0f1:1"]),
+        (TWO_CABLES, ["spark-2", "spark-3"], "dual", [f"{PORT_0},{PORT_1}"] * 2),
+        (TWO_CABLES, ["spark-2", "spark-3"], "single", ["rocep1s0f0:1", "rocep1s0f0:1"]),
+        (RING, ["spark-3", "spark-1"], "dual", [PORT_0, PORT_1]),
+        (RING, ["spark-3", "spark-1"], "single", ["rocep1s0f0:1", "rocep1s0f1:1"]),
+        (RING, RING_OF_THREE, "dual", [f"{PORT_0},{PORT_1}", f"{PORT_1},{PORT_0}", f"{PORT_0},{PORT_1}"]),
+        (RING, RING_OF_THREE, "single", [f"{HALF_0},{HALF_1}", f"{HALF_1},{HALF_0}", f"{HALF_0},{HALF_1}"]),
+        (SWITCH, ["spark-4", "spark-1"], "dual", [PORT_1, PORT_1]),
+        (SWITCH, ["spark-4", "spark-1"], "single", ["rocep1s0f1:1", "rocep1s0f1:1"]),
+    ],
+)
+def test_each_host_names_its_own_devices(
+    fabric: dict[str, Any], hosts: list[str], rails: str, devices: list[str]
+) -> None:
+    """In a ring each lists its cables in the same order: by the cable's name, not by the port's number."""
+    found = environments(fabric, hosts, rails=rails)
+    assert [found[host]["NCCL_IB_HCA"] for host in hosts] == [f"={names}" for names in devices]
+    assert [found[host]["UCX_NET_DEVICES"] for host in hosts] == devices
+    assert all("NCCL_IB_GID_INDEX" not in variables for variables in found.values())
+
+
+@pytest.mark.parametrize(
+    ("fabric", "hosts", "interfaces"),
+    [
+        (TWO_CABLES, ["spark-2", "spark-3"], ["enp1s0f0np0", "enp1s0f0np0"]),
+        (RING, ["spark-3", "spark-1"], ["enp1s0f0np0", "enp1s0f1np1"]),
+        (RING, RING_OF_THREE, ["enP7s7", "enP7s7", "enP7s7"]),
+        (SWITCH, ["spark-4", "spark-1"], ["enp1s0f1np1", "enp1s0f1np1"]),
+    ],
+)
+def test_socket_mode_names_each_hosts_own_interface(
+    fabric: dict[str, Any], hosts: list[str], interfaces: list[str]
+) -> None:
+    found = environments(fabric, hosts, transport="socket")
+    assert [found[host]["NCCL_SOCKET_IFNAME"] for host in hosts] == interfaces
+    assert all(variables["NCCL_NET"] == "Socket" and "NCCL_IB_HCA" not in variables for variables in found.values())
+
+
 def test_one_host_needs_nothing() -> None:
     assert environments(PAIR, ["spark-1"]) == {"spark-1": {}}
 

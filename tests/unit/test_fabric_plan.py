@@ -227,6 +227,46 @@ def test_refused_by_name_with_a_remedy(rule: str, fabric: dict[str, Any]) -> Non
     assert all(finding.remedy or finding.expected for finding in findings)
 
 
+NESTED = {"spark-1:0": ["192.168.100.1/24", "10.1.1.1/24"], "spark-2:0": ["192.168.100.2/24", "10.1.1.2/24"]}
+# rule, declaration, place, what is found there, the remedy
+SENTENCES: list[tuple[str, dict[str, Any], str, str, str]] = [
+    ("fabric-halves-share-subnet", by_hand(["10.1.0.1/24", "10.1.0.2/24"], ["10.1.0.3/24", "10.1.0.4/24"]),
+     "cables[0]", "both halves of spark-2:1--spark-3:1 in 10.1.0.0/24",
+     "give each half a subnet of its own, like 192.168.100.0/24 and 192.168.101.0/24"),
+    ("fabric-overlap-management", {"cables": [PAIR], "pool": "10.77.0.0/22"},
+     "cables[0]", "10.77.0.0/24 of spark-2:1--spark-3:1 holds the management address of spark-1 (10.77.0.11)",
+     "write another pool, index or addresses"),
+    ("fabric-overlap-management", {"cables": [PAIR], "management": {"networks": ["192.168.0.0/16"]}},
+     "cables[0]", "192.168.100.0/24 of spark-2:1--spark-3:1 overlaps the management network 192.168.0.0/16",
+     "write another pool, index or addresses"),
+    ("fabric-overlap", {"cables": [PAIR, {"addresses": NESTED}]},
+     "cables[1]", "192.168.100.0/24 of spark-2:1--spark-3:1 overlaps 192.168.100.0/24 of spark-1:0--spark-2:0",
+     "give one of them another index, or other addresses"),
+    ("fabric-crossed-pair", {"cables": [["spark-2:0", "spark-3:1"]]},
+     "cables[0]", "port 0 of spark-2 goes to port 1 of spark-3",
+     "plug the cable into port 0 on both sides and write spark-3:0"),
+    ("fabric-port-twice", {"cables": [PAIR, {"ends": ["spark-1:1", "spark-2:1"], "index": 1}]},
+     "cables[1]", "spark-2:1 is used by fleet_fabric.cables[0] too", "a port takes one cable: correct one of them"),
+    ("fabric-pool-too-small", {"cables": [PAIR], "pool": "192.168.100.0/24"},
+     "cables[0]", "index 0 needs subnets 0 and 1 of /24; 192.168.100.0/24 holds 1",
+     "write a larger pool, a longer prefix (28 still gives .10 and .11) or a lower index"),
+    ("fabric-unknown-host", {"cables": [["spark-2:1", "spark-9:1"]]},
+     "cables[0]", 'no host "spark-9"', 'write "spark-3"'),
+    ("fabric-unknown-port", {"cables": [["spark-2:2", "spark-3:1"]]},
+     "cables[0]", 'port "2" of spark-2', "write spark-2:0 (next to the RJ45) or spark-2:1"),
+    ("fabric-mtu-range", {"cables": [PAIR], "mtu": 9979},
+     "mtu", "9979", "write 9000, or 1500 where a switch can't carry more"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "fabric", "place", "found", "remedy"), SENTENCES, ids=[row[0] for row in SENTENCES])
+def test_a_refusal_says_where_what_and_what_to_do(
+    rule: str, fabric: dict[str, Any], place: str, found: str, remedy: str
+) -> None:
+    told = {(one.rule, one.place, one.found, one.remedy) for one in plan_fabric(fabric, HOSTS)[1]}
+    assert (rule, f"fleet_fabric.{place}", found, remedy) in told
+
+
 def test_a_refused_cable_says_what_to_write() -> None:
     fabric = {"cables": [PAIR, ["spark-1:0", "spark-2:0"]]}
     remedies = {finding.place: finding.remedy for finding in plan_fabric(fabric, HOSTS)[1]}
@@ -278,6 +318,16 @@ def test_adding_or_removing_a_cable_renumbers_no_other(cables: list[Any], data: 
     kept = data.draw(st.lists(st.sampled_from(cables), unique_by=str) if cables else st.just([]))
     before, after = fleet_addresses(kept), fleet_addresses(cables)
     assert {place: after[place] for place in before} == before
+
+
+@given(cablings(), st.data())
+def test_a_cable_that_goes_and_comes_back_has_its_addresses_again(cables: list[Any], data: st.DataObject) -> None:
+    before = fleet_addresses(cables)
+    gone = data.draw(st.sampled_from(cables)) if cables else None
+    rest = [cable for cable in cables if cable is not gone]
+    left = fleet_addresses(rest)
+    assert {place: before[place] for place in left} == left
+    assert fleet_addresses([*rest, gone] if gone else rest) == before
 
 
 @given(cablings(), st.randoms(use_true_random=False))

@@ -5,12 +5,16 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._netplan import guard
+from ansible_collections.gb10.fleet.plugins.module_utils._netplan import guard, links
 
 
 def link(name: str, *addresses: str, index: int = 5, mtu: int = 1500, **more: Any) -> dict[str, Any]:
@@ -27,7 +31,7 @@ DARK = ["BROADCAST", "UP"]
 
 
 @pytest.mark.parametrize(
-    ("links", "problems"),
+    ("present", "problems"),
     [
         ([RIGHT], []),
         ([], ["there is no interface enp1s0f1np1"]),
@@ -41,24 +45,24 @@ DARK = ["BROADCAST", "UP"]
         ),
     ],
 )
-def test_what_is_not_as_wanted_is_said(links: list[dict[str, Any]], problems: list[str]) -> None:
-    assert guard.unmet([WANTED], links) == problems
+def test_what_is_not_as_wanted_is_said(present: list[dict[str, Any]], problems: list[str]) -> None:
+    assert links.unmet([WANTED], present) == problems
 
 
 def test_what_is_left_open_is_not_looked_at() -> None:
-    assert guard.unmet([{"name": "enP7s7", "address": None, "mtu": None}], [link("enP7s7", mtu=1234)]) == []
+    assert links.unmet([{"name": "enP7s7", "address": None, "mtu": None}], [link("enP7s7", mtu=1234)]) == []
 
 
 def test_names_macs_and_independence_are_given_back() -> None:
     before = [link("enP7s7", address="02:00:00:00:00:01")]
     now = [link("lan0", address="02:00:00:00:00:99", master="br0")]
-    assert guard.renamings(before, now) == [
+    assert links.renamings(before, now) == [
         ["link", "set", "lan0", "nomaster"],
         ["link", "set", "lan0", "down"],
         ["link", "set", "lan0", "name", "enP7s7"],
         ["link", "set", "enP7s7", "address", "02:00:00:00:00:01"],
     ]
-    assert guard.renamings(before, before) == []
+    assert links.renamings(before, before) == []
 
 
 def test_what_netplan_leaves_behind_is_cleared() -> None:
@@ -69,7 +73,7 @@ def test_what_netplan_leaves_behind_is_cleared() -> None:
         link("br0", index=9),
         link("veth1a2b", index=10),
     ]
-    assert guard.remnants(before, now, {"br0"}) == [
+    assert links.remnants(before, now, {"br0"}) == [
         ["link", "set", "enP7s7", "up"],
         ["link", "set", "enp1s0f1np1", "mtu", "1500"],
         ["link", "delete", "br0"],
@@ -79,7 +83,7 @@ def test_what_netplan_leaves_behind_is_cleared() -> None:
 def test_virtual_devices_are_named_by_their_files(tmp_path: Path) -> None:
     (tmp_path / "10-netplan-br0.netdev").write_text("[NetDev]\nName=br0\nKind=bridge\n")
     (tmp_path / "10-netplan-enP7s7.network").write_text("[Match]\nName=enP7s7\n")
-    assert guard.virtual_devices(tmp_path) == {"br0"}
+    assert links.virtual_devices(tmp_path) == {"br0"}
 
 
 def test_a_file_comes_back_with_bytes_mode_and_owner(tmp_path: Path) -> None:
@@ -96,3 +100,146 @@ def test_a_file_comes_back_with_bytes_mode_and_owner(tmp_path: Path) -> None:
     guard.put(path, None)
     assert guard.snapshot(path) is None
     guard.put(path, None)
+
+
+def test_a_link_comes_back_as_a_link(tmp_path: Path) -> None:
+    (tmp_path / "kept.yaml").write_text("network: {}")
+    path = tmp_path / "40-cx7.yaml"
+    path.symlink_to("kept.yaml")
+    before = guard.snapshot(path)
+    guard.put(path, guard.snapshot(tmp_path / "kept.yaml"))
+    assert not path.is_symlink()
+    guard.put(path, before)
+    assert str(path.readlink()) == "kept.yaml"
+    assert (tmp_path / "kept.yaml").read_text() == "network: {}"
+
+
+def test_a_write_that_fails_leaves_the_file_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "40-cx7.yaml"
+    path.write_text("old")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        guard.put(path, guard.snapshot(path))
+    assert [(entry.name, entry.read_text()) for entry in tmp_path.iterdir()] == [("40-cx7.yaml", "old")]
+
+
+def full(_descriptor: int) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+# What `ip` puts back ------------------------------------------------------------------------------------------------
+
+BEFORE = {
+    "links": [link("enP7s7", "10.77.0.11/24", index=2), link("enp1s0f1np1", index=5)],
+    "routes": ["default via 10.77.0.1 dev enP7s7 proto static", "10.77.0.0/24 dev enP7s7 proto kernel scope link"],
+}
+
+
+@pytest.mark.parametrize(
+    ("now", "routes", "commands"),
+    [
+        (BEFORE["links"], BEFORE["routes"], []),
+        (
+            [link("enP7s7", "10.78.0.11/24", index=2)],
+            ["unreachable 10.77.0.1 proto static", "10.78.0.0/24 dev enP7s7 proto kernel scope link"],
+            [
+                "address del 10.78.0.11/24 dev enP7s7",
+                "address add 10.77.0.11/24 brd + dev enP7s7",
+                "route del unreachable 10.77.0.1 proto static",
+                "route replace 10.77.0.0/24 dev enP7s7 proto kernel scope link",
+                "route replace default via 10.77.0.1 dev enP7s7 proto static",
+            ],
+        ),
+        (
+            [*BEFORE["links"], link("docker0", "172.17.0.1/16", index=9)],
+            [*BEFORE["routes"], "172.17.0.0/16 dev docker0 proto kernel scope link", "10.0.0.0/8 dev docker0"],
+            [],
+        ),
+    ],
+)
+def test_addresses_and_routes_go_back_to_what_they_were(
+    now: list[dict[str, Any]], routes: list[str], commands: list[str]
+) -> None:
+    assert [" ".join(command) for command in links.differences(BEFORE, now, routes)] == commands
+
+
+def test_routes_are_read_as_ip_takes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = (
+        "default via 10.77.0.1 dev enP7s7 proto static onlink \n192.168.100.0/24 dev enp1s0f1np1 scope link linkdown \n"
+    )
+    monkeypatch.setattr(links, "run", lambda _command: said)
+    assert links.read_routes() == [
+        "default via 10.77.0.1 dev enP7s7 proto static onlink",
+        "192.168.100.0/24 dev enp1s0f1np1 scope link",
+    ]
+
+
+# The whole way, on a host where nothing works any more ---------------------------------------------------------------
+
+
+class Host:
+    """Commands that a host answers, or not; `ip` shows it as it was before."""
+
+    def __init__(self, broken: set[str]) -> None:
+        self.broken, self.asked = broken, list[str]()
+
+    def run(self, command: Sequence[str]) -> str:
+        self.asked.append(" ".join(command))
+        if command[0] in self.broken:
+            raise links.CommandError(f"{command[0]} is broken")
+        if command[:2] == ["ip", "-4"]:
+            return "".join(f"{route}\n" for route in BEFORE["routes"])
+        return json.dumps(BEFORE["links"]) if command[:2] == ["ip", "-j"] else ""
+
+
+@pytest.fixture
+def staged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """A change that was applied and not confirmed; the disk is full but for what was set aside."""
+    monkeypatch.setattr(guard, "STATE", tmp_path / "state")
+    monkeypatch.setattr(guard, "SETTLE_LIMIT_S", 0.0)
+    monkeypatch.setattr(guard, "read_links", lambda: BEFORE["links"])
+    monkeypatch.setattr(guard, "read_routes", lambda: BEFORE["routes"])
+    new, old = tmp_path / "60-new.yaml", tmp_path / "40-old.yaml"
+    old.write_text("old")
+    files = {str(new): guard.snapshot(old), str(old): None}
+    change = guard.stage("1", files, [])
+    for path, file in files.items():
+        guard.put(Path(path), file)
+    assert (new.exists(), old.exists()) == (True, False)
+    return change
+
+
+@pytest.mark.parametrize("broken", [set[str](), {"netplan"}, {"ip"}, {"netplan", "ip", "systemctl"}])
+def test_the_old_files_come_back_whatever_is_broken(
+    staged: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: set[str]
+) -> None:
+    host = Host(broken)
+    monkeypatch.setattr(links, "run", host.run)
+    guard.settle(staged)
+    assert sorted(path.name for path in tmp_path.glob("*.yaml")) == ["40-old.yaml"]
+    assert "netplan apply" in host.asked
+    assert ("systemctl restart systemd-networkd" in host.asked) == ("netplan" in broken)
+    assert (guard.load() or {})["phase"] == "restored"
+
+
+def test_room_is_set_aside_and_given_back(staged: dict[str, Any], tmp_path: Path) -> None:
+    reserve = tmp_path / "state" / "reserve"
+    assert reserve.stat().st_blocks * 512 >= guard.RESERVE_BYTES
+    guard.recover(staged)
+    assert not reserve.exists()
+
+
+def test_a_file_that_can_not_be_written_keeps_no_other_from_coming_back(
+    staged: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(links, "run", Host(set()).run)
+    staged["before"] = {str(tmp_path / "no" / "such"): {"link": "x"}, **staged["before"]}
+    (tmp_path / "no").write_text("a file where a folder should be")
+    guard.settle(staged)
+    assert sorted(path.name for path in tmp_path.glob("*.yaml")) == ["40-old.yaml"]
+
+
+def test_no_clock_that_can_be_set_is_read() -> None:
+    """A clock that jumps in the window neither ends it nor makes it longer."""
+    source = Path(guard.__file__).read_text("utf-8")
+    assert re.findall(r"\b(?:time\.time|datetime|clock_gettime)\b", source) == []

@@ -15,6 +15,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetE
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan import judge
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan.document import MARK
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan.ssh_session import (
+    carriers,
     server_end,
     session_address,
     session_port,
@@ -54,7 +55,8 @@ def _match(name: str, entry: Mapping[str, Any]) -> str:
 
 
 def decide(files: Mapping[str, bytes], content: str | None = OURS, **options: Any) -> judge.Decision:
-    host = judge.Host({"/etc/netplan/00-management.yaml": MANAGEMENT, **files}, LINKS, "enP7s7")
+    ssh_links = options.pop("ssh_links", ["enP7s7"])
+    host = judge.Host({"/etc/netplan/00-management.yaml": MANAGEMENT, **files}, LINKS, ssh_links)
     asked: dict[str, Any] = {"move_foreign": False, "ssh_interface": None} | options
     interfaces = asked.pop("interfaces", RAILS if content else [])
     return judge.decide(host, render, PATH, content, interfaces, **asked)
@@ -95,6 +97,17 @@ def test_another_file_for_a_rail_is_found_however_it_says_it(entry: dict[str, An
     assert decision.files == {"/etc/netplan/50-old.yaml": None, PATH: OURS.encode(), copy: ethernets(**entry)}
 
 
+def test_a_file_of_our_name_that_others_wrote_is_kept() -> None:
+    nvidias = ethernets(**{"enp1s0f1np1": {"link-local": ["ipv4"]}, "secret": {"password": "hush"}})
+    decision = decide({PATH: nvidias})
+    copy = decision.moved[PATH]
+    assert decision.files == {PATH: OURS.encode(), copy: nvidias}
+    shown = judge.describe(decision, {PATH: nvidias})
+    assert [(entry["before_header"], entry["after_header"]) for entry in shown] == [(PATH, "moved aside"), (PATH, PATH)]
+    assert "hush" not in str(shown)
+    assert decide({PATH: OURS.encode() + b"# drifted"}).moved == {}
+
+
 def test_a_file_that_also_holds_the_management_interface_is_not_moved() -> None:
     foreign = {"/etc/netplan/50-cloud-init.yaml": ethernets(all={"match": {"name": "en*"}, "dhcp4": True})}
     assert set(refusals(foreign, move_foreign=True)) == {"netplan-foreign-shared"}
@@ -113,6 +126,9 @@ def test_the_interface_of_ssh_is_touched_only_when_named() -> None:
     assert set(told) == {"netplan-ssh-interface"}
     assert "fabric_ssh_interface=enP7s7" in told["netplan-ssh-interface"]
     assert set(decide({}, content, interfaces=[], ssh_interface="enP7s7").files) == {PATH}
+    told = refusals({}, content, interfaces=[], ssh_links=["br0", "enP7s7"])
+    assert set(told) == {"netplan-ssh-interface"}
+    assert decide({}, content, interfaces=[], ssh_links=["br0", "enP7s7"], ssh_interface="br0").files
     by_pattern = MARK + "\n" + ethernets(**{"0all": {"match": {"name": "en*"}, "dhcp4": True}}).decode()
     assert set(refusals({}, by_pattern, interfaces=[])) == {"netplan-ssh-interface"}
 
@@ -124,7 +140,8 @@ def test_what_netplan_refuses_is_not_written() -> None:
 
 
 def test_our_own_broken_file_is_replaced() -> None:
-    assert set(decide({PATH: b"network: [\n"}).files) == {PATH}
+    broken = MARK.encode() + b"\nnetwork: [\n"
+    assert set(decide({PATH: broken}).files) == {PATH}
 
 
 def test_a_missing_interface_is_named() -> None:
@@ -160,3 +177,24 @@ def test_the_session_is_found_behind_sudo(tmp_path: Path) -> None:
     (tmp_path / "10" / "environ").write_bytes(b"")
     assert session_address(30, tmp_path) is None
     assert session_address(99, tmp_path) is None
+
+
+def named(name: str, *addresses: str, **more: str) -> dict[str, Any]:
+    return {"ifname": name, "addr_info": [{"local": address} for address in addresses], **more}
+
+
+@pytest.mark.parametrize(
+    ("links", "found"),
+    [
+        ([named("enP7s7", "10.77.0.11"), named("enp1s0f1np1")], ["enP7s7"]),
+        ([named("enP7s7", master="br0"), named("br0", "10.77.0.11"), named("wlP9s9")], ["br0", "enP7s7"]),
+        (
+            [named("enP7s7", master="bond0"), named("bond0"), named("bond0.5", "10.77.0.11", link="bond0")],
+            ["bond0.5", "bond0", "enP7s7"],
+        ),
+        ([named("enP7s7")], []),
+    ],
+)
+def test_the_links_that_carry_a_session(links: list[dict[str, Any]], found: list[str]) -> None:
+    assert carriers(links, "10.77.0.11") == found
+    assert carriers(links, None) == []

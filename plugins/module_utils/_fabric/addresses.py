@@ -26,7 +26,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import Findin
 Interface = ipaddress.IPv4Interface
 Network = ipaddress.IPv4Network
 
-# As in source 002: .10 and .11, where the subnet is large enough to have them.
+# As in the cluster owner's notes: .10 and .11, where the subnet is large enough to have them.
 FIRST_NUMBER = 10
 LINK_LOCAL = ipaddress.ip_network("169.254.0.0/16")
 
@@ -205,7 +205,7 @@ def _overlaps(addressed: Sequence[Addressed]) -> Iterator[Finding]:
             found = f"both halves of {first.segment.name} in {left if left == right else f'{left} and {right}'}"
             reason = "traffic of both halves then leaves by one of them: 3 GB/s, and large transfers hang"
             remedy = "give each half a subnet of its own, like 192.168.100.0/24 and 192.168.101.0/24"
-            source = "dgx-spark-playbooks issue 102; peers 8"
+            source = "NVIDIA/dgx-spark-playbooks issue 102; eugr issue 270"
             yield error("fabric-halves-share-subnet", place, found, "a subnet for each half", remedy, reason, source)
         else:
             found = f"{right} of {second.segment.name} overlaps {left} of {first.segment.name}"
@@ -218,7 +218,7 @@ def _management_overlaps(
     settings: Mapping[str, Any], addressed: Sequence[Addressed], hosts: Mapping[str, HostFacts]
 ) -> Iterator[Finding]:
     """Subnets that would take a host's way to the controller, or a declared management network."""
-    networks = {}
+    networks: dict[str, Network] = {}
     for position, text in enumerate(settings["management"]["networks"]):
         network, problems = _network(f"fleet_fabric.management.networks[{position}]", text)
         yield from problems
@@ -226,22 +226,22 @@ def _management_overlaps(
             networks[str(network)] = network
     reached = {name: address for name, host in sorted(hosts.items()) if (address := _as_ip(host.address))}
     for one in addressed:
-        own = {interface.ip for both in one.addresses.values() for interface in both}
+        own = {(end.host, interface.ip) for end, both in one.addresses.items() for interface in both}
         for subnet in one.subnets():
-            clashes = [text for text, network in networks.items() if network.overlaps(subnet)]
-            clashes += [f"{name} ({ip})" for name, ip in reached.items() if ip in subnet and ip not in own]
+            clashes = [
+                f"overlaps the management network {text}" for text, net in networks.items() if net.overlaps(subnet)
+            ]
+            clashes += [
+                f"holds the management address of {name} ({ip})"
+                for name, ip in reached.items()
+                if ip in subnet and (name, ip) not in own
+            ]
             if clashes:
-                found = f"{subnet} of {one.segment.name} holds the management address or network of {clashes[0]}"
+                found = f"{subnet} of {one.segment.name} {clashes[0]}"
                 reason = "the host would answer the controller through the cable: locked out"
                 remedy = "write another pool, index or addresses"
-                yield error(
-                    "fabric-overlap-management",
-                    one.segment.place,
-                    found,
-                    "a subnet of the fabric alone",
-                    remedy,
-                    reason,
-                )
+                expected = "a subnet of the fabric alone"
+                yield error("fabric-overlap-management", one.segment.place, found, expected, remedy, reason)
 
 
 def _as_ip(text: str) -> ipaddress.IPv4Address | None:

@@ -122,7 +122,7 @@ def _judge_one(
         yield _error("fabric-degraded", place, found, expected, remedy, reason, "dgx-spark-playbooks pull request 108")
     else:
         remedy = "see that both halves have addresses of their own subnets and MTU 9000, and that nothing else runs"
-        yield _error("fabric-bandwidth", place, found, expected, remedy, "", "peers 4.3: NVIDIA's gate; source 002")
+        yield _error("fabric-bandwidth", place, found, expected, remedy, "", "NVIDIA playbook: its gate")
 
 
 def _not_by_rdma(place: str, rails: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
@@ -132,7 +132,9 @@ def _not_by_rdma(place: str, rails: Sequence[Mapping[str, Any]]) -> Iterator[Fin
         if counted is not None and counted < _CARRIED * rail["payload_bytes"]:
             found = f"{rail['device']} counted {counted} bytes of {rail['payload_bytes']}"
             remedy = "look which device carried it: /sys/class/infiniband/*/ports/1/counters/port_xmit_data"
-            yield _error("fabric-not-rdma", place, found, "all of them", remedy, "", "source 002, Verify RoCE")
+            yield _error(
+                "fabric-not-rdma", place, found, "all of them", remedy, "", "cluster owner's notes, Verify RoCE"
+            )
 
 
 def _error(

@@ -191,11 +191,11 @@ def _mtu_problems(place: str, mtu: int | None) -> Iterator[Finding]:
     if not MTU_MIN <= mtu <= MTU_MAX:
         remedy = "write 9000, or 1500 where a switch can't carry more"
         reason = "the interface refuses any other MTU"
-        yield error("fabric-mtu-range", place, str(mtu), f"{MTU_MIN} to {MTU_MAX}", remedy, reason, "peers 4.4")
+        yield error("fabric-mtu-range", place, str(mtu), f"{MTU_MIN} to {MTU_MAX}", remedy, reason)
     elif mtu < 9000 and place == "fleet_fabric.mtu":
         yield Finding(
             "fabric-mtu-small", "fabric", "hint", place, str(mtu), "9000", "write 9000 unless a switch can't carry it",
-            "jumbo frames are worth 0.7 to 1.5 % of all-reduce, and stable GIDs were seen with them", "peers 8; R150",
+            "jumbo frames are worth 0.7 to 1.5 % of all-reduce, and stable GIDs were seen with them", "Pulsar",
         )  # fmt: skip
 
 
@@ -291,7 +291,7 @@ def _twice(segments: Sequence[Segment]) -> dict[str, list[Finding]]:
 
 
 def _crossed_pairs(segments: Sequence[Segment]) -> dict[str, list[Finding]]:
-    """Cables that join unlike ports of two hosts which no third host links; in a ring they are right (peers 4.1)."""
+    """Cables that join unlike ports of two hosts which no third host links; in a ring they are right."""
     problems: dict[str, list[Finding]] = {}
     cables = [segment for segment in segments if segment.kind == "cable"]
     for cable in cables:
@@ -304,7 +304,15 @@ def _crossed_pairs(segments: Sequence[Segment]) -> dict[str, list[Finding]]:
         remedy = f"plug the cable into port {first.port} on both sides and write {second.host}:{first.port}"
         reason = "in a direct pair cross-connecting fails"
         problems[cable.place] = [
-            error("fabric-crossed-pair", cable.place, found, "like ports", remedy, reason, "source 002, Cabling")
+            error(
+                "fabric-crossed-pair",
+                cable.place,
+                found,
+                "like ports",
+                remedy,
+                reason,
+                "cluster owner's notes, Cabling",
+            )
         ]
     return problems
 

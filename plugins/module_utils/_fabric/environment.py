@@ -21,7 +21,9 @@ Variable = dict[str, str]  # name, value, reason, source
 Slices = Mapping[str, Mapping[str, Any]]
 
 _NO_GDR = "GPUDirect RDMA does not work on GB10 (no dma-buf, no nvidia-peermem): data goes through host buffers"
-_SOURCE = "source 002, NCCL IB with GDR Disabled"
+_SOURCE = "cluster owner's notes, NCCL IB with GDR disabled"
+_NAMES = "cluster owner's notes, NCCL/MPI environment variables"
+_NCCL = "NCCL user guide, since 2.21"
 
 
 def group_environment(
@@ -140,12 +142,19 @@ def _variables(
     )  # fmt: skip
     devices = [f"{one['rdma_device']}:1" for one in chosen if one["rdma_device"]]
     variables = [
-        _variable("VLLM_HOST_IP", address, "the address that other ranks reach this one by", "peers 4.6"),
-        _variable("NCCL_SOCKET_IFNAME", name, way, "source 002, NCCL/MPI Environment Variables; peers 8"),
-        _variable("GLOO_SOCKET_IFNAME", name, way + "; Gloo else takes 127.0.1.1 of /etc/hosts", "vllm-cpu-lab 5"),
-        _variable("TP_SOCKET_IFNAME", name, way, "peers 4.6"),
-        _variable("MN_IF_NAME", name, way, "source 002, CRITICAL env vars"),
-        _variable("OMPI_MCA_btl_tcp_if_include", name, way, "source 002, NCCL/MPI Environment Variables"),
+        _variable(
+            "VLLM_HOST_IP", address, "the address that other ranks reach this one by", "eugr, sparkrun, NemoClaw"
+        ),
+        _variable("NCCL_SOCKET_IFNAME", name, way, _NAMES),
+        _variable(
+            "GLOO_SOCKET_IFNAME",
+            name,
+            way + "; Gloo else takes 127.0.1.1 of /etc/hosts",
+            "seen with vLLM on two lab hosts",
+        ),
+        _variable("TP_SOCKET_IFNAME", name, way, "NVIDIA playbook"),
+        _variable("MN_IF_NAME", name, way, "cluster owner's notes, CRITICAL env vars"),
+        _variable("OMPI_MCA_btl_tcp_if_include", name, way, _NAMES),
     ]
     variables += _roce(devices) if transport == "roce" else _socket(name)
     if is_ring and transport == "roce":
@@ -160,27 +169,29 @@ def _variable(name: str, value: str, reason: str, source: str) -> Variable:
 def _roce(devices: Sequence[str]) -> list[Variable]:
     rails = "both halves of the port: one carries half of the cable" if len(devices) > 1 else "one rail, as declared"
     return [
-        _variable("NCCL_NET", "IB", "RDMA or an error: falling back to TCP costs 10 to 20 times", "peers 7.6, 10"),
+        _variable(
+            "NCCL_NET", "IB", "RDMA or an error: falling back to TCP costs 10 to 20 times", "sparkrun, NemoClaw, Pulsar"
+        ),
         _variable("NCCL_IB_HCA", "=" + ",".join(devices), f"these devices and no others (=); {rails}", _SOURCE),
-        _variable("NCCL_IB_ADDR_FAMILY", "AF_INET", "GIDs of IPv4 addresses alone", "NCCL guide, since 2.21"),
-        _variable("NCCL_IB_ROCE_VERSION_NUM", "2", "RoCE v2, as the rails' addresses", "NCCL guide, since 2.21"),
+        _variable("NCCL_IB_ADDR_FAMILY", "AF_INET", "GIDs of IPv4 addresses alone", _NCCL),
+        _variable("NCCL_IB_ROCE_VERSION_NUM", "2", "RoCE v2, as the rails' addresses", _NCCL),
         _variable("NCCL_NET_PLUGIN", "none", "plug-ins of images try dma-buf and crash on GB10", _SOURCE),
         _variable("NCCL_DMABUF_ENABLE", "0", _NO_GDR, _SOURCE),
         _variable("NCCL_NET_GDR_LEVEL", "LOC", _NO_GDR, _SOURCE),
         _variable("NCCL_NET_GDR_C2C", "0", _NO_GDR, _SOURCE),
-        _variable("UCX_NET_DEVICES", ",".join(devices), "UCX over the same RDMA devices", "peers 4.6, sparkrun"),
+        _variable("UCX_NET_DEVICES", ",".join(devices), "UCX over the same RDMA devices", "sparkrun"),
     ]
 
 
 def _socket(name: str) -> list[Variable]:
     return [
-        _variable("NCCL_NET", "Socket", "TCP on purpose (transport: socket): 4 to 6 GB/s instead of 22", "source 002"),
-        _variable("UCX_NET_DEVICES", name, "UCX over TCP on the same interface", "source 002"),
+        _variable("NCCL_NET", "Socket", "TCP on purpose (transport: socket): 4 to 6 GB/s instead of 22", _NAMES),
+        _variable("UCX_NET_DEVICES", name, "UCX over TCP on the same interface", _NAMES),
     ]
 
 
 def _ring() -> list[Variable]:
-    source = "peers 4.6: NVIDIA's and sparkrun's ring"
+    source = "NVIDIA playbook and sparkrun, ring"
     return [
         _variable("NCCL_IB_SUBNET_AWARE_ROUTING", "1", "each neighbour is in another subnet", source),
         _variable("NCCL_IB_MERGE_NICS", "0", "the two ports lead to different hosts", source),

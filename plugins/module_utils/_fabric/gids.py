@@ -4,8 +4,8 @@
 # This module util is PRIVATE to the collection.
 """Which entry of an RDMA device's GID table a rail uses: RoCE v2 with the rail's IPv4 address.
 
-The table's order differs between hosts and changes with addresses and boots; a pinned index hangs NCCL (peers 7.1). So
-the index is read at each launch. Standard library only: a unit runs this file on the host as well.
+The table's order differs between hosts and changes with addresses and boots; a pinned index hangs NCCL (its issue
+1333). So the index is read at each launch. Standard library only: a unit runs this file on the host as well.
 """
 
 from __future__ import annotations

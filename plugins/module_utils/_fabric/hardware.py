@@ -4,7 +4,7 @@
 # This module util is PRIVATE to the collection.
 """The ConnectX-7 of a GB10 machine: two QSFP ports of two halves, each half an interface and an RDMA device of its own.
 
-Names, speed and largest MTU as found on machines of NVIDIA and of OEMs (peers 4.4; source 002, "Hardware Quirk"). Each
+Names, speed and largest MTU as found on machines of NVIDIA and of OEMs (cluster owner's notes, "Hardware Quirk"). Each
 half sits behind its own PCIe x4 and carries about half of the port's 200 Gb/s: only both together fill the cable.
 """
 

@@ -217,11 +217,15 @@ class _Interface:
         if port["link_layer"] != "Ethernet":
             remedy = "set the port to Ethernet: `mlxconfig -d ... set LINK_TYPE_P1=2`, then power off and on"
             found = f"link layer {port['link_layer'] or 'unknown'}"
-            yield self._error("fabric-link-layer", found, "Ethernet (RoCE)", remedy, source="source 002, Key Facts")
+            yield self._error(
+                "fabric-link-layer", found, "Ethernet (RoCE)", remedy, source="cluster owner's notes, Key Facts"
+            )
         table = [Gid(row["index"], row["gid"], row["type"], self.wanted["name"]) for row in port["gids"]]
         planned = self.wanted["address"]
         for address in (text.partition("/")[0] for text in ([planned] if planned else link["addresses"])):
             if index_of(table, address) is None:
                 remedy = "run site.yml; if the address is set, restart the interface: `networkctl reconfigure`"
                 found = f"{device} has no RoCE v2 GID for {address}"
-                yield self._error("fabric-no-gid", found, "one", remedy, "NCCL has nothing to send from", "peers 7.1")
+                yield self._error(
+                    "fabric-no-gid", found, "one", remedy, "NCCL has nothing to send from", "NCCL issue 1333"
+                )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-# As source 002 measured: four queue pairs, 8 MiB messages, addresses resolved by rdma_cm (-R).
+# As in the cluster owner's notes: four queue pairs, 8 MiB messages, addresses resolved by rdma_cm (-R).
 _QUEUE_PAIRS = 4
 _MESSAGE_BYTES = 8 << 20
 # Before 23.x, perftest refuses to go on when the CPU's clock is not fixed, unless it is told to (-F).

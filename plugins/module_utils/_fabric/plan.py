@@ -50,7 +50,7 @@ def _mode_hints(settings: Mapping[str, Any], addressed: Sequence[Addressed]) -> 
             "write mode: static for a service over two hosts",
             "one half of each port gets an address, so half of its bandwidth; and a group's addresses are not known "
             "before its hosts are up",
-            "peers 4.1; source 002, Option A and B",
+            "NVIDIA playbook, cx7-netplan.yaml; cluster owner's notes, Option A and B",
         )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ def _ethernet(interface: Mapping[str, Any], mode: str) -> dict[str, Any]:
     # optional: a pulled cable does not keep the host from booting (systemd-networkd-wait-online).
     entry: dict[str, Any] = {"dhcp4": False, "optional": True}
     if interface["kind"] != "link":
-        # No IPv6: the rail's GID table then holds its IPv4 at the same index after every boot (source 002; peers 7.1).
+        # No IPv6: the rail's GID table then holds its IPv4 at the same index after every boot (cluster owner's notes).
         # ignore-carrier: the address, and with it the GID, stays while a cable is out or a peer boots.
         entry |= {"dhcp6": False, "accept-ra": False, "link-local": [], "ignore-carrier": True}
         if mode == "link-local":

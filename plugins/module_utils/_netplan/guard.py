@@ -9,13 +9,16 @@ A change is staged as one file (``change.json``) with the old and the new bytes,
 
     staged -> applying -> applied -> confirmed
                  |           |
-                 +-----------+--> restoring -> restored     not confirmed in time, netplan failed, an address missing
+                 +-----------+--> restored     not confirmed in time, netplan failed, an address missing
 
 systemd runs ``settle`` however the main process ended (ExecStopPost), so killing it restores too. Should the host lose
 power in between, ``gb10-netplan-recover.service`` restores at boot, before the network starts. A confirmation comes
 from the controller over an SSH connection that it opened after the change was applied.
 
-Standard library only: the role installs this very file as the units' program.
+Taking back relies on nothing that may be broken by then: space on the disk is set aside before the change, each step is
+tried whatever became of the one before, and where netplan or networkd no longer work, `ip` puts back what was there.
+
+Standard library only: the role installs this very file, and `links` beside it, as the units' program.
 """
 
 from __future__ import annotations
@@ -25,28 +28,42 @@ import base64
 import contextlib
 import json
 import os
-import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from .links import (
+    COMMAND_TIMEOUT_S,
+    CommandError,
+    differences,
+    networkd_is_busy,
+    read_links,
+    read_routes,
+    remnants,
+    renamings,
+    run,
+    try_ip,
+    try_to,
+    unmet,
+    virtual_devices,
+)
 
 UNIT = "gb10-netplan-change.service"
 # On the root file system: it is read at boot before any other is mounted.
 STATE = Path("/etc/gb10-fleet/netplan")
-# Where netplan renders to.
-NETWORKD = Path("/run/systemd/network")
 # The answer that starts the change still has to reach the controller.
 GRACE_S = 1.0
-# netplan apply takes 1 to 2 s on an idle host. Two that hang, and all waits, end within 90 s of the start.
-COMMAND_TIMEOUT_S = 20.0
 CALM_S = 3.0
 CALM_LIMIT_S = 15.0
+# With a command that hangs and all waits, the old files are back and applied within 90 s of the start.
 WINDOW_S = 30.0
+SETTLE_LIMIT_S = 15.0
 POLL_S = 0.2
-_BUSY = ("pending", "initialized", "configuring")
-UNSETTLED = ("applying", "applied", "restoring")
+UNSETTLED = ("applying", "applied")
+# Room to write the old files and this record on a disk that has become full.
+RESERVE_BYTES = 256 << 10
 
 Change = dict[str, Any]
 
@@ -55,7 +72,9 @@ Change = dict[str, Any]
 
 
 def snapshot(path: Path) -> dict[str, Any] | None:
-    """A file's bytes (base64), mode and owner as JSON, or None where there is none."""
+    """A file as JSON: its bytes (base64), mode and owner, or where a link leads; None where there is none."""
+    if path.is_symlink():
+        return {"link": str(path.readlink())}
     try:
         status = path.stat()
         content = path.read_bytes()
@@ -73,33 +92,48 @@ def put(path: Path, file: Mapping[str, Any] | None) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f".{path.name}.gb10")
         part.unlink(missing_ok=True)
-        part.touch(mode=0o600)
-        with part.open("wb") as stream:
-            stream.write(base64.b64decode(file["content"]))
-            os.fchown(stream.fileno(), file["uid"], file["gid"])
-            os.fchmod(stream.fileno(), file["mode"])
-            stream.flush()
-            os.fsync(stream.fileno())
-        part.replace(path)
+        try:
+            _write(part, file)
+            part.replace(path)
+        except OSError:
+            part.unlink(missing_ok=True)
+            raise
     directory = os.open(path.parent, os.O_RDONLY)
     os.fsync(directory)
     os.close(directory)
 
 
-def load(state: Path = STATE) -> Change | None:
+def _write(path: Path, file: Mapping[str, Any]) -> None:
+    if "link" in file:
+        path.symlink_to(file["link"])
+        return
+    path.touch(mode=0o600)
+    with path.open("wb") as stream:
+        stream.write(base64.b64decode(file["content"]))
+        os.fchown(stream.fileno(), file["uid"], file["gid"])
+        os.fchmod(stream.fileno(), file["mode"])
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def load() -> Change | None:
     """The last change, in whatever phase it is."""
     try:
-        change: Change = json.loads((state / "change.json").read_text(encoding="ascii"))
+        change: Change = json.loads((STATE / "change.json").read_text(encoding="ascii"))
     except FileNotFoundError:
         return None
     return change
 
 
-def save(change: Change, state: Path = STATE, **news: Any) -> None:
+def save(change: Change, **news: Any) -> None:
     change.update(news)
-    state.mkdir(parents=True, exist_ok=True, mode=0o700)
-    content = base64.b64encode(json.dumps(change).encode("ascii")).decode("ascii")
-    put(state / "change.json", {"content": content, "mode": 0o600, "uid": os.geteuid(), "gid": os.getegid()})
+    STATE.mkdir(parents=True, exist_ok=True, mode=0o700)
+    put(STATE / "change.json", _own_file(json.dumps(change).encode("ascii")))
+
+
+def _own_file(content: bytes) -> dict[str, Any]:
+    encoded = base64.b64encode(content).decode("ascii")
+    return {"content": encoded, "mode": 0o600, "uid": os.geteuid(), "gid": os.getegid()}
 
 
 def stage(
@@ -112,108 +146,13 @@ def stage(
     before = {path: snapshot(Path(path)) for path in files}
     change = {"id": identity, "phase": "staged", "before": before, "after": dict(files), "interfaces": [*interfaces]}
     (STATE / "confirmed").unlink(missing_ok=True)
-    save(change, links=read_links(), reason="")
+    # Random, so that a file system which packs files does not make it small.
+    put(STATE / "reserve", _own_file(os.urandom(RESERVE_BYTES)))
+    save(change, links=read_links(), routes=read_routes(), reason="")
     return change
 
 
-# Links ------------------------------------------------------------------------------------------------------------
-
-
-def read_links() -> list[dict[str, Any]]:
-    """`ip -j address show`: every interface with its index, name, MTU, flags and addresses."""
-    links: list[dict[str, Any]] = json.loads(run(["ip", "-j", "address", "show"]))
-    return [link for link in links if link.get("ifname")]
-
-
-def unmet(interfaces: Iterable[Mapping[str, Any]], links: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What of {name, address, mtu} is not so, in words."""
-    present = {link["ifname"]: link for link in links}
-    return [problem for wanted in interfaces for problem in _link_problems(wanted, present.get(wanted["name"]))]
-
-
-def _link_problems(wanted: Mapping[str, Any], link: Mapping[str, Any] | None) -> Iterator[str]:
-    name, address = wanted["name"], wanted["address"]
-    if link is None:
-        yield f"there is no interface {name}"
-        return
-    if wanted["mtu"] not in (None, link["mtu"]):
-        yield f"{name} has MTU {link['mtu']}, not {wanted['mtu']}"
-    if "UP" not in link["flags"]:
-        yield f"{name} is down"
-    # Without a carrier, not every renderer sets addresses.
-    elif "LOWER_UP" in link["flags"] and address is not None and addresses(link) != {address}:
-        yield f"{name} has {', '.join(sorted(addresses(link))) or 'no address'}, not {address}"
-
-
-def addresses(link: Mapping[str, Any]) -> set[str]:
-    """The IPv4 addresses of a link with their prefixes."""
-    return {f"{one['local']}/{one['prefixlen']}" for one in link["addr_info"] if one["family"] == "inet"}
-
-
-def renamings(before: Iterable[Mapping[str, Any]], now: Iterable[Mapping[str, Any]]) -> list[list[str]]:
-    """`ip` commands that give links their old names, MAC addresses and independence back.
-
-    netplan applies set-name, macaddress and a bridge's membership, but does not take them back.
-    """
-    old = {link["ifindex"]: link for link in before}
-    commands = []
-    for link in now:
-        was = old.get(link["ifindex"])
-        if was is None:
-            continue
-        name = link["ifname"]
-        if link.get("master") and not was.get("master"):
-            commands.append(["link", "set", name, "nomaster"])
-        if name != was["ifname"]:
-            commands += [["link", "set", name, "down"], ["link", "set", name, "name", was["ifname"]]]
-            name = was["ifname"]
-        if link.get("address") != was.get("address"):
-            commands.append(["link", "set", name, "address", was["address"]])
-    return commands
-
-
-def remnants(
-    before: Iterable[Mapping[str, Any]], now: Iterable[Mapping[str, Any]], devices: Iterable[str]
-) -> list[list[str]]:
-    """`ip` commands for what the old files, applied again, left behind: bridges and the like, MTU, links that are down.
-
-    devices: the names of bridges, bonds and VLANs that the change brought. Other new links belong to somebody else.
-    """
-    old = {link["ifindex"]: link for link in before}
-    brought = set(devices)
-    commands = []
-    for link in now:
-        name = link["ifname"]
-        was = old.get(link["ifindex"])
-        if was is None:
-            commands += [["link", "delete", name]] if name in brought else []
-            continue
-        if link["mtu"] != was["mtu"]:
-            commands.append(["link", "set", name, "mtu", str(was["mtu"])])
-        if "UP" in was["flags"] and "UP" not in link["flags"]:
-            commands.append(["link", "set", name, "up"])
-    return commands
-
-
-# Commands ---------------------------------------------------------------------------------------------------------
-
-
-def run(command: Sequence[str]) -> str:
-    """Standard output; CommandError with what the command said when it fails or takes too long."""
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=COMMAND_TIMEOUT_S
-        )
-    except subprocess.TimeoutExpired:
-        raise CommandError(f"`{' '.join(command)}` took more than {COMMAND_TIMEOUT_S:.0f} s") from None
-    if done.returncode != 0:
-        said = (done.stderr.strip() or done.stdout.strip())[-2000:]
-        raise CommandError(f"`{' '.join(command)}` ended with {done.returncode}: {said}")
-    return done.stdout
-
-
-class CommandError(Exception):
-    """A command that failed, with its own words."""
+# The change -------------------------------------------------------------------------------------------------------
 
 
 def change_and_wait(change: Change) -> None:
@@ -231,6 +170,7 @@ def change_and_wait(change: Change) -> None:
     while time.monotonic() < deadline:
         if _confirmed(change):
             save(change, phase="confirmed")
+            (STATE / "reserve").unlink(missing_ok=True)
             return
         time.sleep(POLL_S)
     raise CommandError("no new SSH connection confirmed the change in time")
@@ -245,20 +185,11 @@ def _wait_for_calm() -> None:
     seen = ""
     while time.monotonic() < began + CALM_LIMIT_S:
         now = json.dumps([read_links(), json.loads(run(["ip", "-j", "route", "show", "table", "all"]))])
-        if now != seen or _networkd_is_busy():
+        if now != seen or networkd_is_busy():
             seen, calm_since = now, time.monotonic()
         elif time.monotonic() > calm_since + CALM_S:
             return
         time.sleep(POLL_S)
-
-
-def _networkd_is_busy() -> bool:
-    """Whether a link with a carrier is still being configured; False where networkd does not run."""
-    try:
-        links = json.loads(run(["networkctl", "--json=short", "list"]))["Interfaces"]
-    except (CommandError, OSError, ValueError):
-        return False
-    return any(link["CarrierState"] == "carrier" and link["AdministrativeState"] in _BUSY for link in links)
 
 
 def _confirmed(change: Change) -> bool:
@@ -272,33 +203,35 @@ def confirm(identity: str) -> Change | None:
     if change is None or change["id"] != identity or change["phase"] != "applied":
         return change
     (STATE / "confirmed").write_text(identity, encoding="ascii")
-    while change is not None and change["phase"] == "applied":
+    deadline = time.monotonic() + COMMAND_TIMEOUT_S
+    while change is not None and change["phase"] == "applied" and time.monotonic() < deadline:
         time.sleep(POLL_S)
         change = load()
     return change
 
 
-def restore_files(change: Change) -> None:
-    for path, file in change["before"].items():
-        put(Path(path), file)
+# Taking it back ---------------------------------------------------------------------------------------------------
 
 
 def settle(change: Change) -> None:
     """Take an unconfirmed change back: files, names, what netplan sets, and what it leaves behind."""
-    save(change, phase="restoring", reason=change["reason"] or "the change was interrupted")
+    _restore_files(change)
+    if _is_shutting_down():
+        save(change, phase="restored", reason="the host shut down before the change was confirmed")
+        return
     brought = virtual_devices()
-    restore_files(change)
-    _try_all(renamings(change["links"], read_links()))
-    with contextlib.suppress(CommandError):
-        run(["netplan", "apply"])
-    _try_all(remnants(change["links"], read_links(), brought - virtual_devices()))
-    save(change, phase="restored")
-
-
-def virtual_devices(folder: Path = NETWORKD) -> set[str]:
-    """The names of the bridges, bonds, VLANs and the like that netplan has networkd make."""
-    texts = (path.read_text(encoding="utf-8", errors="replace") for path in folder.glob("*.netdev"))
-    return {line[5:].strip() for text in texts for line in text.splitlines() if line.startswith("Name=")}
+    try_ip(lambda: renamings(change["links"], read_links()))
+    if not try_to(["netplan", "apply"]):
+        # A reload renders the files anew, by netplan's generator.
+        try_to(["systemctl", "daemon-reload"])
+        try_to(["systemctl", "restart", "systemd-networkd"])
+        try_to(["systemctl", "try-restart", "NetworkManager"])
+    try_ip(lambda: remnants(change["links"], read_links(), brought - virtual_devices()))
+    deadline = time.monotonic() + SETTLE_LIMIT_S
+    while time.monotonic() < deadline and _differs(change):
+        time.sleep(POLL_S)
+    try_ip(lambda: differences(change, read_links(), read_routes()))
+    save(change, phase="restored", reason=change["reason"] or "the change was interrupted")
 
 
 def recover(change: Change) -> None:
@@ -306,16 +239,33 @@ def recover(change: Change) -> None:
 
     `netplan generate` would wait for udevd, which starts later.
     """
-    restore_files(change)
-    run(["systemctl", "daemon-reload"])
+    _restore_files(change)
+    try_to(["systemctl", "daemon-reload"])
     save(change, phase="restored", reason="the host restarted before the change was confirmed")
 
 
-def _try_all(commands: Iterable[Sequence[str]]) -> None:
-    """Each on its own: one that is no longer possible does not keep the others from helping."""
-    for command in commands:
-        with contextlib.suppress(CommandError):
-            run(["ip", *command])
+def _restore_files(change: Change) -> None:
+    (STATE / "reserve").unlink(missing_ok=True)
+    for path, file in change["before"].items():
+        try:
+            put(Path(path), file)
+        except OSError as error:
+            print(f"{path}: {error}", file=sys.stderr)
+
+
+def _is_shutting_down() -> bool:
+    """The network goes away anyhow, and comes back from the old files."""
+    try:
+        return run(["systemctl", "show", "--property=SystemState", "--value"]).strip() == "stopping"
+    except (CommandError, OSError):
+        return False
+
+
+def _differs(change: Change) -> bool:
+    try:
+        return bool(differences(change, read_links(), read_routes()))
+    except CommandError:
+        return True
 
 
 def main() -> None:
@@ -335,13 +285,11 @@ def main() -> None:
         try:
             change_and_wait(change)
         except (CommandError, OSError) as error:
-            save(change, reason=str(error))
+            change["reason"] = str(error)
+            with contextlib.suppress(OSError):
+                save(change)
             sys.exit(str(error))
     elif change is not None and change["phase"] == "staged" and options.action == "settle":
         save(change, phase="restored", reason=change["reason"] or "the change could not begin, see the unit's journal")
     elif change is not None and change["phase"] in UNSETTLED:
         {"settle": settle, "recover": recover}[options.action](change)
-
-
-if __name__ == "__main__":
-    main()

@@ -11,7 +11,7 @@ is read from the result, so that `match:` patterns, files that override earlier 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -38,16 +38,19 @@ class RenderError(Exception):
 
 @dataclass(frozen=True)
 class Host:
-    """What is there: netplan's files, each link's MAC address by name, and the link that our SSH session comes over."""
+    """What is there: netplan's files, each link's MAC address by name, and the links that our SSH session comes over.
+
+    Those are several where the session's address is that of a bridge, bond or VLAN.
+    """
 
     files: Mapping[str, bytes]
     links: Mapping[str, str]
-    ssh_link: str | None
+    ssh_links: Sequence[str]
 
 
 @dataclass(frozen=True)
 class Decision:
-    """The files to write (None: to remove). moved: foreign files that go aside, by path, with the copy's path."""
+    """The files to write (None: to remove). moved: files of others that go aside, by path, with the copy's path."""
 
     files: Mapping[str, bytes | None]
     moved: Mapping[str, str]
@@ -78,6 +81,9 @@ def decide(
     moved = {other: _copy_of(other, wanted.pop(other)) for other in sorted(foreign)}
     if content is not None:
         wanted[path] = content.encode("utf-8")
+        # Whoever followed NVIDIA's playbook has a file of this name.
+        if path in host.files and not _is_ours(host.files[path]):
+            moved[path] = _copy_of(path, host.files[path])
     elif not _is_ours(host.files.get(path, b"")):
         wanted |= {path: host.files[path]} if path in host.files else {}
     _refuse_unrenderable(host, render, path, wanted, names, ssh_interface)
@@ -145,12 +151,12 @@ def _refuse_unrenderable(
         planned = render(wanted)
     except RenderError as refusal:
         raise FleetError(_invalid(path, str(refusal))) from None
-    name = host.ssh_link
-    if name is None or name == ssh_interface:
+    if ssh_interface in host.ssh_links:
         return
-    mac = host.links.get(name, "")
-    if governing(present, name, mac) != governing(planned, name, mac):
-        raise FleetError(_carries_ssh(path, name))
+    for name in host.ssh_links:
+        mac = host.links.get(name, "")
+        if governing(present, name, mac) != governing(planned, name, mac):
+            raise FleetError(_carries_ssh(path, name))
 
 
 def _rendered_or(render: Render, files: Mapping[str, bytes], instead: Mapping[str, bytes]) -> dict[str, str]:
@@ -209,8 +215,9 @@ def describe(decision: Decision, before: Mapping[str, bytes]) -> list[dict[str, 
         if path in decision.moved:
             diff.append({"before": f"{path}\n", "after": f"{decision.moved[path]}\n", "before_header": path,
                          "after_header": "moved aside"})  # fmt: skip
-        elif path not in decision.moved.values():
-            diff.append({"before": before.get(path, b"").decode("utf-8", "replace"),
+        if path not in decision.moved.values() and (path not in decision.moved or text is not None):
+            shown = b"" if path in decision.moved else before.get(path, b"")
+            diff.append({"before": shown.decode("utf-8", "replace"),
                          "after": (text or b"").decode("utf-8", "replace"),
                          "before_header": path, "after_header": path})  # fmt: skip
     return diff

@@ -2,13 +2,17 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""The SSH session that a process belongs to, also behind sudo, which takes SSH_CONNECTION out of the environment."""
+"""The SSH session that a process belongs to, also behind sudo, which takes SSH_CONNECTION out of the environment.
+
+And the links that it comes over.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 
 def session_address(process: int, proc: Path = Path("/proc")) -> str | None:
@@ -42,3 +46,22 @@ def server_end(environment: bytes) -> tuple[str, int] | None:
         if name == b"SSH_CONNECTION" and len(words) == 4 and words[3].isdigit():
             return words[2].partition("%")[0].removeprefix("::ffff:"), int(words[3])
     return None
+
+
+def carriers(links: Sequence[Mapping[str, Any]], address: str | None) -> list[str]:
+    """The links (`ip -j address show`) that a session to this address of ours comes over.
+
+    The one that has the address, and below a bridge, bond or VLAN what it is made of.
+    """
+    found = [str(link["ifname"]) for link in links if address in [one["local"] for one in link["addr_info"]]]
+    for name in found:  # grows while it is walked
+        found += [
+            str(link["ifname"])
+            for link in links
+            if (link.get("master") == name or _parent(links, name) == link["ifname"]) and link["ifname"] not in found
+        ]
+    return found
+
+
+def _parent(links: Sequence[Mapping[str, Any]], name: str) -> str | None:
+    return next((link.get("link") for link in links if link["ifname"] == name), None)

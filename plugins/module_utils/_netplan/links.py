@@ -1,0 +1,206 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""A host's links, addresses and routes: read, compared with what is wanted, and put back as they were.
+
+Standard library only, and beside `guard` on the host.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+# As `ip -j address show` has it.
+Link = Mapping[str, Any]
+# What follows `ip`.
+Command = list[str]
+
+# Where netplan renders to.
+NETWORKD = Path("/run/systemd/network")
+# netplan apply takes 1 to 2 s on an idle host.
+COMMAND_TIMEOUT_S = 20.0
+_BUSY = ("pending", "initialized", "configuring")
+# What `ip route` shows of a route's state and does not take back.
+_ROUTE_STATES = {"linkdown", "dead", "offload", "trap"}
+
+
+# Commands ---------------------------------------------------------------------------------------------------------
+
+
+def run(command: Sequence[str]) -> str:
+    """Standard output; CommandError with what the command said when it fails or takes too long."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=COMMAND_TIMEOUT_S
+        )
+    except subprocess.TimeoutExpired:
+        raise CommandError(f"`{' '.join(command)}` took more than {COMMAND_TIMEOUT_S:.0f} s") from None
+    if done.returncode != 0:
+        said = (done.stderr.strip() or done.stdout.strip())[-2000:]
+        raise CommandError(f"`{' '.join(command)}` ended with {done.returncode}: {said}")
+    return done.stdout
+
+
+class CommandError(Exception):
+    """A command that failed, with its own words."""
+
+
+def try_to(command: Sequence[str]) -> bool:
+    """Whether it succeeded; what it says otherwise stands in the unit's journal."""
+    try:
+        run(command)
+    except (CommandError, OSError) as error:
+        print(error, file=sys.stderr)
+        return False
+    return True
+
+
+def try_ip(decide: Callable[[], Iterable[Command]]) -> None:
+    """Each command on its own: one that is not possible does not keep the others from helping."""
+    try:
+        commands = decide()
+    except (CommandError, OSError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return
+    for command in commands:
+        try_to(["ip", *command])
+
+
+# Reading ----------------------------------------------------------------------------------------------------------
+
+
+def read_links() -> list[dict[str, Any]]:
+    """`ip -j address show`: every interface with its index, name, MTU, flags and addresses."""
+    links: list[dict[str, Any]] = json.loads(run(["ip", "-j", "address", "show"]))
+    return [link for link in links if link.get("ifname")]
+
+
+def read_routes() -> list[str]:
+    """The IPv4 routes of the main table as `ip route` takes them."""
+    lines = run(["ip", "-4", "-o", "route", "show", "table", "main"]).replace("\\", " ").splitlines()
+    return [" ".join(word for word in line.split() if word not in _ROUTE_STATES) for line in lines]
+
+
+def networkd_is_busy() -> bool:
+    """Whether a link with a carrier is still being configured; False where networkd does not run."""
+    try:
+        links = json.loads(run(["networkctl", "--json=short", "list"]))["Interfaces"]
+    except (CommandError, OSError, ValueError):
+        return False
+    return any(link["CarrierState"] == "carrier" and link["AdministrativeState"] in _BUSY for link in links)
+
+
+def virtual_devices(folder: Path = NETWORKD) -> set[str]:
+    """The names of the bridges, bonds, VLANs and the like that netplan has networkd make."""
+    names = set()
+    for path in folder.glob("*.netdev"):
+        with contextlib.suppress(OSError):
+            lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+            names |= {line[5:].strip() for line in lines if line.startswith("Name=")}
+    return names
+
+
+# Against what is wanted --------------------------------------------------------------------------------------------
+
+
+def unmet(interfaces: Iterable[Mapping[str, Any]], links: Iterable[Link]) -> list[str]:
+    """What of {name, address, mtu} is not so, in words."""
+    present = {link["ifname"]: link for link in links}
+    return [problem for wanted in interfaces for problem in _link_problems(wanted, present.get(wanted["name"]))]
+
+
+def _link_problems(wanted: Mapping[str, Any], link: Link | None) -> Iterator[str]:
+    name, address = wanted["name"], wanted["address"]
+    if link is None:
+        yield f"there is no interface {name}"
+        return
+    if wanted["mtu"] not in (None, link["mtu"]):
+        yield f"{name} has MTU {link['mtu']}, not {wanted['mtu']}"
+    if "UP" not in link["flags"]:
+        yield f"{name} is down"
+    # Without a carrier, not every renderer sets addresses.
+    elif "LOWER_UP" in link["flags"] and address is not None and addresses(link) != {address}:
+        yield f"{name} has {', '.join(sorted(addresses(link))) or 'no address'}, not {address}"
+
+
+def addresses(link: Link) -> set[str]:
+    """The IPv4 addresses of a link with their prefixes."""
+    return {f"{one['local']}/{one['prefixlen']}" for one in link["addr_info"] if one["family"] == "inet"}
+
+
+# Back to what was -------------------------------------------------------------------------------------------------
+
+
+def renamings(before: Iterable[Link], now: Iterable[Link]) -> list[Command]:
+    """`ip` commands that give links their old names, MAC addresses and independence back.
+
+    netplan applies set-name, macaddress and a bridge's membership, but does not take them back.
+    """
+    old = {link["ifindex"]: link for link in before}
+    commands = []
+    for link in now:
+        was = old.get(link["ifindex"])
+        if was is None:
+            continue
+        name = link["ifname"]
+        if link.get("master") and not was.get("master"):
+            commands.append(["link", "set", name, "nomaster"])
+        if name != was["ifname"]:
+            commands += [["link", "set", name, "down"], ["link", "set", name, "name", was["ifname"]]]
+            name = was["ifname"]
+        if link.get("address") != was.get("address"):
+            commands.append(["link", "set", name, "address", was["address"]])
+    return commands
+
+
+def remnants(before: Iterable[Link], now: Iterable[Link], devices: Iterable[str]) -> list[Command]:
+    """`ip` commands for what the old files, applied again, left behind: bridges and the like, MTU, links that are down.
+
+    devices: the names of bridges, bonds and VLANs that the change brought. Other new links belong to somebody else.
+    """
+    old = {link["ifindex"]: link for link in before}
+    brought = set(devices)
+    commands = []
+    for link in now:
+        name = link["ifname"]
+        was = old.get(link["ifindex"])
+        if was is None:
+            commands += [["link", "delete", name]] if name in brought else []
+            continue
+        if link["mtu"] != was["mtu"]:
+            commands.append(["link", "set", name, "mtu", str(was["mtu"])])
+        if "UP" in was["flags"] and "UP" not in link["flags"]:
+            commands.append(["link", "set", name, "up"])
+    return commands
+
+
+def differences(change: Mapping[str, Any], links: Iterable[Link], routes: Sequence[str]) -> list[Command]:
+    """`ip` commands for addresses and routes that are not as before the change (its links and routes).
+
+    What came on links that were not there before belongs to somebody else.
+    """
+    old = {link["ifname"]: link for link in change["links"]}
+    commands = []
+    for link in links:
+        name = link["ifname"]
+        if name in old:
+            was, now = addresses(old[name]), addresses(link)
+            commands += [["address", "del", one, "dev", name] for one in sorted(now - was)]
+            commands += [["address", "add", one, "brd", "+", "dev", name] for one in sorted(was - now)]
+    of_old = [route for route in routes if "proto kernel" not in route and _device(route) in (None, *old)]
+    commands += [["route", "del", *route.split()] for route in of_old if route not in change["routes"]]
+    # Routes by way of a gateway need the route to it.
+    missing = sorted((route for route in change["routes"] if route not in routes), key=lambda route: " via " in route)
+    return commands + [["route", "replace", *route.split()] for route in missing]
+
+
+def _device(route: str) -> str | None:
+    words = route.split()
+    return words[words.index("dev") + 1] if "dev" in words else None
