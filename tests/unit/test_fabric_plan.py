@@ -10,6 +10,7 @@ import ipaddress
 import json
 from dataclasses import dataclass
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -88,6 +89,18 @@ SOURCES_TABLE = {
 )
 def test_the_sources_table_planned_and_by_hand(cable: Any) -> None:
     assert addresses(planned({"pool": "192.168.100.0/22", "cables": [cable]})) == SOURCES_TABLE
+
+
+def test_the_example_has_the_sources_table_and_their_10_gbe_link() -> None:
+    site = Path(__file__).resolve().parents[2] / "inventories" / "example"
+    fabric = yaml.safe_load((site / "group_vars/all/fleet.yml").read_text("utf-8"))["fleet_fabric"]
+    hosts = yaml.safe_load((site / "hosts.yml").read_text("utf-8"))["all"]["hosts"]
+    plan, findings = plan_fabric(fabric, {name: Facts(host["ansible_host"]) for name, host in hosts.items()})
+    assert findings == []
+    assert addresses(plan) == SOURCES_TABLE | {
+        ("spark-1", "enP7s7"): "192.168.102.10/24",
+        ("spark-2", "enP7s7"): "192.168.102.11/24",
+    }
 
 
 def test_a_link_is_named_by_its_interface_and_keeps_its_mtu() -> None:

@@ -149,7 +149,7 @@ def _interface(interface: Mapping[str, Any]) -> dict[str, str]:
         "interface": interface["name"],
         "RDMA device": interface["rdma_device"] or "-",
         "address": interface["address"] or "link-local",
-        "MTU": str(interface["mtu"]),
+        "MTU": str(interface["mtu"] or "left alone"),
         "peers": ", ".join(peers),
     }
 

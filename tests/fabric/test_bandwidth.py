@@ -1,0 +1,89 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The bandwidth proof's way through servers, clients, counters and judgement, with a stand-in for the tool itself."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .fleet import FabricFleet, Outcome
+
+HOSTS = ["spark-2", "spark-3"]
+DEVICES = ["rocep1s0f1", "roceP2p1s0f1"]
+TOOL = (Path(__file__).parent / "stand_ins" / "ib_write_bw").read_bytes()
+# It lists devices, as ibv_devices does where there are verbs.
+IBV_DEVICES = f"#!/bin/sh\nprintf 'device node\\n------ ----\\n{DEVICES[0]} 1\\n'\n".encode()
+
+
+@pytest.fixture(scope="module")
+def plans(fleet: FabricFleet) -> dict[str, dict[str, Any]]:
+    fleet.up(HOSTS, ["spark-2:1=spark-3:1"])
+    plans = {
+        host: part | {"fabric_verify_seconds": 1}
+        for host, part in fleet.plan({"cables": [["spark-2:1", "spark-3:1"]]}).items()
+    }
+    assert fleet.play("converge.yml", plans).failures() == {}
+    for host in HOSTS:
+        for name, text in (("ib_write_bw", TOOL), ("ibv_devices", IBV_DEVICES)):
+            encoded = base64.b64encode(text).decode()
+            fleet.root(host, f"cd /usr/local/bin && echo {encoded} | base64 -d > {name} && chmod 755 {name}")
+        for device in DEVICES:
+            folder = f"/run/lab/sys/class/infiniband/{device}/ports/1/counters"
+            fleet.root(
+                host, f"mkdir -p /run/stand-in {folder} && echo 0 | tee {folder}/port_xmit_data {folder}/port_rcv_data"
+            )
+    return plans
+
+
+def measure(fleet: FabricFleet, plans: dict[str, Any], *figures: str) -> Outcome:
+    """figures: by half, the bandwidth in Gb/s and the share of the bytes that the device counts."""
+    for host in plans:
+        for device, figure in zip(DEVICES, figures, strict=True):
+            fleet.root(host, f"echo {figure} > /run/stand-in/{device}")
+    return fleet.play("verify.yml", plans)
+
+
+def test_what_is_good_is_ok_where_it_was_measured(fleet: FabricFleet, plans: dict[str, Any]) -> None:
+    outcome = measure(fleet, plans, "106.71 1.02", "105.90 1.02")
+    assert outcome.failures() == {}
+    told = {host: table["bandwidth"] for host, table in outcome.verdicts("fabric").items()}
+    assert told == {"spark-2": "measured by the other end", "spark-3": "ok"}
+
+
+@pytest.mark.parametrize(
+    ("figures", "sentence"),
+    [
+        (("13.23 1.02", "12.90 1.02"),
+         "spark-3: port 1 half 1 (enP2p1s0f1np1): 12.9 Gb/s to spark-2, while the link says 200000 Mb/s; expected at "
+         "least 87.5 Gb/s"),
+        (("13.23 1.02", "12.90 1.02"), "both halves: 26.1 Gb/s to spark-2, while the link says 200000 Mb/s"),
+        (("106.71 1.02", "60.00 1.02"), "both halves: 166.7 Gb/s to spark-2; expected at least 175 Gb/s"),
+        (("106.71 0.0", "105.90 1.02"), "port 1 half 0 (enp1s0f1np1): rocep1s0f1 counted 0 bytes of 8388608000"),
+    ],
+)  # fmt: skip
+def test_what_is_not_good_is_named(
+    fleet: FabricFleet, plans: dict[str, Any], figures: tuple[str, str], sentence: str
+) -> None:
+    assert sentence in measure(fleet, plans, *figures).verdicts("msg")["spark-3"]
+
+
+def test_a_server_that_is_not_reached_is_told(fleet: FabricFleet, plans: dict[str, Any]) -> None:
+    fleet.root("spark-2", "mv /usr/local/bin/ib_write_bw /srv")
+    told = measure(fleet, plans, "106.71 1.02", "105.90 1.02").verdicts("msg")
+    fleet.root("spark-2", "mv /srv/ib_write_bw /usr/local/bin")
+    assert "ib_write_bw to spark-2 failed: rocep1s0f1: Unable to perform rdma_client function" in told["spark-3"]
+
+
+@pytest.mark.parametrize(("host", "other"), [("spark-2", "spark-3"), ("spark-3", "spark-2")])
+def test_without_the_other_end_it_is_not_proven(
+    fleet: FabricFleet, plans: dict[str, Any], host: str, other: str
+) -> None:
+    outcome = fleet.play("verify.yml", plans, "--limit", host)
+    assert outcome.failures() == {}
+    assert outcome.verdicts("fabric")[host]["bandwidth"] == "not proven"
+    assert f"not measured with {other}" in str(outcome.verdicts("findings"))
