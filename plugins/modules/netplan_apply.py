@@ -110,7 +110,8 @@ OPTIONS = {
 
 def main() -> None:
     module = AnsibleModule(argument_spec=OPTIONS, supports_check_mode=True)
-    if module.params["content"] is None and not module.params["interfaces"] and not _exists(module.params["path"]):
+    present = Path(module.params["path"]).exists()
+    if not present and module.params["content"] is None and not module.params["interfaces"]:
         module.exit_json(changed=False, diff=[], moved={}, live=[])
     if shutil.which("netplan") is None:
         module.fail_json(msg="there is no netplan on this host; apt-get install netplan.io [netplan-missing]")
@@ -143,10 +144,6 @@ def main() -> None:
     if changed and not module.check_mode:
         result["transaction"] = _start(module, files, wanted)
     module.exit_json(**result)
-
-
-def _exists(path: str) -> bool:
-    return Path(path).exists()
 
 
 def _read_host(links: list[dict[str, Any]]) -> judge.Host:
