@@ -181,6 +181,7 @@ def converge(module: AnsibleModule) -> dict[str, Any]:
     wanted = [Wanted.from_plan(entry, parameters["present_hosts"]) for entry in parameters["images"]]
     folder, file = Path(parameters["folder"]), parameters["progress_file"]
     progress = Progress(Path(file) if file else None)
+    progress.start("looking at the images that are here", 0)
     store = ImageStore(Docker(), Places(folder, folder / "hf"), progress, parameters["streams"])
     if module.check_mode or parameters["examine_only"]:
         return told(store.examine(wanted, virgin=module.check_mode))

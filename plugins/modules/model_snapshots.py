@@ -208,7 +208,9 @@ def converge(module: AnsibleModule) -> dict[str, Any]:
     places = Places(Path(parameters["folder"]), Path(parameters["root"]), tuple(parameters["caches"]))
     file, token = parameters["progress_file"], parameters["token_file"]
     hub = Hub(parameters["hf"], places.downloads, Path(token) if token else None)
-    store = ModelStore(places, hub, Progress(Path(file) if file else None), parameters["streams"])
+    progress = Progress(Path(file) if file else None)
+    progress.start("looking at the models that are here", 0)
+    store = ModelStore(places, hub, progress, parameters["streams"])
     if module.check_mode or parameters["examine_only"]:
         return told(store.examine(wanted))
     with held(LOCKS / "models.lock", "moving models", parameters["patience"]):

@@ -14,10 +14,12 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import progress_line
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import obstacle, progress_line
 
 _LOOK_SECONDS = 3
 _LIMIT_SECONDS = 7 * 24 * 3600
+# How often a job's process is missed before it is lost: one that has just ended is about to tell its result.
+_MISSED = 2
 
 
 class WatchedAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no types
@@ -39,14 +41,26 @@ class WatchedAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no 
         file = f"/run/gb10-fleet-progress-{secrets.token_hex(8)}"
         self._shell(f": > {file}")
         try:
-            job, line = self._start({"progress_file": file}, task_vars), ""
+            job, before, missed = self._start({"progress_file": file}, task_vars), {}, 0
             while not job.get("finished") and not job.get("failed"):
                 time.sleep(_LOOK_SECONDS)
-                line = self._show(host, self._shell(f"touch -c {file} && cat {file}"), line)
+                stand, alive = self._look(file, before.get("pid"))
+                if stand and stand != before:
+                    self._display.display(f"{host}: {progress_line(stand)}")
+                before, missed = stand or before, 0 if alive else missed + 1
                 job = self._poll(job, task_vars)
+                if missed == _MISSED:
+                    return job if job.get("finished") else _lost(host, before["what"])
             return job
         finally:
             self._shell(f"rm -f {file}")
+
+    def _look(self, file: str, pid: int | None) -> tuple[dict[str, Any], bool]:
+        """Where the job stands, nothing as long as it does not tell, and whether its process was still there."""
+        alive = f"test -d /proc/{pid} || echo gone" if pid else ":"
+        said = self._shell(f"touch -c {file}; cat {file}; echo; {alive}").strip()
+        stand, _, end = said.rpartition("\n") if said.endswith("gone") else (said, "", "")
+        return json.loads(stand) if stand.startswith("{") else {}, not end
 
     def _start(self, more: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
         # The way of ansible-core's own gather_facts: async_val is what its async wrapper reads.
@@ -73,9 +87,14 @@ class WatchedAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no 
         answer = self._low_level_execute_command(f"/bin/sh -c {shlex.quote(command)}", sudoable=True)
         return str(answer.get("stdout", ""))
 
-    def _show(self, host: str, text: str, before: str) -> str:
-        """Display where the job stands, unless that is what was shown before."""
-        line = f"{host}: {progress_line(json.loads(text))}" if text.startswith("{") else before
-        if line != before:
-            self._display.display(line)
-        return line
+
+def _lost(host: str, what: str) -> dict[str, Any]:
+    """The result of a job that was killed: Ansible's wrapper, killed with it, would never tell."""
+    finding = obstacle(
+        "job-lost",
+        f"{host}: {what}",
+        "its process ended without a result",
+        "a result",
+        "look there for what killed it (journalctl -k), and run again: what has come is kept",
+    )
+    return {"failed": True, "msg": finding.sentence(), "findings": [finding.as_dict()]}

@@ -68,6 +68,7 @@ def test_progress_reaches_its_file(tmp_path: Path) -> None:
         "total": 100,
         "began": 0.0,
         "seconds": 2.0,
+        "pid": os.getpid(),
     }
 
 

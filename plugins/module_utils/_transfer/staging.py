@@ -193,7 +193,7 @@ class Progress:
         self._require_controller(self._file)
         looked = self._file.stat().st_mtime if self._file.exists() else time.time()
         seconds = self._written - self._job["began"]
-        replace_file(self._file, json.dumps({**self._job, "seconds": seconds}).encode())
+        replace_file(self._file, json.dumps({**self._job, "seconds": seconds, "pid": os.getpid()}).encode())
         os.utime(self._file, (looked, looked))
 
     @staticmethod

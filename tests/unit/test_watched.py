@@ -1,0 +1,63 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A long module that is watched: what is shown of it, and what becomes of one that was killed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from ansible_collections.gb10.fleet.plugins.plugin_utils import _watched
+
+
+def stand(done: int) -> str:
+    return json.dumps({"what": "image x", "done": done, "total": 4_000_000, "seconds": 2.0, "pid": 7})
+
+
+class Watched(_watched.WatchedAction):
+    """An action whose host answers each look with the next of ``looks``, and is done after ``polls``."""
+
+    def __init__(self, looks: list[str], polls: int) -> None:
+        self.shown: list[str] = []
+        self.looks = iter(looks)
+        self.polls = polls
+        self._display = self
+
+    def display(self, line: str) -> None:
+        self.shown.append(line)
+
+    def _start(self, more: dict[str, Any], task_vars: Any) -> dict[str, Any]:
+        return {"ansible_job_id": "1"}
+
+    def _poll(self, job: dict[str, Any], task_vars: Any) -> dict[str, Any]:
+        self.polls -= 1
+        return job if self.polls else {"finished": 1, "changed": True}
+
+    def _shell(self, command: str) -> str:
+        return next(self.looks) if command.startswith("touch") else ""
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_watched, "_LOOK_SECONDS", 0)
+
+
+def test_a_line_is_shown_when_something_came() -> None:
+    action = Watched(["\n", stand(0) + "\n", stand(0) + "\n", stand(2_000_000) + "\n"], 4)
+    assert action._watch("titan", None) == {"finished": 1, "changed": True}
+    assert action.shown == ["titan: image x, 0 B of 4.0 MB", "titan: image x, 2.0 MB of 4.0 MB, 1.0 MB/s, 2 s left"]
+
+
+def test_a_job_that_was_killed_with_its_wrapper_is_not_waited_for() -> None:
+    lost = stand(0) + "\n\ngone\n"
+    result = Watched([stand(0) + "\n", lost, lost], 99)._watch("titan", None)
+    assert result["failed"]
+    assert "titan: image x: its process ended without a result" in result["msg"]
+
+
+def test_a_job_that_has_just_ended_may_still_tell_its_result() -> None:
+    lost = stand(0) + "\n\ngone\n"
+    assert Watched([stand(0) + "\n", lost, lost], 3)._watch("titan", None) == {"finished": 1, "changed": True}
+    assert Watched([stand(0) + "\n", lost], 2)._watch("titan", None) == {"finished": 1, "changed": True}
