@@ -101,6 +101,9 @@ def main() -> None:
         {"before_header": path, "after_header": path, "before": shown(read(path)), "after": shown(wanted[path][0])}
         for path in changed
     ]
+    known = wanted.get(access.KNOWN_HOSTS, (b"", 0))[0].decode()
+    for host in access.unknown_hosts(known, module.params["reads"]):
+        module.warn(f"{host} was never in a run with this host, which can't read from it: run once with both")
     if not module.check_mode:
         if account_missing:
             make_account(module)

@@ -41,6 +41,12 @@ def known_hosts(found: str, reads: Iterable[str], keys: Mapping[str, str]) -> st
     return "".join(f"{lines[name]}\n" for name in sorted(set(reads)) if name in lines)
 
 
+def unknown_hosts(known: str, reads: Iterable[str]) -> list[str]:
+    """Hosts to read from whose host keys the file ``known`` does not have."""
+    names = {line.partition(" ")[0] for line in known.splitlines()}
+    return sorted(set(reads) - names)
+
+
 def _bare(key: str) -> str:
     """A public key without its comment."""
     return " ".join(key.split()[:2])
