@@ -59,8 +59,7 @@ class ImageStore:
             except FleetError as error:
                 obstacles += error.findings
         try:
-            needed = sum((step.moved or 0) * _COPIES.get(step.action, 0) for step in steps)
-            require_space(here.engine.root, needed, "the images (a layer lies there more than once while it is loaded)")
+            _require_room(here, steps)
         except FleetError as error:
             obstacles += error.findings
         if obstacles:
@@ -93,7 +92,10 @@ class ImageStore:
             if wanted.source == "host":
                 raise
             return replace(step, action="pull")
-        return decide(wanted, self._here(), self._records, lambda _: offer)
+        here = self._here()
+        step = decide(wanted, here, self._records, lambda _: offer)
+        _require_room(here, [step])
+        return step
 
     def _proved(self, step: Step) -> LocalImage:
         reference = step.wanted.reference
@@ -172,6 +174,11 @@ class ImageStore:
             self._progress.reach(tally.done, tally.total)
         if wanted.digest:
             self._docker.tag(name, wanted.reference)
+
+
+def _require_room(here: Here, steps: Iterable[Step]) -> None:
+    needed = sum((step.moved or 0) * _COPIES.get(step.action, 0) for step in steps)
+    require_space(here.engine.root, needed, "the images (a layer lies there more than once while it is loaded)")
 
 
 def _question(wanted: Wanted) -> tuple[str, dict[str, Any]]:
