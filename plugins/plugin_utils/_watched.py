@@ -10,6 +10,7 @@ import json
 import secrets
 import shlex
 import time
+from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -18,8 +19,27 @@ from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging impor
 
 _LOOK_SECONDS = 3
 _LIMIT_SECONDS = 7 * 24 * 3600
+# A line every ten seconds or so is enough for hours of work.
+_LOOKS_A_LINE = 3
 # How often a job's process is missed before it is lost: one that has just ended is about to tell its result.
 _MISSED = 2
+
+
+class Teller:
+    """Which looks at a job are worth a line: each new step at once, what came of it since then every now and then."""
+
+    def __init__(self) -> None:
+        self._shown: dict[str, Any] = {}
+        self._looks = 0
+
+    def lines(self, stand: dict[str, Any]) -> Iterator[str]:
+        """stand: what ``Progress`` wrote, nothing if it did not yet."""
+        self._looks += 1
+        is_new = stand.get("what") != self._shown.get("what")
+        moved = any(stand.get(key) != self._shown.get(key) for key in ("said", "done", "total"))
+        if stand and (is_new or (moved and self._looks >= _LOOKS_A_LINE)):
+            self._shown, self._looks = stand, 0
+            yield progress_line(stand)
 
 
 class WatchedAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no types
@@ -41,12 +61,12 @@ class WatchedAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no 
         file = f"/run/gb10-fleet-progress-{secrets.token_hex(8)}"
         self._shell(f": > {file}")
         try:
-            job, before, missed = self._start({"progress_file": file}, task_vars), {}, 0
+            job, before, missed, teller = self._start({"progress_file": file}, task_vars), {}, 0, Teller()
             while not job.get("finished") and not job.get("failed"):
                 time.sleep(_LOOK_SECONDS)
                 stand, alive = self._look(file, before.get("pid"))
-                if stand and stand != before:
-                    self._display.display(f"{host}: {progress_line(stand)}")
+                for line in teller.lines(stand):
+                    self._display.display(f"{host}: {line}")
                 before, missed = stand or before, 0 if alive else missed + 1
                 job = self._poll(job, task_vars)
                 if missed == _MISSED:

@@ -44,10 +44,17 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_watched, "_LOOK_SECONDS", 0)
 
 
-def test_a_line_is_shown_when_something_came() -> None:
-    action = Watched(["\n", stand(0) + "\n", stand(0) + "\n", stand(2_000_000) + "\n"], 4)
+def test_a_line_is_shown_now_and_then_when_something_came() -> None:
+    looks = [stand(0), stand(0), stand(0), stand(0), stand(1_000_000), stand(2_000_000), stand(3_000_000)]
+    action = Watched(["\n", *(look + "\n" for look in looks)], len(looks) + 1)
     assert action._watch("titan", None) == {"finished": 1, "changed": True}
-    assert action.shown == ["titan: image x, 0 B of 4.0 MB", "titan: image x, 2.0 MB of 4.0 MB, 1.0 MB/s, 2 s left"]
+    assert action.shown == ["titan: image x, 0 B of 4.0 MB", "titan: image x, 1.0 MB of 4.0 MB, 500 kB/s, 6 s left"]
+
+
+def test_a_new_step_is_shown_at_once() -> None:
+    teller = _watched.Teller()
+    steps = ({"what": what, "done": 0, "total": 0, "seconds": 1} for what in ("reading", "reading", "loading"))
+    assert [line for step in steps for line in teller.lines(step)] == ["reading, begun, 1 s", "loading, begun, 1 s"]
 
 
 def test_a_job_that_was_killed_with_its_wrapper_is_not_waited_for() -> None:
