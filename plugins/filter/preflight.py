@@ -10,7 +10,7 @@ short_description: What a host can't carry of its slice of the plan
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description: Compares what the plan needs of a host with a reading of M(gb10.fleet.host_state).
-positional: _input, state, others
+positional: _input, state, others, severity
 options:
   _input:
     description: C(needs) of the host's slice of the plan.
@@ -23,6 +23,11 @@ options:
   others:
     description: The readings of all hosts of the run, by name; without them services on several hosts are left alone.
     type: dict
+  severity:
+    description: Which problems, those that refuse the run or those that are told.
+    type: str
+    choices: [error, warning]
+    default: error
 """
 
 EXAMPLES = r"""
@@ -45,12 +50,12 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.gb10.fleet.plugins.module_utils._host.preflight import preflight
 
 
-def preflight_sentences(needs: Any, state: Any, others: Any = None) -> list[str]:
+def preflight_sentences(needs: Any, state: Any, others: Any = None, severity: str = "error") -> list[str]:
     if not all(isinstance(given, Mapping) for given in (needs, state, others or {})):
         raise AnsibleFilterError(
             f"gb10.fleet.preflight takes maps, not {type(needs)}, {type(state)} and {type(others)}"
         )
-    return [finding.sentence() for finding in preflight(needs, state, others)]
+    return [finding.sentence() for finding in preflight(needs, state, others) if finding.severity == severity]
 
 
 class FilterModule:

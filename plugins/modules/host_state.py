@@ -40,9 +40,10 @@ EXAMPLES = r"""
 RETURN = r"""
 state:
   description: The reading. C(memory_bytes) with C(total) and C(available); C(paths), a map of each asked path to
-    C(exists) and C(free_bytes); C(listening), the TCP listeners with C(port), C(process) and C(container);
-    C(containers), the running ones with C(name) and C(ports); C(architecture); C(driver), NVIDIA's;
-    C(images), a map of each asked reference to a hash over its layers.
+    C(exists), C(free_bytes), C(filesystem), its type, and C(weights_bytes), the size that a checkpoint's index there
+    says; C(listening), the TCP listeners with C(port), C(process) and C(container); C(containers), the running ones
+    with C(name) and C(ports); C(architecture); C(driver), NVIDIA's; C(images), a map of each asked reference to a hash
+    over its layers.
   returned: always
   type: dict
 unknown:

@@ -13,7 +13,7 @@ import yaml
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_json, as_text, concerning
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, load_all
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -125,6 +125,15 @@ def test_earlier_images_and_models_go_once_all_hosts_of_the_services_are_proved(
     kept = {name: host["retention"] for name, host in plan_fleet(fleet, LIBRARY, OF_RECIPES)["hosts"].items()}
     assert kept["titan"] == {"images": 1, "models": 0, "after": ["beast", "titan"]}
     assert kept["beast"] == kept["titan"]
+
+
+def test_the_size_that_a_recipes_folder_has_an_index_of_counts(tmp_path: Path) -> None:
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs" / "lab-tiny.index.json").write_text('{"metadata": {"total_size": 5000000}}')
+    library = Library(LIBRARY.recipes, [tmp_path, *LIBRARY.folders])
+    for model, size in (({}, 5000000), ({"weights_bytes": 7}, 7), ({"repository": "a/b"}, 660384)):
+        found = plan_fleet(inventory({"tiny": TINY | {"model": model}}), library, OF_RECIPES)
+        assert found["hosts"]["titan"]["models"][0]["bytes"] == size
 
 
 anything = st.recursive(

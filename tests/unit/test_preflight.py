@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._host.preflight import preflight
+from ansible_collections.gb10.fleet.plugins.module_utils._host.state import filesystem
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.index import indexed_bytes
 
 GIB = 1 << 30
 NEEDS: dict[str, Any] = {
@@ -15,6 +18,7 @@ NEEDS: dict[str, Any] = {
     "ports": [{"port": 8003, "container": "gb10-vllm-nano", "place": "fleet_services.nano.port"}],
     "memory_bytes": 120 * GIB,
     "groups": [],
+    "launches": [],
 }
 FINE: dict[str, Any] = {
     "paths": {
@@ -25,6 +29,7 @@ FINE: dict[str, Any] = {
     "listening": [],
     "containers": [],
     "memory_bytes": {"total": 121 * GIB, "available": 100 * GIB},
+    "driver": "580.95.05",
 }
 OURS = {"name": "gb10-vllm-nano", "id": "a" * 64, "ports": [8003]}
 
@@ -51,6 +56,84 @@ def with_path(path: str, **reading: Any) -> dict[str, Any]:
 )
 def test_what_is_in_the_way_is_named(state: dict[str, Any], expected: list[str]) -> None:
     assert rules(state) == expected
+
+
+LAUNCH: dict[str, Any] = {
+    "container": "gb10-vllm-nano",
+    "request": {
+        "command": ["docker", "run", "vllm/vllm-openai:v0.24.0", "org/model", "--gpu-memory-utilization", "0.9"],
+        "model": {"repository": "org/model"},
+        "host": {"memory_bytes": 121 * GIB},
+        "place": "fleet_services.nano",
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        (FINE, ["R098"]),
+        (FINE | {"containers": [OURS]}, []),
+        (FINE | {"memory_bytes": {"total": 121 * GIB, "available": 115 * GIB}}, []),
+        (FINE | {"containers": [OURS], "paths": {"/var/lib/gb10-fleet/hf": {"filesystem": "overlay"}}}, ["R134"]),
+        (FINE | {"containers": [OURS], "paths": {"/var/lib/gb10-fleet/hf": {"filesystem": "ext4"}}}, []),
+        (FINE | {"memory_bytes": None, "paths": None, "driver": None}, []),
+    ],
+)
+def test_the_linters_rules_are_judged_with_what_only_the_host_knows(state: dict[str, Any], expected: list[str]) -> None:
+    findings = preflight(NEEDS | {"files": [], "disk": [], "ports": [], "launches": [LAUNCH]}, state)
+    assert [finding.rule for finding in findings] == expected
+    assert {finding.severity for finding in findings} <= {"warning"}
+
+
+@pytest.mark.parametrize(
+    ("planned", "on_host", "remedy"),
+    [
+        (None, 20 * GIB, [f"write model.weights_bytes: {20 * GIB}, and the memory is planned with it"]),
+        (20 * GIB, 20 * GIB + 1, []),
+        (10 * GIB, 20 * GIB, [f"write model.weights_bytes: {20 * GIB}, and the memory is planned with it"]),
+        (10 * GIB, None, []),
+    ],
+)
+def test_the_size_that_a_checkpoint_says_is_told(planned: int | None, on_host: int | None, remedy: list[str]) -> None:
+    file = NEEDS["files"][0] | {"weights_bytes": planned}
+    findings = preflight(NEEDS | {"files": [file]}, with_path("/srv/tiny", weights_bytes=on_host))
+    assert [finding.remedy for finding in findings] == remedy
+    assert all(finding.place == "recipes/tiny.yml: model.weights_bytes" for finding in findings)
+
+
+MOUNTS = """\
+22 1 8:1 / / rw - ext4 /dev/sda1 rw
+30 22 0:40 / /var/lib rw - overlay overlay rw
+31 22 8:2 / /srv/my\\040models rw master:1 - xfs /dev/sdb rw
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [("/", "ext4"), ("/var/lib/x", "overlay"), ("/var/library", "ext4"), ("/srv/my models/a", "xfs")],
+)
+def test_the_file_system_of_a_path(path: str, kind: str) -> None:
+    assert filesystem(MOUNTS, path) == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('{"metadata": {"total_size": 123}}', 123),
+        ('{"metadata": {"total_size": 1e3}}', 1000),
+        ('{"metadata": {"total_size": -1}}', None),
+        ('{"metadata": {"total_size": NaN}}', None),
+        ('{"metadata": []}', None),
+        ("[", None),
+        (None, None),
+    ],
+)
+def test_the_size_in_an_index(tmp_path: Path, text: str | None, found: int | None) -> None:
+    index = tmp_path / "model.safetensors.index.json"
+    if text is not None:
+        index.write_text(text, encoding="utf-8")
+    assert indexed_bytes(index) == found
 
 
 def test_a_model_that_was_taken_over_needs_neither_its_source_nor_disk() -> None:

@@ -7,16 +7,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, ordered
 from ansible_collections.gb10.fleet.plugins.module_utils._host.sameness import of_groups
+from ansible_collections.gb10.fleet.plugins.module_utils._lint.judge import lint_launch
 from ansible_collections.gb10.fleet.plugins.module_utils._report import size
 
 # A transfer needs room for partial files beside what it writes.
 DISK_FACTOR = 1.1
 # Kernel and firmware differ by some MB between GB10 machines; a smaller machine differs by GBs.
 MEMORY_SLACK = 0.97
+WEIGHTS_SLACK = 0.02
 
 
 def preflight(
@@ -25,8 +29,10 @@ def preflight(
     """needs: `hosts.<host>.needs` of the plan; state: a `host_state` reading. What can't be read is not judged.
 
     others: the readings of all hosts of the run, for services on several of them; None leaves those alone.
+    Errors refuse the run; warnings are told.
     """
     own = [*_files(needs, state), *_disk(needs, state), *_ports(needs, state), *_memory(needs, state)]
+    own += [*_weights(needs, state), *_launches(needs, state)]
     return ordered([*own, *(of_groups(needs["groups"], others) if others is not None else ())])
 
 
@@ -95,6 +101,44 @@ def _memory(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Find
             f"{size(needs['memory_bytes'])} as the plan counts on",
             f"write memory_kib: {memory['total'] // 1024} for this host and read plan.yml again",
         )
+
+
+def _weights(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Finding]:
+    """A checkpoint on the host whose index says another size than the plan has, or the size that the plan lacks."""
+    for file in needs["files"]:
+        found, planned = (state["paths"] or {}).get(file["path"], {}).get("weights_bytes"), file.get("weights_bytes")
+        if found and (not planned or abs(found - planned) > WEIGHTS_SLACK * planned):
+            place = file["place"].replace("model.source.path", "model.weights_bytes")
+            expected = f"{size(planned)} as the plan has it" if planned else "a size in the plan"
+            remedy = f"write model.weights_bytes: {found}, and the memory is planned with it"
+            index = f"the checkpoint's index says {size(found)}"
+            yield Finding("preflight-weights", "host", "warning", place, index, expected, remedy)
+
+
+def _launches(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Finding]:
+    """What the linter's rules say with the host's own facts, beyond what the plan said without them."""
+    running = {container["name"] for container in state["containers"] or []}
+    for launch in needs["launches"]:
+        request = launch["request"]
+        facts = _facts(state, launch["container"] in running)
+        known = lint_launch(request)
+        with_facts = lint_launch({**request, "host": {**request["host"], **facts}})
+        for finding in with_facts:
+            if finding not in known and finding.severity != "hint":
+                # nothing that a host shows now is worth refusing what its convergence may change
+                yield replace(finding, severity="warning")
+
+
+def _facts(state: Mapping[str, Any], runs: bool) -> dict[str, Any]:
+    """The linter's facts on a host. Free memory counts only while the service doesn't run: else it holds its own."""
+    models = (state["paths"] or {}).get(_layout.MODELS, {})
+    memory = state["memory_bytes"]
+    facts = {
+        "driver": state.get("driver"),
+        "cache_filesystem": models.get("filesystem"),
+        "mem_available_bytes": memory["available"] if memory and not runs else None,
+    }
+    return {name: value for name, value in facts.items() if value}
 
 
 def _problem(rule: str, place: str, found: str, expected: str, remedy: str) -> Finding:

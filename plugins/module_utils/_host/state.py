@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._host.sameness import read_driver, read_images
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.index import NAME, indexed_bytes
 
 # (exit code, stdout, stderr) of an argument list; FileNotFoundError when there is no such program
 Run = Callable[[list[str]], tuple[int, str, str]]
@@ -58,7 +59,24 @@ def memory_bytes(meminfo: str) -> dict[str, int]:
 def _path_state(path: Path) -> dict[str, Any]:
     existing = next(place for place in (path, *path.parents) if place.exists())
     disk = os.statvfs(existing)
-    return {"exists": existing == path, "free_bytes": disk.f_bavail * disk.f_frsize}
+    mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8")
+    return {
+        "exists": existing == path,
+        "free_bytes": disk.f_bavail * disk.f_frsize,
+        "filesystem": filesystem(mounts, str(existing.resolve())),
+        "weights_bytes": indexed_bytes(path / NAME),
+    }
+
+
+def filesystem(mountinfo: str, path: str) -> str:
+    """The type of the file system that holds a path: of its longest mount point, the last one mounted there."""
+    best, found = "", ""
+    for line in mountinfo.splitlines():
+        before, _, after = line.partition(" - ")
+        point = before.split()[4].encode("ascii", "backslashreplace").decode("unicode_escape")
+        if (path == point or path.startswith(point.rstrip("/") + "/")) and len(point) >= len(best):
+            best, found = point, after.split()[0]
+    return found
 
 
 def listening_sockets(table: str) -> dict[str, int]:

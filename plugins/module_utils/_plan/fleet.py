@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.environment import Slices, Variable, group_environment
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.plan import plan_fabric
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, ordered
@@ -20,7 +21,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._layers import Value
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Budget, plan_host, requested_bytes
 from ansible_collections.gb10.fleet.plugins.module_utils._plan import slices
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import Declared, Host, read_declaration
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.lint import lint_head
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.lint import head_request, lint, on_host
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.observed import Observed
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.parallel import problems as parallel_problems
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks import (
@@ -100,8 +101,11 @@ def plan_fleet(
     for ranks in ranked:
         name, head = ranks.placed.name, ranks.placed.head.name
         command, config = linted_command(ranks), sized[name].config
-        said = lint_head(command, services[name], hosts[head], budgets[head], config, observed)
-        findings.add(said, ranks.placed.settings["hosts"])
+        request = head_request(command, services[name], hosts[head], budgets[head], config, observed)
+        findings.add(lint(request), ranks.placed.settings["hosts"])
+        for host in ranks.placed.hosts:
+            launch = {"container": _layout.container(name), "request": on_host(request)}
+            hosts[host.name]["needs"]["launches"].append(launch)
     hosts, problems = with_sources(hosts, {name: (host.address, host.port) for name, host in declared.hosts.items()})
     findings.add(problems)
     return {

@@ -16,15 +16,26 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.slices import Dec
 from ansible_collections.gb10.fleet.plugins.module_utils._vllm.version import parse
 
 
-def lint_head(
+def lint(request: Mapping[str, Any]) -> list[LintFinding]:
+    """The linter's findings on a request of `head_request`."""
+    return [LintFinding(**row) for row in lint_map(request)]
+
+
+def on_host(request: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a request that a host's own facts are judged with: the preflight adds them."""
+    model = {key: value for key, value in request["model"].items() if key != "config"}
+    return {key: value for key, value in request.items() if key != "catalogue"} | {"model": model}
+
+
+def head_request(
     command: Sequence[str],
     service: Decided,
     slice_: Mapping[str, Any],
     budget: Budget,
     config: Mapping[str, Any] | None,
     observed: Observed,
-) -> list[LintFinding]:
-    """The linter's findings on the head's ``docker run``, with every fact that the plan knows.
+) -> dict[str, Any]:
+    """What the linter is asked of the head's ``docker run``, with every fact that the plan knows.
 
     slice_, budget: ``hosts.<host>`` and the memory of the head. config: the model's config.json, None where it isn't
     known.
@@ -67,7 +78,7 @@ def lint_head(
         "silence": {**placed.recipe["silence"], **placed.settings["silence"]},
         "place": placed.place,
     }
-    return [LintFinding(**row) for row in lint_map(_known(request))]
+    return _known(request)
 
 
 def _capacity(version: str | None, tokens: int | None) -> int | None:

@@ -70,6 +70,8 @@ def place(
     image, findings = check(IMAGE, {**recipe["image"], **settings["image"]}, f"{where}.image")
     model, problems = check(MODEL, {**recipe["model"], **settings["model"]}, f"{where}.model")
     findings += problems
+    if not {"repository", "weights_bytes"} & settings["model"].keys():
+        model = {**model, "weights_bytes": library.weights_bytes(recipe["name"]) or model.get("weights_bytes")}
     findings += flag_problems(settings["flags"], f"{where}.flags")
     findings += environment_problems(settings["env"], f"{where}.env")
     placed = Placed(name, settings, recipe, hosts, image, model)

@@ -243,7 +243,10 @@ def firewall(
 
 
 def needs(services: Sequence[Decided], host: str, memory_bytes: int) -> dict[str, Any]:
-    """``preflight_plan``: files that must be there, bytes that will be written, ports that will be taken."""
+    """``preflight_plan``: files that must be there, bytes that will be written, ports that will be taken.
+
+    launches: commands to be judged with what only the host knows; they are added once all slices are there.
+    """
     files = [file for service in services for file in _files(service.placed)]
     disk = _unique(write for service in services for write in _writes(service.placed))
     ports = [
@@ -260,12 +263,13 @@ def needs(services: Sequence[Decided], host: str, memory_bytes: int) -> dict[str
     paths = [entry[key] for entry in [*files, *disk] for key in ("path", "unless") if entry.get(key)]
     groups = [_group(service.placed) for service in services if service.placed.is_group]
     return {
-        "paths": sorted({*paths}),
+        "paths": sorted({*paths, _layout.MODELS}),
         "files": files,
         "disk": disk,
         "ports": ports,
         "memory_bytes": memory_bytes,
         "groups": groups,
+        "launches": [],
     }
 
 
@@ -285,6 +289,7 @@ def _files(placed: Placed) -> Iterator[dict[str, Any]]:
         place = f"{placed.place}: model.source.path"
         yield {
             "path": model["source"]["path"],
+            "weights_bytes": model["weights_bytes"],
             "place": place,
             "unless": _layout.model_folder(model["repository"], model["revision"]),
         }

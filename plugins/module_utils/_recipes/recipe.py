@@ -21,6 +21,7 @@ from typing import Any
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.spec import CALCULATED_FLAGS, RECIPE
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import below, check, describe
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.index import indexed_bytes
 from ansible_collections.gb10.fleet.plugins.module_utils._yaml_text import read_yaml
 
 # Decided by the plan from the service: where it listens, its key, its ranks.
@@ -200,6 +201,11 @@ class Library:
         if not isinstance(config, dict):
             return None, [_error("recipe-config", str(path), describe(config), "a JSON object", _FETCH)]
         return config, []
+
+    def weights_bytes(self, recipe: str) -> int | None:
+        """The size in ``configs/<recipe>.index.json``, the checkpoint's own index; None without one."""
+        path = self._beside("configs", f"{recipe}.index.json")
+        return None if path is None else indexed_bytes(path)
 
     def overlay(self, overlay: Mapping[str, Any], place: str) -> tuple[Path | None, list[Finding]]:
         """The file in ``overlays/`` that an overlay names, with its sha256 checked if it is known, or what is wrong."""
