@@ -29,6 +29,21 @@ def _group(kind: images.Kind, place: Path, ray: bool = False) -> Iterator[Group]
         fleet.lab("down")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--whole", action="store_true", help="every failure, the firewall, and the real vLLM: an hour")
+    parser.addoption("--minutes", type=float, default=20.0, help="how long the saturated run of the real vLLM lasts")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "whole: left out without --whole")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--whole"):
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("whole")])
+        items[:] = [item for item in items if not item.get_closest_marker("whole")]
+
+
 @pytest.fixture(scope="module")
 def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Group]:
     """With the stand-in, over vLLM's own multi-node."""

@@ -203,12 +203,12 @@ class Group:
         """A chat completion through the API, from this machine, by the head's management address."""
         return self.chat() != ""
 
-    def chat(self, key: str = KEY) -> str:
-        found = self.completion(key)
+    def chat(self, key: str = KEY, prompt: str = "hi") -> str:
+        found = self.completion(key, prompt)
         return str(found["choices"][0]["message"]["content"]) if found else ""
 
-    def completion(self, key: str = KEY) -> dict[str, Any]:
-        body = json.dumps({"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 4})
+    def completion(self, key: str = KEY, prompt: str = "hi") -> dict[str, Any]:
+        body = json.dumps({"model": "tiny", "messages": [{"role": "user", "content": prompt}], "max_tokens": 4})
         headers = ["-H", f"Authorization: Bearer {key}", "-H", "Content-Type: application/json"]
         url = f"http://{MANAGEMENT[self.head]}:{PORT}/v1/chat/completions"
         done = self.fleet.lab("net", "--", "curl", "-sf", "-m", "60", *headers, "-d", body, url, check=False)

@@ -37,6 +37,8 @@ table inet gb10_fleet {
 }
 """
 
+pytestmark = pytest.mark.whole
+
 
 @pytest.fixture(scope="module")
 def closed(group: Group) -> Iterator[Group]:

@@ -41,7 +41,7 @@ def anew(serving: Group) -> Group:
     return serving
 
 
-@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.whole), 1])
 def test_a_killed_container(anew: Group, rank: int) -> None:
     def kill_the_container() -> None:
         anew.fleet.root(HOSTS[rank], f"docker kill {CONTAINER}")
@@ -51,6 +51,7 @@ def test_a_killed_container(anew: Group, rank: int) -> None:
     assert status["starts_left"] == 1
 
 
+@pytest.mark.whole
 def test_an_engine_that_dies_takes_the_server_with_it_and_status_0(anew: Group) -> None:
     def kill_the_engine() -> None:
         anew.fleet.root(anew.head, "pkill -KILL -x VLLM::EngineCor")
@@ -68,6 +69,7 @@ def test_an_engine_that_hangs_while_health_says_200(anew: Group) -> None:
     assert " T VLLM::EngineCor" in anew.evidence(anew.head, "processes.txt")
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_killed_supervisor(anew: Group, rank: int) -> None:
     def kill_the_supervisor() -> None:
@@ -76,6 +78,7 @@ def test_a_killed_supervisor(anew: Group, rank: int) -> None:
     anew.recovers(kill_the_supervisor)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("rank", [0, 1])
 def test_docker_restarts(anew: Group, rank: int) -> None:
     def restart_docker() -> None:
@@ -84,6 +87,7 @@ def test_docker_restarts(anew: Group, rank: int) -> None:
     anew.recovers(restart_docker)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_host_loses_its_power(anew: Group, rank: int) -> None:
     def power_cycle() -> None:
@@ -96,6 +100,7 @@ def test_a_host_loses_its_power(anew: Group, rank: int) -> None:
     assert anew.answers()
 
 
+@pytest.mark.whole
 def test_a_cable_is_pulled(anew: Group) -> None:
     def pull_the_cable() -> None:
         anew.fleet.lab("cable", "pull", "spark-2:1")
@@ -116,6 +121,7 @@ def test_a_stale_rank_is_removed_before_a_start(serving: Group) -> None:
     assert serving.answers()
 
 
+@pytest.mark.whole
 def test_an_owners_restart_of_a_worker_is_not_counted(anew: Group) -> None:
     def restart_the_worker() -> None:
         anew.fleet.root(anew.worker, f"systemctl restart {UNIT}")
@@ -123,6 +129,15 @@ def test_an_owners_restart_of_a_worker_is_not_counted(anew: Group) -> None:
     status = anew.recovers(restart_the_worker)
     assert "its owner stops it" in status["last_end"]
     assert status["starts_left"] == 2
+
+
+def test_a_long_prefill_is_left_alone(serving: Group) -> None:
+    """It computes no token for longer than three looks take, and nobody else gets an answer meanwhile."""
+    serving.place(environment={"VLLM_STAND_IN_PREFILL_SECONDS": "10"})
+    before = serving.until_serving()["epoch"]
+    assert serving.chat(prompt="x" * 1800) == "This"
+    assert serving.status(serving.head)["epoch"] == before
+    assert serving.status(serving.head)["strikes"] == 0
 
 
 def test_a_crash_loop_ends_with_its_budget(serving: Group) -> None:
@@ -141,6 +156,7 @@ def test_a_crash_loop_ends_with_its_budget(serving: Group) -> None:
     serving.until_serving()
 
 
+@pytest.mark.whole
 def test_ranks_with_other_definitions_do_not_start(serving: Group) -> None:
     serving.stop()
     serving.define(serving.service(1, definition="another"))
@@ -152,6 +168,7 @@ def test_ranks_with_other_definitions_do_not_start(serving: Group) -> None:
     serving.until_serving()
 
 
+@pytest.mark.whole
 def test_a_rank_without_the_secret_stays_out(serving: Group) -> None:
     serving.stop()
     serving.write(serving.worker, "/etc/gb10-fleet/secrets/pair", "something else", mode="600")

@@ -5,11 +5,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from .group import CONTAINER, HOSTS, KEY, PORT, ROUTES, Group
+
+pytestmark = pytest.mark.whole
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +31,27 @@ def test_both_ranks_computed_it(serving: Group) -> None:
 def test_no_route_answers_without_the_key(serving: Group) -> None:
     assert serving.open_routes() == []
     assert serving.open_routes(key=KEY) == [*ROUTES]
+
+
+def test_a_saturated_run_is_never_restarted(serving: Group, request: pytest.FixtureRequest) -> None:
+    """More requests than it computes at once, for --minutes."""
+    before = serving.until_serving()
+    end = time.monotonic() + 60 * request.config.getoption("--minutes")
+    answers = 0
+
+    def client() -> None:
+        nonlocal answers
+        while time.monotonic() < end:
+            assert serving.chat(prompt="x" * 1000)
+            answers += 1
+
+    with ThreadPoolExecutor(12) as clients:
+        for ended in [clients.submit(client) for _ in range(12)]:
+            ended.result()
+    after = serving.status(serving.head)
+    print(f"\n{answers} answers, {after['tokens_per_s']} tokens/s at the end")
+    assert (after["epoch"], after["state"]) == (before["epoch"], "serving")
+    assert "strike" not in serving.journal(serving.head)
 
 
 def test_a_killed_worker(serving: Group) -> None:

@@ -63,6 +63,11 @@ PARTS = {
     ),
     "sanity": Part("ansible-test sanity on the built and installed artifact", ((PYTHON, "tests/tools/sanity.py"),)),
     "lab": Part("the lab: cables, power, nothing left behind", (LAB_DEPS, (*PYTEST, "tests/lab")), needs_root=True),
+    "cluster": Part(
+        "a group of two hosts heals itself; all of it: pytest tests/cluster --whole",
+        (LAB_DEPS, (*PYTEST, "tests/cluster")),
+        needs_root=True,
+    ),
     "molecule": Part(
         "each role on lab hosts: check, converge, idempotence, verify",
         (LAB_DEPS, (PYTHON, "tests/tools/scenarios.py")),

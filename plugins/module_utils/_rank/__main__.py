@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 from .head import Head
+from .host import RankError
 from .report import Report
 from .service import read_key, read_service
 from .worker import Worker
@@ -35,7 +36,7 @@ async def supervise(file: Path) -> int:
 def main() -> None:
     try:
         status = asyncio.run(_bounded(Path(sys.argv[1])))
-    except (OSError, ValueError) as problem:
+    except (OSError, ValueError, RankError) as problem:
         print(f"gb10.fleet: {problem}", flush=True)
         status = EXIT_BAD_PLAN
     sys.exit(status)

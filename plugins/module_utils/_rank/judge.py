@@ -116,7 +116,7 @@ def parse_metrics(text: str) -> Metrics:
     def total(name: str) -> float:
         return sum(values.get(name, ()))
 
-    # iteration_tokens moves with each step of a chunked prefill; the other two only when a request gets on
+    # iteration_tokens moves with each step of a chunked prefill, the other two when a request gets on
     tokens = total("prompt_tokens_total") + total("generation_tokens_total") + total("iteration_tokens_total_sum")
     return Metrics(
         tokens=tokens,

@@ -71,7 +71,11 @@ class Members:
 
     async def listen(self) -> None:
         if self._service.head is not None and self._service.port is not None:
-            listening = wire.listener(self._service.head, self._service.port)
+            try:
+                listening = wire.listener(self._service.head, self._service.port)
+            except OSError as error:
+                who = f"`ss -ltnp sport = :{self._service.port}` says who has it"
+                raise RankError(f"port {self._service.port} can't be had ({error.strerror}); {who}") from None
             self._server = await asyncio.start_server(self._meet, sock=listening, limit=wire.LINE_BYTES)
 
     def in_order(self) -> list[Member]:

@@ -81,7 +81,8 @@ class Serving:
         strikes, alive_at = 0, time.monotonic()
         before = await self._look()
         while True:
-            await asyncio.sleep(limits.canary_s)
+            # a canary that was waited for in vain has taken its time already
+            await asyncio.sleep(max(_POLL_S, limits.canary_s - (time.monotonic() - before.at)))
             now = await self._look()
             verdict = judge.liveness(before, now, alive_at)
             self._tell(before, now)
@@ -89,8 +90,9 @@ class Serving:
             if verdict == "canary":
                 answer = await self._ask(endpoint.canary(self._endpoint), limits.canary_s)
                 verdict, problem = ("alive", "") if answer.ok else ("strike", f"a canary failed: {answer.error}")
-                # the canary's own tokens are no proof the next time
-                now = await self._look()
+                if answer.ok:
+                    # the canary's own tokens are no proof the next time
+                    now = await self._look()
             if verdict == "alive":
                 strikes, alive_at = 0, now.at
             elif verdict == "strike":

@@ -27,6 +27,8 @@ from .server import Server, Service
 RELEASE = json.loads(Path(__file__).with_name("release.json").read_text())
 # How long a load takes; the real one's lasts minutes.
 LOAD_SECONDS = "VLLM_STAND_IN_LOAD_SECONDS"
+# How long a thousand tokens of a prompt take.
+PREFILL_SECONDS = "VLLM_STAND_IN_PREFILL_SECONDS"
 _KV_CACHE_BYTES = 32 << 20
 _BLOCK_TOKENS = 16
 # Seen in vLLM 0.32 after its engine was killed: 503 for half a second, gone after three, status 0.
@@ -41,10 +43,15 @@ class StartError(Exception):
 class EngineProcess:
     """The engine as the API server sees it: one question at a time, through its stdin and stdout."""
 
-    def __init__(self, group: engine.Group, load_seconds: float) -> None:
+    def __init__(self, group: engine.Group, load_seconds: float, prefill_seconds: float) -> None:
         self._lock = threading.Lock()
         self._process = subprocess.Popen(
-            ["VLLM::EngineCore", "-m", f"{__package__}.engine", json.dumps([asdict(group), load_seconds])],
+            [
+                "VLLM::EngineCore",
+                "-m",
+                f"{__package__}.engine",
+                json.dumps([asdict(group), load_seconds, prefill_seconds]),
+            ],
             executable=sys.executable,
             # Under a foreign name Python does not find its own packages.
             env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])},
@@ -105,7 +112,7 @@ def _serve(asked: argparse.Namespace) -> int:
     given = {name: value for name, value in vars(asked).items() if value is not None and name != "command"}
     log(_PROCESS, "INFO", "api_utils.py", f"version {RELEASE} (stand-in)")
     log(_PROCESS, "INFO", "api_utils.py", f"non-default args: {given | ({'api_key': '***'} if asked.api_key else {})}")
-    core = EngineProcess(group, float(os.environ.get(LOAD_SECONDS, "0")))
+    core = EngineProcess(group, *(float(os.environ.get(name, "0")) for name in (LOAD_SECONDS, PREFILL_SECONDS)))
     try:
         return _answer(asked, model, core)
     finally:

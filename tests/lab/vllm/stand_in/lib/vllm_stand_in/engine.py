@@ -35,8 +35,11 @@ class Group:
     port: int
 
 
-def run(group: Group, load_seconds: float) -> int:
-    """The engine of the first rank: says `ready` on stdout, then answers each line of stdin with one of its own."""
+def run(group: Group, load_seconds: float, prefill_seconds: float) -> int:
+    """The engine of the first rank: says `ready` on stdout, then answers each line of stdin with one of its own.
+
+    prefill_seconds: how long a thousand tokens keep it busy.
+    """
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_NAME, _NAME, 0, 0, 0)
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
@@ -46,14 +49,23 @@ def run(group: Group, load_seconds: float) -> int:
     print("ready", flush=True)
     for line in sys.stdin:
         try:
+            tokens = json.loads(line)["tokens"]
+            _work(prefill_seconds * tokens / 1000)
             for peer in peers:
                 _through(peer)
         except OSError as problem:
             text = f"EngineCore encountered a fatal error: Worker failed with error '{problem}'"
             log("EngineCore", "ERROR", "core.py", text)
             return 1
-        print(json.dumps({"tokens": json.loads(line)["tokens"]}), flush=True)
+        print(json.dumps({"tokens": tokens}), flush=True)
     return 0
+
+
+def _work(seconds: float) -> None:
+    """A prefill uses a processor; one that waits for a lost rank in NCCL does too."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pass
 
 
 def gather(group: Group) -> list[socket.socket]:
@@ -96,5 +108,5 @@ def _join(group: Group) -> socket.socket:
 
 
 if __name__ == "__main__":
-    shape, seconds = json.loads(sys.argv[1])
-    sys.exit(run(Group(**shape), seconds))
+    shape, *seconds = json.loads(sys.argv[1])
+    sys.exit(run(Group(**shape), *seconds))
