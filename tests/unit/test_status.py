@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._host.ranks import health, problems, status_table
+from ansible_collections.gb10.fleet.plugins.module_utils._report import end_table
 
 GIB = 1 << 30
 PLAN: dict[str, Any] = {"services": {"pair": {"ranks": [{"host": "spark-2"}, {"host": "spark-3"}]}}}
@@ -90,3 +91,19 @@ def test_a_host_that_can_not_be_asked_has_its_row() -> None:
 def test_all_well_is_said_too() -> None:
     both = {("spark-2", "pair"): rank(), ("spark-3", "pair"): rank(1)}
     assert status_table(PLAN, ["pair"], both, {}).endswith("no problems")
+
+
+def test_the_end_of_a_run_has_a_row_for_each_rank() -> None:
+    planned = {
+        "kv": {"tokens": None, "context": None, "bytes": None},
+        "endpoint": "http://spark-2:8000/v1",
+        "model": "m",
+    }
+    ranks = [{"host": "spark-2", "memory_bytes": GIB}, {"host": "spark-3", "memory_bytes": GIB}]
+    plan = {"services": {"pair": planned | {"ranks": ranks}}}
+    proof = {("spark-2", "pair"): {"state": "serving", "answer": "Hello", "comparison": "", "problems": []}}
+    looks = {("spark-2", "pair"): {"health": "serving"}, ("spark-3", "pair"): {"health": "waiting"}}
+    text = end_table(plan, ["spark-2", "spark-3"], proof, looks, {})
+    assert [line.split()[-1] for line in text.splitlines()[1:3]] == ["serving", "waiting"]
+    failed = end_table(plan, ["spark-2", "spark-3"], {}, {}, {"spark-3": "no route"})
+    assert [line.split()[-1] for line in failed.splitlines()[1:3]] == ["reached", "failed"]

@@ -72,7 +72,7 @@ class Ranked:
 
     @property
     def addresses(self) -> list[str]:
-        """Each rank's address in the ranked."""
+        """Each rank's address in the group."""
         return [str(self.environments[host.name]["VLLM_HOST_IP"].value) for host in self.placed.hosts]
 
 
