@@ -70,8 +70,8 @@ def end_table(
 ) -> str:
     """The end of a run: one row a host and service of the plan, then the answers, then what went wrong.
 
-    verified: (host, service) -> what a head's endpoint gave: state, answer, problems. ranks: (host, service) -> how its
-    rank does: health. failed: host -> what stopped it.
+    verified: (host, service) -> what a head's endpoint gave: state, answer, comparison, problems. ranks: (host,
+    service) -> how its rank does: health. failed: host -> what stopped it.
     """
     rows, answers = [], []
     for name, service in plan["services"].items():
@@ -84,6 +84,8 @@ def end_table(
             rows.append(_row(name, service, rank, "failed" if host in failed else state))
             if proof and proof["answer"]:
                 answers.append(f'{name} on {host} says: "{_one_line(proof["answer"])}"')
+            if proof and proof["comparison"]:
+                answers.append(f"{name} on {host}: {proof['comparison']}")
     bare = [host for host in hosts if not any(row["host"] == host for row in rows)]
     rows += [dict.fromkeys(rows[0] if rows else ("host", "state"), "-") | _bare(host, failed) for host in bare]
     problems = [f"{host}: {message}" for host, message in failed.items() if host in hosts]

@@ -127,8 +127,6 @@ def test_no_memory_helps_a_block_larger_than_a_batch() -> None:
 def test_what_the_planner_asks() -> None:
     flags = {"kv-cache-dtype": "fp8", "max-model-len": 32768, "max-num-seqs": 4}
     service = kv_for_service(config(NANO), flags, "0.23.0")
-    assert (service.max_model_len, service.max_num_seqs) == (32768, 4)
-    assert service.bytes_per_request == 12 * service.bytes_per_block
     least = service.bytes_for(4)
     assert service.pool(least)["num_blocks"] == 49
     assert service.pool(least) == size_pool(

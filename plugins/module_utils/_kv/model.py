@@ -80,7 +80,3 @@ class Model:
     def attention(self) -> Attention:
         """The first attention layer's shape."""
         return next(layer for layer in self.layers if isinstance(layer, Attention))
-
-    @property
-    def has_windows(self) -> bool:
-        return any(isinstance(layer, Attention) and layer.window is not None for layer in self.layers)

@@ -22,16 +22,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._kv.settings import res
 
 @dataclass(frozen=True)
 class ServiceKv:
-    """A service's cache, decided but for its size. All bytes are of one rank.
+    """A service's cache, decided but for its size. All bytes are of one rank."""
 
-    max_model_len, max_num_seqs: as vLLM decides them. bytes_per_block: the unit in which the pool grows.
-    bytes_per_request: of one request of max_model_len.
-    """
-
-    max_model_len: int
-    max_num_seqs: int
-    bytes_per_block: int
-    bytes_per_request: int
     layout: pool.Layout
     model: Model
 
@@ -40,7 +32,7 @@ class ServiceKv:
 
         Raises FleetError for a workload that these options can't hold, and a start that vLLM refuses with any memory.
         """
-        return least_bytes_to_serve(self.layout, sequences, tokens or self.max_model_len)
+        return least_bytes_to_serve(self.layout, sequences, tokens or self.layout.settings.max_model_len)
 
     def pool(self, available_bytes: int) -> dict[str, Any]:
         """The pool in so many bytes, in the form of a truth. Raises FleetError where vLLM would refuse to start."""
@@ -54,13 +46,4 @@ def kv_for_service(config: object, flags: Mapping[str, Any], vllm_version: str) 
     """
     release = parse_release(vllm_version)
     model = read_model(config, release)
-    layout = pool.lay_out(model, resolve(read_flags(flags), model, release))
-    length = layout.settings.max_model_len
-    return ServiceKv(
-        max_model_len=length,
-        max_num_seqs=layout.settings.max_num_seqs,
-        bytes_per_block=layout.bytes_per_block,
-        bytes_per_request=layout.request_bytes(length),
-        layout=layout,
-        model=model,
-    )
+    return ServiceKv(pool.lay_out(model, resolve(read_flags(flags), model, release)), model)

@@ -183,7 +183,7 @@ def _workload_bytes(
     if kv is None or not values.get("max-model-len"):
         return None, []
     try:
-        return kv.bytes_for(kv.max_num_seqs), []
+        return kv.bytes_for(kv.layout.settings.max_num_seqs), []
     except FleetError as problem:
         return None, [_at_service(placed, finding) for finding in problem.findings]
 
