@@ -13,6 +13,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._host.verify import (
     promised,
     verdict,
 )
+from ansible_collections.gb10.fleet.plugins.module_utils._report import end_table
 
 UNIT = "gb10-vllm-nano.service"
 
