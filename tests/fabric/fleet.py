@@ -59,8 +59,8 @@ class FabricFleet(Fleet):
             time.sleep(0.5)
 
     def netplan_files(self, host: str) -> str:
-        """Names, modes, owners and digests of all netplan files."""
-        return self.root(host, "cd /etc/netplan && stat -c '%N %F %a %u %g' * && sha256sum *")
+        """Names, modes, owners and digests of all netplan files; of links also where they lead."""
+        return self.root(host, "cd /etc/netplan && stat -c '%N %F %a %u %g' * && sha256sum $(find -L . -type f | sort)")
 
     # Plays --------------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,14 +19,19 @@ from .harm import Harm
 class Story:
     """What became of one harmful change on one host.
 
-    before, after: files, links, addresses, routes. message: the play's. back_after: seconds from the play's start to
-    the last SSH connection that failed, 0 without any.
+    before, after: files, links, addresses, routes. message: the play's. lost: when SSH connections failed, in seconds
+    from the play's start.
     """
 
     before: Mapping[str, str]
     after: Mapping[str, str]
     message: str
-    back_after: float
+    lost: Sequence[float]
+
+    @property
+    def back_after(self) -> float:
+        """Seconds from the play's start to the last connection that failed; 0 without any."""
+        return max(self.lost, default=0.0)
 
 
 @dataclass
@@ -48,11 +53,11 @@ class _Watch:
             if not self.fleet.answers_ssh(self.host):
                 self.lost.append(time.monotonic() - self._began)
 
-    def end(self) -> float:
-        """Seconds from the beginning to the last failure."""
+    def end(self) -> Sequence[float]:
+        """Seconds from the beginning of each failure."""
         self._over.set()
         self._thread.join()
-        return max(self.lost, default=0.0)
+        return self.lost
 
 
 def tell(fleet: FabricFleet, harms: Mapping[str, Harm]) -> dict[str, Story]:
@@ -65,11 +70,11 @@ def tell(fleet: FabricFleet, harms: Mapping[str, Harm]) -> dict[str, Story]:
     messages = fleet.play("change.yml", changes).failures()
     for host in harms:
         fleet.wait_for_ssh(host, 30)
-    back = {host: watch.end() for host, watch in watches.items()}
+    lost = {host: watch.end() for host, watch in watches.items()}
     after = {host: state(fleet, host) for host in harms}
     for host, harm in harms.items():
         fleet.root(host, harm.clear)
-    return {host: Story(before[host], after[host], messages.get(host, "no failure"), back[host]) for host in harms}
+    return {host: Story(before[host], after[host], messages.get(host, "no failure"), lost[host]) for host in harms}
 
 
 def state(fleet: FabricFleet, host: str) -> dict[str, str]:

@@ -42,10 +42,12 @@ def test_all_is_as_before(stories: dict[str, Story], what: str) -> None:
 
 
 def test_ssh_is_back_in_time(stories: dict[str, Story], record_property: Any) -> None:
-    times = {name: round(story.back_after, 1) for name, story in stories.items()}
-    record_property("ssh_back_after_s", times)
-    print("SSH back after [s]:", json.dumps(times))
-    assert {name: seconds for name, seconds in times.items() if seconds > LIMIT_S} == {}
+    """Counted from the start of the play, whose first tasks take some seconds themselves."""
+    back = {name: round(story.back_after) for name, story in stories.items()}
+    away = {name: round(story.back_after - min(story.lost)) for name, story in stories.items() if story.lost}
+    record_property("ssh_back_after_s", back)
+    print("\nSSH back after [s]:", json.dumps(back), "\nof it without SSH [s]:", json.dumps(away))
+    assert {name: seconds for name, seconds in back.items() if seconds > LIMIT_S} == {}
 
 
 def test_what_cuts_ssh_really_did(stories: dict[str, Story]) -> None:
