@@ -9,6 +9,7 @@ import errno
 import json
 import os
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -227,6 +228,17 @@ def test_room_is_set_aside_and_given_back(staged: dict[str, Any], tmp_path: Path
     assert reserve.stat().st_blocks * 512 >= guard.RESERVE_BYTES
     guard.recover(staged)
     assert not reserve.exists()
+
+
+def test_a_change_that_never_began_says_so(
+    staged: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when not even the record could be written, on a full disk: what was set aside is enough for it."""
+    monkeypatch.setattr(sys, "argv", ["netplan", "settle"])
+    guard.main()
+    told = guard.load() or {}
+    assert (told["phase"], "could not begin" in told["reason"]) == ("restored", True)
+    assert not (tmp_path / "state" / "reserve").exists()
 
 
 def test_a_file_that_can_not_be_written_keeps_no_other_from_coming_back(

@@ -116,6 +116,10 @@ def _write(path: Path, file: Mapping[str, Any]) -> None:
         os.fsync(stream.fileno())
 
 
+def _give_room() -> None:
+    (STATE / "reserve").unlink(missing_ok=True)
+
+
 def load() -> Change | None:
     """The last change, in whatever phase it is."""
     try:
@@ -170,7 +174,7 @@ def change_and_wait(change: Change) -> None:
     while time.monotonic() < deadline:
         if _confirmed(change):
             save(change, phase="confirmed")
-            (STATE / "reserve").unlink(missing_ok=True)
+            _give_room()
             return
         time.sleep(POLL_S)
     raise CommandError("no new SSH connection confirmed the change in time")
@@ -245,7 +249,7 @@ def recover(change: Change) -> None:
 
 
 def _restore_files(change: Change) -> None:
-    (STATE / "reserve").unlink(missing_ok=True)
+    _give_room()
     for path, file in change["before"].items():
         try:
             put(Path(path), file)
@@ -290,6 +294,7 @@ def main() -> None:
                 save(change)
             sys.exit(str(error))
     elif change is not None and change["phase"] == "staged" and options.action == "settle":
+        _give_room()
         save(change, phase="restored", reason=change["reason"] or "the change could not begin, see the unit's journal")
     elif change is not None and change["phase"] in UNSETTLED:
         {"settle": settle, "recover": recover}[options.action](change)
