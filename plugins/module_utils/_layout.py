@@ -8,13 +8,14 @@ from __future__ import annotations
 
 # On the host.
 LIBRARY = "/usr/local/lib/gb10-fleet"
+STATE = "/var/lib/gb10-fleet"  # notes of the stores, and what they bring
 SERVICES = "/etc/gb10-fleet/services"
 STATUS = "/run/gb10-fleet"
 SECRETS = "/etc/gb10-fleet/secrets"
-MODELS = "/var/lib/gb10-fleet/hf"  # HF_HOME: the standard cache layout, with hub/ below
-OVERLAYS = "/var/lib/gb10-fleet/overlays"  # small files laid over images and models, by service
-BOOTS = "/var/lib/gb10-fleet/boots"  # what starts have shown, by `_memory.boots.boot_key`
-CATALOGUES = "/var/lib/gb10-fleet/catalogues"  # what images of unknown build hold, by `_plan.observed.image_key`
+MODELS = f"{STATE}/hf"  # HF_HOME: the standard cache layout, with hub/ below
+OVERLAYS = f"{STATE}/overlays"  # small files laid over images and models, by service
+BOOTS = f"{STATE}/boots"  # what starts have shown, by `_memory.boots.boot_key`
+CATALOGUES = f"{STATE}/catalogues"  # what images of unknown build hold, by `_plan.observed.image_key`
 COMPILED = "/var/cache/gb10-fleet"  # what torch.compile, Triton and FlashInfer build, by image
 
 # In the container.

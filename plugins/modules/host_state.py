@@ -22,10 +22,13 @@ options:
     elements: path
     default: []
   images:
-    description: References of images whose layers are asked for.
+    description: References of images whose layers are asked for, without O(ask).
     type: list
     elements: str
     default: []
+  ask:
+    description: What a drift check asks for, as M(gb10.fleet.drift_read) makes it of the plan.
+    type: dict
 extends_documentation_fragment:
   - gb10.fleet.attributes.reads_only
 """
@@ -41,9 +44,10 @@ RETURN = r"""
 state:
   description: The reading. C(memory_bytes) with C(total) and C(available); C(paths), a map of each asked path to
     C(exists), C(free_bytes), C(filesystem), its type, and C(weights_bytes), the size that a checkpoint's index there
-    says; C(listening), the TCP listeners with C(port), C(process) and C(container); C(containers), the running ones
-    with C(name) and C(ports); C(architecture); C(driver), NVIDIA's; C(images), a map of each asked reference to a hash
-    over its layers.
+    says; C(listening), the TCP listeners with C(port), C(local), C(process) and C(container); C(architecture);
+    C(driver), NVIDIA's. Without O(ask) also C(containers), the running ones with C(name) and C(ports), and C(images), a
+    map of each asked reference to a hash over its layers. With it files, settings, versions, units, images, containers,
+    models and the fabric, each as a part of its own.
   returned: always
   type: dict
 unknown:
@@ -53,10 +57,11 @@ unknown:
   sample: {containers: "docker is not installed"}
 """
 
-from functools import partial
-
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils._host.state import read_state
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import bounded_run
+
+COMMAND_SECONDS = 30
 
 
 def main() -> None:
@@ -64,11 +69,12 @@ def main() -> None:
         argument_spec={
             "paths": {"type": "list", "elements": "path", "default": []},
             "images": {"type": "list", "elements": "str", "default": []},
+            "ask": {"type": "dict"},
         },
         supports_check_mode=True,
     )
-    run = partial(module.run_command, handle_exceptions=False)
-    state, unknown = read_state(run, module.params["paths"], module.params["images"])
+    options = module.params
+    state, unknown = read_state(bounded_run(COMMAND_SECONDS), options["paths"], options["images"], options["ask"])
     module.exit_json(changed=False, state=state, unknown=unknown)
 
 

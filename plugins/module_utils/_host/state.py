@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""Reading a host: /proc and read-only commands in, plain data out. The judgement is elsewhere (`_host.preflight`)."""
+"""Reading a host: /proc and read-only commands in, plain data out. `_host.preflight` and `_drift` judge it."""
 
 from __future__ import annotations
 
@@ -10,42 +10,96 @@ import json
 import os
 import platform
 import re
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.reading import ask_neighbours, read_links, read_rdma
+from ansible_collections.gb10.fleet.plugins.module_utils._firewall import host as firewall
+from ansible_collections.gb10.fleet.plugins.module_utils._firewall.ruleset import TABLE
 from ansible_collections.gb10.fleet.plugins.module_utils._host.sameness import read_driver, read_images
+from ansible_collections.gb10.fleet.plugins.module_utils._netplan.ssh_session import session_port
+from ansible_collections.gb10.fleet.plugins.module_utils._probe import docker, files, models, system
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Run, UnreadableError, output, read_parts
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.index import NAME, indexed_bytes
 
-# (exit code, stdout, stderr) of an argument list; FileNotFoundError when there is no such program
-Run = Callable[[list[str]], tuple[int, str, str]]
 _TCP_LISTEN = "0A"
+_LOOPBACK_6 = "00000000000000000000000001000000"
+_MAPPED_4 = "0000000000000000FFFF0000"  # ::ffff:a.b.c.d
+# How long the reading may take, beside that of weights, which has a limit of its own.
+PATIENCE_S = 60
 
 
-class UnreadableError(Exception):
-    """A part of the state that can't be read, with the reason."""
+def read_state(
+    run: Run, paths: Sequence[str], images: Sequence[str] = (), ask: Mapping[str, Any] | None = None
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """All parts as data, and the reason for each part that could not be read (its value is then None).
 
-
-def read_state(run: Run, paths: Sequence[str], images: Sequence[str] = ()) -> tuple[dict[str, Any], dict[str, str]]:
-    """All parts as data, and the reason for each part that could not be read (its value is then None)."""
+    ask: the questions of a drift check, as `_drift.questions` makes them; without them only what the preflight needs,
+    and of the images whose references are asked for a hash over the layers.
+    """
     parts: dict[str, Callable[[], Any]] = {
         "architecture": platform.machine,
         "memory_bytes": lambda: memory_bytes(Path("/proc/meminfo").read_text(encoding="ascii")),
         "paths": lambda: {path: _path_state(Path(path)) for path in paths},
         "listening": _listening,
-        "containers": lambda: _containers(run),
         "driver": lambda: read_driver(run),
-        "images": lambda: read_images(run, images),
     }
-    state: dict[str, Any] = {}
-    unknown: dict[str, str] = {}
-    for name, read in parts.items():
-        try:
-            state[name] = read()
-        except (OSError, ValueError, UnreadableError) as error:
-            state[name] = None
-            unknown[name] = str(error)
-    return state, unknown
+    if ask is None:
+        parts |= {"containers": lambda: _containers(run), "images": lambda: read_images(run, images)}
+        return read_parts(parts, PATIENCE_S)
+    return read_parts(parts | _asked(run, ask), PATIENCE_S + ask["deep"]["seconds"])
+
+
+def _asked(run: Run, ask: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
+    """The parts that the drift check reads."""
+    places = Places(Path(ask["folder"]), Path(ask["models_folder"]))
+    deep = ask["deep"]
+    return {
+        "files": lambda: files.read_files(ask["files"]),
+        "json": lambda: files.read_json(ask["json"]),
+        "netplan": lambda: files.read_netplan(_mac_addresses(ask["rails"])),
+        "our_units": lambda: files.read_folder("/etc/systemd/system/gb10-vllm-*.service"),
+        "sysctl": lambda: system.read_sysctl(ask["sysctl"]),
+        "kernel": lambda: system.read_kernel(run),
+        "firmware": system.read_firmware,
+        "packages": lambda: system.read_packages(run, ask["packages"]),
+        "units": lambda: system.read_units(run, ask["units"]),
+        "clock": system.read_clock,
+        "disks": lambda: system.free_bytes(ask["disks"]),
+        "engine": lambda: docker.read_engine(run),
+        "images": lambda: docker.read_images(run, ask["images"], places.image_records),
+        "running": lambda: docker.read_containers(run, ask["variables"]),
+        "models": lambda: models.read_models(places, ask["models"]),
+        "fabric": lambda: _fabric(run, ask["fabric"]),
+        "firewall": lambda: _firewall(run),
+        "deep": lambda: models.read_deeply(
+            places, ask["models"], deep["seen"], deep["today"], deep["days"], deep["seconds"]
+        ),
+    }
+
+
+def _mac_addresses(names: Sequence[str]) -> dict[str, str]:
+    found = {name: Path("/sys/class/net", name, "address") for name in names}
+    return {name: path.read_text("ascii").strip() if path.exists() else "" for name, path in found.items()}
+
+
+def _fabric(run: Run, ask: Mapping[str, Any]) -> dict[str, Any]:
+    """What `fabric_probe` returns, without measuring anything."""
+    links = read_links(run, ask["peers"])
+    return {
+        "links": links,
+        "asked": ask_neighbours(run, links, ask["peers"], ask["candidates"]),
+        "rdma": read_rdma(ask["devices"]),
+    }
+
+
+def _firewall(run: Run) -> dict[str, Any]:
+    """Our file of rules, whether the kernel holds our table, and the SSH ports that the rules must leave open."""
+    live = shutil.which("nft") is not None and run(["nft", "list", "table", *TABLE.split()])[0] == 0
+    return {"text": firewall.current(), "live": live, "ssh_ports": firewall.ssh_ports(run, session_port(os.getppid()))}
 
 
 def memory_bytes(meminfo: str) -> dict[str, int]:
@@ -79,24 +133,31 @@ def filesystem(mountinfo: str, path: str) -> str:
     return found
 
 
-def listening_sockets(table: str) -> dict[str, int]:
-    """Socket inode -> local port, of the listening rows of /proc/net/tcp or tcp6."""
+def listening_sockets(table: str) -> dict[str, tuple[int, bool]]:
+    """Socket inode -> local port, and whether this host alone reaches it, of the listeners in /proc/net/tcp or tcp6."""
     rows = (line.split() for line in table.splitlines()[1:])
-    return {row[9]: int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == _TCP_LISTEN}
+    return {row[9]: _local_end(row[1]) for row in rows if row[3] == _TCP_LISTEN}
+
+
+def _local_end(text: str) -> tuple[int, bool]:
+    """``0100007F:1F90`` -> (8080, True). An address is written in the host's byte order: 127 comes last."""
+    address, _, port = text.rpartition(":")
+    address_4 = address.removeprefix(_MAPPED_4)
+    return int(port, 16), address == _LOOPBACK_6 or (len(address_4) == 8 and address_4.endswith("7F"))
 
 
 def _listening() -> list[dict[str, Any]]:
-    sockets: dict[str, int] = {}
+    sockets: dict[str, tuple[int, bool]] = {}
     for name in ("tcp", "tcp6"):
         table = Path("/proc/net") / name
         if table.exists():
             sockets |= listening_sockets(table.read_text(encoding="ascii"))
     owners = _socket_owners(sockets)
-    found = {(port, *owners.get(inode, ("", ""))) for inode, port in sockets.items()}
-    return [{"port": port, "process": process, "container": container} for port, process, container in sorted(found)]
+    found = {(*end, *owners.get(inode, ("", ""))) for inode, end in sockets.items()}
+    return [dict(zip(("port", "local", "process", "container"), one, strict=True)) for one in sorted(found)]
 
 
-def _socket_owners(sockets: Mapping[str, int]) -> dict[str, tuple[str, str]]:
+def _socket_owners(sockets: Mapping[str, object]) -> dict[str, tuple[str, str]]:
     """Socket inode -> name and container id of the process that holds it."""
     owners: dict[str, tuple[str, str]] = {}
     for process in Path("/proc").iterdir():
@@ -121,9 +182,7 @@ def container_id(cgroup: str) -> str:
 
 
 def _containers(run: Run) -> list[dict[str, Any]]:
-    code, out, err = run(["docker", "ps", "--no-trunc", "--format", "{{json .}}"])
-    if code != 0:
-        raise UnreadableError(err.strip() or f"docker ps ended with {code}")
+    out = output(run, ["docker", "ps", "--no-trunc", "--format", "{{json .}}"])
     return [running_container(json.loads(line)) for line in out.splitlines()]
 
 

@@ -37,6 +37,10 @@ class ImageRecords:
         pins = {(known["digest"], known["identity"]) for known in self._read(reference)}
         return digest in image.digests or (digest, image.identity.digest) in pins
 
+    def newest(self, reference: Reference) -> Mapping[str, Any] | None:
+        """What was noted for the image that a reference stands for; None without a note."""
+        return next(iter(self._read(reference)), None)
+
     def write(self, reference: Reference, digest: str | None, image: LocalImage) -> None:
         """Note what a reference stands for from now on."""
         newest = {

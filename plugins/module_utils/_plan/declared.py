@@ -4,8 +4,8 @@
 # This module util is PRIVATE to the collection.
 """What the owner declares: the shape of the ``fleet_*`` variables, and what is wrong with what was written.
 
-``fleet_services``, ``fleet_fabric`` and ``fleet_firewall`` describe the fleet, ``fleet_host`` one host. Anything else
-that begins with ``fleet_`` is a misspelling.
+``fleet_services``, ``fleet_fabric``, ``fleet_firewall`` and ``fleet_drift`` describe the fleet, ``fleet_host`` one
+host. Anything else that begins with ``fleet_`` is a misspelling.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.declared import read_drift
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall import plan as firewall
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.parallel import ports_on_head
@@ -26,6 +27,7 @@ VARIABLES = (
     "fleet_services",
     "fleet_fabric",
     "fleet_firewall",
+    "fleet_drift",
     "fleet_recipe_dirs",
     "fleet_host",
     "fleet_plan_format",
@@ -71,6 +73,9 @@ SERVICES: Spec = {
     "keys": {"type": "str", "pattern": "[a-z0-9][a-z0-9-]{0,40}", "expected": "a name of a-z, 0-9 and -"},
 }
 
+# What has a version that can be declared.
+VERSIONED = ("kernel", "driver", "nic_firmware", "docker", "docker_store")
+
 HOST: Spec = {
     "type": "map",
     "options": {
@@ -100,6 +105,22 @@ HOST: Spec = {
             "options": {"images": {"type": "int", "min": 0}, "models": {"type": "int", "min": 0}},
         },
         "firewall": firewall.HOST,
+        "versions": {
+            "type": "map",
+            "default": {},
+            "options": {
+                "running": {
+                    "type": "map",
+                    "default": {},
+                    "options": {name: {"type": "str", "min": 1, "expected": "a pattern"} for name in VERSIONED},
+                },
+                "held": {
+                    "type": "list",
+                    "default": [],
+                    "elements": {"type": "str", "pattern": r"[a-z0-9][a-z0-9+.-]+"},
+                },
+            },
+        },
         "services": {
             "type": "map",
             "default": {},
@@ -127,6 +148,7 @@ class Declared:
     services: Mapping[str, Mapping[str, Any]]
     fabric: Any
     firewall: Mapping[str, Any] = field(default_factory=dict)
+    drift: Mapping[str, Any] = field(default_factory=dict)
 
 
 def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Finding]]:
@@ -142,13 +164,14 @@ def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Findi
         problems = problems or [*_sources(settings, f"{name}: fleet_host.firewall")]
         findings += problems
         hosts[name] = Host(name, host["address"], {} if problems else settings, host.get("port", 22))
-    written = {
-        key: _of_the_fleet(key, inventory, findings) for key in ("fleet_services", "fleet_fabric", "fleet_firewall")
-    }
+    keys = ("fleet_services", "fleet_fabric", "fleet_firewall", "fleet_drift")
+    written = {key: _of_the_fleet(key, inventory, findings) for key in keys}
     closed, problems = check(firewall.FLEET, written["fleet_firewall"] or {}, "fleet_firewall")
     findings += problems or [*firewall.wrong_sources(closed["allow"], "fleet_firewall")]
+    drift, problems = read_drift(written["fleet_drift"])
+    findings += problems
     services, problems = _services(written["fleet_services"] or {}, hosts, Path(inventory["folder"]))
-    return Declared(hosts, services, written["fleet_fabric"], closed), [*findings, *problems]
+    return Declared(hosts, services, written["fleet_fabric"], closed, drift), [*findings, *problems]
 
 
 def _sources(settings: Mapping[str, Any], place: str) -> Iterator[Finding]:

@@ -111,6 +111,7 @@ def plan_fleet(
     return {
         "hosts": hosts,
         "services": {name: service.plan for name, service in services.items()},
+        "drift": slices.drift(declared.drift),
         "findings": findings.rows(),
     }
 
@@ -246,5 +247,6 @@ def _slice(host: Host, here: Sequence[Decided], budget: Budget) -> dict[str, Any
         "ranks": slices.ranks(here, host.name),
         "needs": slices.needs(here, host.name, budget.total),
         "listens": slices.listens(here, host.name),
+        "versions": slices.versions(host),
         "memory": {service.placed.name: budget.lines(service.placed.name) for service in here},
     }

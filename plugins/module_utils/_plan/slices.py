@@ -14,11 +14,15 @@ from typing import Any
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall.plan import plan_firewall
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact, facts
+from ansible_collections.gb10.fleet.plugins.module_utils._host.tuning_files import tuning_files, tuning_links
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import gib
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import Host
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.observed import image_key
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.parallel import ranks_port
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.service import Placed, key_file, written_folders
+
+# Docker Hub's logins stand under its address of old in Docker's own file; any other registry's under its name.
+LOGIN_KEYS = {"docker.io": "https://index.docker.io/v1/"}
 
 
 @dataclass(frozen=True)
@@ -30,16 +34,37 @@ class Decided:
 
 
 def host_tuning(host: Host) -> dict[str, Any]:
-    """``host_tuning_plan``: what holds for GB10, with this host's own values; single kernel settings too."""
+    """``host_tuning_plan``: what holds for GB10, with this host's own values; single kernel settings too.
+
+    files: ``{path: {mode, content}}``, links: ``{path: target}``; null where nothing of ours is to be.
+    """
     settings = host.settings.get("host_tuning", {})
     plan = _with_defaults("host_tuning", settings)
     sysctl = {**fact("host_tuning", "sysctl"), **settings.get("sysctl", {})}
-    return plan | {"sysctl": {key: value for key, value in sorted(sysctl.items()) if value is not None}}
+    plan |= {"sysctl": {key: value for key, value in sorted(sysctl.items()) if value is not None}}
+    return plan | {"files": tuning_files(plan), "links": tuning_links(plan)}
 
 
 def container_engine(host: Host) -> dict[str, Any]:
     """``container_engine_plan``."""
-    return _with_defaults("container_engine", host.settings.get("container_engine", {}))
+    plan = _with_defaults("container_engine", host.settings.get("container_engine", {}))
+    registries = [
+        {**registry, "key": LOGIN_KEYS.get(registry["name"], registry["name"])} for registry in plan["registries"]
+    ]
+    return plan | {"registries": registries}
+
+
+def versions(host: Host) -> dict[str, Any]:
+    """What is to run on the host, by pattern, and which packages are to be held: what drift compares, no role sets."""
+    declared = host.settings.get("versions", {})
+    return {"running": dict(declared.get("running", {})), "held": sorted(declared.get("held", []))}
+
+
+def drift(declared: Mapping[str, Any]) -> dict[str, Any]:
+    """``drift`` of the plan: what the owner accepts and expects, and from where on something counts."""
+    free = {key: fact("drift", f"free_{key}") for key in ("memory_gib", "disk_gib")}
+    limits = {key: fact("drift", key) for key in ("weights_days", "clock_s")}
+    return limits | dict(declared) | {"free": free | declared["free"]}
 
 
 def _with_defaults(section: str, settings: Mapping[str, Any]) -> dict[str, Any]:

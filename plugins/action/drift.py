@@ -1,0 +1,112 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action of gb10.fleet.drift: readings and plan in, verdict and reports out; runs on the controller, reaches no host.
+
+A run on the whole fleet keeps its history and writes the reports; a limited one only tells what it found.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import EXIT_CODES, Reading, compare
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.formats import junit, prometheus
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.history import EMPTY, remember
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.page import page
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.report import as_json, as_text, report
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import replace_file
+
+HISTORY = "history.json"
+HOOK_SECONDS = 60
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        variables = task_vars or {}
+        result: dict[str, Any] = super().run(tmp, variables)
+        _checked, options = self.validate_argument_spec(
+            {
+                "plan": {"type": "dict", "required": True},
+                "hosts": {"type": "list", "elements": "str", "required": True},
+                "folder": {"type": "path", "required": True},
+                "service": {"type": "str", "default": ""},
+                "format": {"type": "str", "choices": ["text", "json"], "default": "text"},
+            }
+        )
+        plan, folder, at = options["plan"], Path(options["folder"]), time.time()
+        hosts = _asked(plan, options["hosts"], options["service"])
+        readings = {host: _reading(variables["hostvars"], host) for host in hosts}
+        now = time.gmtime(at)
+        compared = compare(plan, readings, time.strftime("%Y-%m-%d", now), options["service"])
+        history = _read(folder / HISTORY)
+        shown_now = time.strftime("%Y-%m-%dT%H:%M:%SZ", now)
+        after, new = remember(history, compared, readings, shown_now, int(at // 86400))
+        document = report(compared, after["since"], shown_now)
+        if {*hosts} == {*plan["hosts"]} and not options["service"] and not self._task.check_mode:
+            success = int(at) if compared.verdict != "unknown" else history.get("last_success", 0)
+            _write(folder, document, after | {"last_success": success}, int(at))
+            if new and plan["drift"]["hook"]:
+                _tell(plan["drift"]["hook"], {**document, "new": new})
+        Display().display("\n" + (as_json(document) if options["format"] == "json" else as_text(document)) + "\n")
+        return result | {"changed": False, "verdict": compared.verdict, "exit_code": EXIT_CODES[compared.verdict]}
+
+
+def _asked(plan: Mapping[str, Any], hosts: list[str], service: str) -> list[str]:
+    """The hosts of this run; of one service, those that it stands on."""
+    mine = plan["services"][service]["hosts"] if service else hosts
+    return sorted({*hosts} & {*mine})
+
+
+def _reading(hostvars: Any, host: str) -> Reading:
+    """What `drift_read` registered; a host without an answer ran out of the task's time."""
+    answer = hostvars.raw_get(host).get("drift_reading") or {}
+    if "state" not in answer:
+        return Reading(None, {}, str(answer.get("msg") or "no answer in time"))
+    return Reading(answer["state"], answer["unknown"], answer["why"])
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    """The history; an empty one where there is none, or none that can be read."""
+    try:
+        return {**EMPTY, **json.loads(path.read_bytes())}
+    except FileNotFoundError:
+        return EMPTY
+    except ValueError as error:
+        Display().warning(f"{path} can't be read ({error}): since and trend begin anew")
+        return EMPTY
+
+
+def _write(folder: Path, document: Mapping[str, Any], history: Mapping[str, Any], at: int) -> None:
+    files = {
+        "report.json": as_json(document),
+        "report.html": page(document, history["nights"]),
+        "junit.xml": junit(document),
+        "gb10_drift.prom": prometheus(document, at, history["last_success"]),
+        HISTORY: json.dumps(history, indent=1, sort_keys=True) + "\n",
+    }
+    for name, text in files.items():
+        replace_file(folder / name, text.encode())
+
+
+def _tell(hook: list[str], document: Mapping[str, Any]) -> None:
+    """Give the report to the owner's program. It may fail without hurting the check."""
+    try:
+        done = subprocess.run(
+            hook, input=as_json(document), text=True, capture_output=True, check=False, timeout=HOOK_SECONDS
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        Display().warning(f"fleet_drift.hook: {error}")
+    else:
+        if done.returncode:
+            Display().warning(f"fleet_drift.hook: {hook[0]} ended with {done.returncode}: {done.stderr.strip()[-500:]}")

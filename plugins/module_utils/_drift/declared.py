@@ -1,0 +1,84 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""``fleet_drift``: what the owner accepts and expects, and from where on drift says something."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check
+
+_PATTERN: Spec = {"type": "str", "default": "*", "min": 1, "expected": "a name, or a pattern with *"}
+_NAMES: Spec = {"type": "list", "default": [], "elements": {"type": "str"}}
+
+DRIFT: Spec = {
+    "type": "map",
+    "options": {
+        "accept": {
+            "type": "list",
+            "default": [],
+            "elements": {
+                "type": "map",
+                "options": {
+                    "host": _PATTERN,
+                    "resource": {
+                        "type": "str",
+                        "required": True,
+                        "min": 1,
+                        "expected": "a resource as a report names it",
+                    },
+                    "rule": _PATTERN,
+                    "reason": {"type": "str", "required": True, "min": 1, "expected": "why it may stay for now"},
+                    "until": {
+                        "type": "str",
+                        "required": True,
+                        "pattern": r"\d{4}-(0\d|1[0-2])-([0-2]\d|3[01])",
+                        "expected": "the last day that it holds, like 2026-12-31",
+                    },
+                },
+            },
+        },
+        "expect": {
+            "type": "map",
+            "default": {},
+            "options": {
+                "containers": _NAMES,
+                "models": _NAMES,
+                "listeners": {"type": "list", "default": [], "elements": {"type": "int", "min": 1, "max": 65535}},
+            },
+        },
+        "weights_days": {"type": "int", "min": 1, "max": 366},
+        "clock_s": {"type": "int", "min": 1},
+        "free": {
+            "type": "map",
+            "default": {},
+            "options": {"memory_gib": {"type": "number", "min": 0}, "disk_gib": {"type": "number", "min": 0}},
+        },
+        "hook": {
+            "type": "list",
+            "default": [],
+            "elements": {"type": "str"},
+            "expected": "a program of the controller and its arguments",
+        },
+    },
+}
+
+
+def read_drift(written: Any) -> tuple[Mapping[str, Any], list[Finding]]:
+    """The checked settings with their defaults, those of nothing written where there is a problem; and the problems."""
+    settings, findings = check(DRIFT, _with_dates_as_text(written or {}), "fleet_drift")
+    return (check(DRIFT, {}, "")[0] if findings else settings), findings
+
+
+def _with_dates_as_text(value: Any) -> Any:
+    """YAML makes a date of 2026-12-31, which is no value of ours."""
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return {key: _with_dates_as_text(item) for key, item in value.items()}
+    return [_with_dates_as_text(item) for item in value] if isinstance(value, list) else value

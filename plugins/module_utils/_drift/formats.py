@@ -1,0 +1,90 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""A check's result as other programs take it: JUnit for CI, Prometheus's text for its node exporter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+from xml.sax.saxutils import escape, quoteattr
+
+_SEVERITIES = ("error", "warning", "hint")
+_VERDICTS = ("clean", "drift", "unknown")
+
+
+def junit(document: Mapping[str, Any]) -> str:
+    """One suite a host: a failure a finding, an error for what could not be read, one passed case for a clean host."""
+    suites = "".join(_suite(document, host["host"]) for host in document["hosts"])
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="gb10.fleet drift">\n{suites}</testsuites>\n'
+
+
+def _suite(document: Mapping[str, Any], host: str) -> str:
+    findings = [one for one in document["findings"] if one["host"] == host and one["severity"] != "hint"]
+    unknown = [one for one in document["unknown"] if one["host"] == host]
+    cases = [_case(host, f"{one['resource']}: {one['rule']}", _failure(one)) for one in findings]
+    cases += [_case(host, one["part"], f"<error message={_quoted(one['why'])}/>") for one in unknown]
+    cases = cases or [_case(host, "as declared", "")]
+    counts = f'tests="{len(cases)}" failures="{len(findings)}" errors="{len(unknown)}"'
+    return f"  <testsuite name={_quoted(host)} {counts}>\n{''.join(cases)}  </testsuite>\n"
+
+
+def _case(host: str, name: str, inner: str) -> str:
+    return f"    <testcase classname={_quoted('drift.' + host)} name={_quoted(name)}>{inner}</testcase>\n"
+
+
+def _failure(one: Mapping[str, Any]) -> str:
+    message = f"want {one['want']}; have {one['have']}"
+    text = "\n".join(filter(None, (one["reason"], one["remedy"], one["diff"])))
+    return f"<failure type={_quoted(one['severity'])} message={_quoted(message)}>{escape(_legal(text))}</failure>"
+
+
+def _quoted(text: str) -> str:
+    return quoteattr(_legal(text))
+
+
+def _legal(text: str) -> str:
+    """XML has no control characters, not even escaped."""
+    return "".join(character for character in text if character in "\n\t" or character.isprintable())
+
+
+def prometheus(document: Mapping[str, Any], at: int, last_success: int) -> str:
+    """For the node exporter's textfile collector.
+
+    at, last_success: seconds since 1970; a success is a check that could tell.
+    """
+    return "\n".join([*_metrics(document, at, last_success), ""])
+
+
+def _metrics(document: Mapping[str, Any], at: int, last_success: int) -> Iterator[str]:
+    yield from _head("gb10_drift_findings", "Differences between a host and its plan, without accepted ones.")
+    for host in document["hosts"]:
+        for severity in _SEVERITIES:
+            yield f"gb10_drift_findings{{{_labels(host=host['host'], severity=severity)}}} {host[severity]}"
+    yield from _head("gb10_drift_unknown", "Parts of a host that could not be read.")
+    for host in document["hosts"]:
+        count = sum(one["host"] == host["host"] for one in document["unknown"])
+        yield f"gb10_drift_unknown{{{_labels(host=host['host'])}}} {count}"
+    yield from _head("gb10_drift_verdict", "1 for the fleet's verdict.")
+    for verdict in _VERDICTS:
+        yield f"gb10_drift_verdict{{{_labels(verdict=verdict)}}} {int(document['verdict'] == verdict)}"
+    yield from _head("gb10_drift_last_run_timestamp_seconds", "When the fleet was last checked.")
+    yield f"gb10_drift_last_run_timestamp_seconds {at}"
+    yield from _head(
+        "gb10_drift_last_success_timestamp_seconds", "When a check of the fleet could last tell, clean or not."
+    )
+    yield f"gb10_drift_last_success_timestamp_seconds {last_success}"
+
+
+def _head(name: str, text: str) -> Iterator[str]:
+    yield f"# HELP {name} {text}"
+    yield f"# TYPE {name} gauge"
+
+
+def _labels(**labels: str) -> str:
+    return ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

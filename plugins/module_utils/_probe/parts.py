@@ -1,0 +1,83 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Reads parts of a state side by side, each within bounded time: a part has a value, or a reason why it has none."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+# (exit code, stdout, stderr) of an argument list; FileNotFoundError when there is no such program
+Run = Callable[[list[str]], tuple[int, str, str]]
+
+
+class UnreadableError(Exception):
+    """A part of the state that can't be read, with the reason."""
+
+
+def bounded_run(seconds: float) -> Run:
+    """Runs commands without a shell, in the C locale, and gives up after ``seconds`` (UnreadableError)."""
+
+    def run(arguments: list[str]) -> tuple[int, str, str]:
+        environment = os.environ | {"LC_ALL": "C"}
+        try:
+            done = subprocess.run(
+                arguments,
+                capture_output=True,
+                check=False,
+                stdin=subprocess.DEVNULL,
+                timeout=seconds,
+                env=environment,
+                encoding="utf-8",
+                errors="replace",
+            )
+        except subprocess.TimeoutExpired as error:
+            raise UnreadableError(f"{arguments[0]} did not end within {seconds:.0f} s") from error
+        return done.returncode, done.stdout, done.stderr
+
+    return run
+
+
+def output(run: Run, arguments: list[str]) -> str:
+    """What a command that ends well prints; UnreadableError for any other, with its own words."""
+    try:
+        code, out, err = run(arguments)
+    except FileNotFoundError as error:
+        raise UnreadableError(f"{arguments[0]} is not installed") from error
+    if code != 0:
+        raise UnreadableError(err.strip() or f"{' '.join(arguments[:3])} ended with {code}")
+    return out
+
+
+def read_parts(parts: Mapping[str, Callable[[], Any]], seconds: float) -> tuple[dict[str, Any], dict[str, str]]:
+    """Each part's value, None where it could not be read, and the reasons.
+
+    A part that hangs in the kernel (a dead disk or mount) can't be ended; it is left behind and dies with this process.
+    """
+    state: dict[str, Any] = dict.fromkeys(parts)
+    unknown: dict[str, str] = {}
+
+    def read(name: str) -> None:
+        try:
+            value = parts[name]()
+        except Exception as error:  # whatever it is: the part is unknown, not clean
+            unknown[name] = str(error) or type(error).__name__
+        else:
+            state[name] = value
+
+    threads = {name: threading.Thread(target=read, args=(name,), daemon=True) for name in parts}
+    for thread in threads.values():
+        thread.start()
+    deadline = time.monotonic() + seconds
+    for name, thread in threads.items():
+        thread.join(max(0.0, deadline - time.monotonic()))
+        if thread.is_alive():
+            unknown[name] = f"not read within {seconds:.0f} s"
+    # copies: a thread that was left behind may still come to an end
+    return {name: None if name in unknown else state[name] for name in parts}, dict(sorted(unknown.items()))

@@ -1,0 +1,121 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Reads the running system: kernel and its settings, firmware, packages, units, clock, memory, disks."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._host.kernel_settings import (
+    normalised,
+    swap_areas,
+    sysctl_path,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Run, UnreadableError, output
+
+_UNIT_FIELDS = (
+    "Id",
+    "LoadState",
+    "ActiveState",
+    "SubState",
+    "UnitFileState",
+    "NRestarts",
+    "NeedDaemonReload",
+    "ActiveEnterTimestampMonotonic",
+)
+_INFINIBAND = Path("/sys/class/infiniband")
+
+
+def read_sysctl(keys: Iterable[str]) -> dict[str, str | None]:
+    """Live values; None for a key that this kernel does not have."""
+    return {key: _text(sysctl_path(key)) for key in sorted(keys)}
+
+
+def read_kernel(run: Run) -> dict[str, Any]:
+    """``{release, cmdline, swap, read_ahead: {disk: KiB}, memlock}``: what runs, not what the files say."""
+    disks = sorted(path for path in Path("/sys/block").glob("nvme*") if re.fullmatch(r"nvme\d+n\d+", path.name))
+    shown = output(run, ["systemctl", "show", "--property=DefaultLimitMEMLOCK"])
+    return {
+        "release": platform.release(),
+        "cmdline": Path("/proc/cmdline").read_text(encoding="utf-8").strip(),
+        "swap": swap_areas(Path("/proc/swaps").read_text(encoding="utf-8")),
+        "read_ahead": {disk.name: int(_text(disk / "queue" / "read_ahead_kb") or -1) for disk in disks},
+        "memlock": shown.strip().partition("=")[2],
+        "reboot_required": Path("/run/reboot-required").exists(),
+    }
+
+
+def read_firmware() -> dict[str, str | None]:
+    """The ConnectX-7 firmware; None where there is no such device."""
+    firmware = sorted({_text(path) or "" for path in _INFINIBAND.glob("*/fw_ver")} - {""})
+    return {"nic_firmware": ", ".join(firmware) or None}
+
+
+def read_packages(run: Run, names: Iterable[str]) -> dict[str, dict[str, Any] | None]:
+    """``{version, held}`` by name; None for one that is not installed."""
+    wanted = sorted(names)
+    form = "${Package} ${db:Status-Want} ${db:Status-Status} ${Version}\n"
+    try:
+        _code, out, _err = run(["dpkg-query", "--show", f"--showformat={form}", *wanted])
+    except FileNotFoundError as error:
+        raise UnreadableError("there is no dpkg-query") from error
+    rows = (line.split() for line in out.splitlines())
+    found = {row[0]: {"version": row[3], "held": row[1] == "hold"} for row in rows if row[2:3] == ["installed"]}
+    return {name: found.get(name) for name in wanted}
+
+
+def read_units(run: Run, names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """``{load, active, sub, enabled, restarts, stale, active_s}`` by name.
+
+    stale: systemd has not read its file since it changed. active_s: for how long it has been active.
+    """
+    wanted = sorted(names)
+    if not wanted:
+        return {}
+    out = output(run, ["systemctl", "show", *wanted, f"--property={','.join(_UNIT_FIELDS)}"])
+    blocks = [dict(line.partition("=")[::2] for line in block.splitlines()) for block in out.strip().split("\n\n")]
+    # systemd names an alias by what it leads to; the order is that of the question
+    return {name: _unit(block) for name, block in zip(wanted, blocks, strict=True)}
+
+
+def _unit(fields: dict[str, str]) -> dict[str, Any]:
+    entered = int(fields.get("ActiveEnterTimestampMonotonic") or 0) / 1e6
+    return {
+        "load": fields["LoadState"],
+        "active": fields["ActiveState"],
+        "sub": fields["SubState"],
+        "enabled": fields["UnitFileState"],
+        "restarts": int(fields.get("NRestarts") or 0),
+        "stale": fields["NeedDaemonReload"] == "yes",
+        "active_s": round(time.clock_gettime(time.CLOCK_MONOTONIC) - entered) if entered else None,
+    }
+
+
+def read_clock() -> float:
+    """Seconds since 1970."""
+    return time.time()
+
+
+def free_bytes(paths: Iterable[str]) -> dict[str, dict[str, int]]:
+    """``{free, total}`` of the file system of each path, or of its nearest parent that exists."""
+    found = {}
+    for name in paths:
+        path = Path(name)
+        disk = os.statvfs(next(place for place in (path, *path.parents) if place.exists()))
+        found[name] = {"free": disk.f_bavail * disk.f_frsize, "total": disk.f_blocks * disk.f_frsize}
+    return found
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return normalised(path.read_text(encoding="utf-8"))
+    except OSError:
+        return None

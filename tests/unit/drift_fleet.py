@@ -1,0 +1,179 @@
+"""A fleet of three hosts, its plan, and what host_state reads when everything is as planned."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import Reading
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.managed import managed_files, managed_json
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import containers, questions
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
+
+ROOT = Path(__file__).resolve().parents[2]
+LIBRARY, OF_RECIPES = load_all([ROOT / "inventories" / "lab" / "recipes", SHIPPED_RECIPES])
+HOSTS = ("spark-2", "spark-3", "titan")
+IMAGE = {"id": "sha256:" + "a" * 64, "identity": "sha256:" + "b" * 64, "layers": 2, "digests": []}
+NOT_DEEP = {"days": 1, "today": 0, "seconds": 0, "seen": {}}
+GIB = 1 << 30
+
+
+def planned(**variables: Any) -> dict[str, Any]:
+    """The plan of a cable between spark-2 and spark-3, and of a service on titan."""
+    tiny = {"recipe": "lab-tiny", "hosts": ["titan"], "port": 8000}
+    fleet = {
+        "fleet_services": {"tiny": tiny},
+        "fleet_fabric": {"pool": "192.168.100.0/22", "cables": [["spark-2:1", "spark-3:1"]]},
+        "fleet_host": {"memory_kib": 15728640},
+    }
+    hosts = {name: {"address": f"{name}.lan", "variables": fleet | variables} for name in HOSTS}
+    plan = plan_fleet({"hosts": hosts, "folder": "/inventory"}, LIBRARY, OF_RECIPES)
+    assert not [finding for finding in plan["findings"] if finding["severity"] == "error"]
+    return plan
+
+
+def readings(plan: dict[str, Any]) -> dict[str, Reading]:
+    """All hosts as planned."""
+    return {host: Reading(state_of(plan, host), {}) for host in plan["hosts"]}
+
+
+def changed(plan: dict[str, Any], host: str, change: Any) -> dict[str, Reading]:
+    """All hosts as planned, but for what ``change`` does to the state of one."""
+    found = readings(plan)
+    state = copy.deepcopy(dict(found[host].state or {}))
+    change(state)
+    return found | {host: Reading(state, {})}
+
+
+def state_of(plan: dict[str, Any], host: str) -> dict[str, Any]:
+    mine = plan["hosts"][host]
+    ask = questions(plan, host, NOT_DEEP)
+    tuning = mine["host_tuning"]
+    return {
+        "architecture": "aarch64",
+        "memory_bytes": {"total": 120 * GIB, "available": 60 * GIB},
+        "paths": {},
+        "listening": [_listener(22, "sshd"), *(_listener(row["port"], "docker-proxy") for row in mine["listens"])],
+        "files": {one.path: _file(one) for one in managed_files(mine)},
+        "json": {one.path: dict(one.settings) for one in managed_json(mine)},
+        "netplan": [],
+        "our_units": [service["unit"] for service in mine["vllm"]],
+        "sysctl": {
+            key: str(value) for part in ("host_tuning", "fabric") for key, value in mine[part].get("sysctl", {}).items()
+        },
+        "kernel": {
+            "release": "6.17.0-1014-nvidia",
+            "cmdline": "root=/dev/nvme0n1p2 quiet",
+            "swap": "off",
+            "read_ahead": {"nvme0n1": tuning["read_ahead_kb"]},
+            "memlock": "infinity",
+            "reboot_required": False,
+        },
+        "driver": "580.142",
+        "firmware": {"nic_firmware": "28.45.4028"},
+        "firewall": {"text": "", "live": False, "ssh_ports": [22]},
+        "packages": {name: None if name == "earlyoom" else {"version": "1", "held": True} for name in ask["packages"]},
+        "units": {name: _unit() for name in ask["units"]},
+        "clock": 1000.0,
+        "asked_between": [999.5, 1001.5],
+        "disks": {path: {"free": 500 * GIB, "total": 900 * GIB} for path in ask["disks"]},
+        "engine": {"installed": True, "running": True, "version": "28.5.1", "store": "overlay2"},
+        "images": {
+            reference: {**IMAGE, "recorded": {"identity": IMAGE["identity"], "digest": None}}
+            for reference in ask["images"]
+        },
+        "running": {name: _container(command) for name, command in containers(plan, host).items()},
+        "models": {
+            "models": {
+                model["repository"]: {"revision": "c" * 40, "seal": "d" * 64, "changed": [], "gone": [], "broken": ""}
+                for model in mine["models"]
+            },
+            "others": [],
+        },
+        "fabric": _fabric(plan, host),
+        "deep": {"good": [], "bad": {}, "left": []},
+    }
+
+
+def _listener(port: int, process: str) -> dict[str, Any]:
+    return {"port": port, "local": False, "process": process, "container": ""}
+
+
+def _file(one: Any) -> dict[str, Any]:
+    if one.kind in ("link", "absent"):
+        return {"kind": one.kind, "target": one.target}
+    found = {"kind": one.kind, "mode": one.mode, "owner": "root", "group": "root"}
+    return found | ({} if one.content is None else {"sha256": hashlib.sha256(one.content.encode()).hexdigest()})
+
+
+def _unit() -> dict[str, Any]:
+    state = {"load": "loaded", "active": "active", "sub": "running", "enabled": "enabled"}
+    return state | {"restarts": 0, "stale": False, "active_s": 4000}
+
+
+def _container(command: Any) -> dict[str, Any]:
+    return {
+        "id": "e" * 64,
+        "image": IMAGE["id"],
+        "reference": command.image,
+        "argv": list(command.argv),
+        "entrypoint": ["vllm", "serve"],
+        "image_entrypoint": ["vllm", "serve"],
+        "env": dict(command.env),
+        "other_env": [],
+        "mounts": sorted([mount.source, mount.target, mount.read_only] for mount in command.mounts),
+        "devices": [],
+        "capabilities": [],
+        "privileged": False,
+        "security": ["no-new-privileges"],
+        "network": "bridge",
+        "ipc": "private",
+        "published": [["0.0.0.0", int(value.split(":")[1])] for value in command.options["publish"]],
+    }
+
+
+def _fabric(plan: dict[str, Any], host: str) -> dict[str, Any]:
+    interfaces = plan["hosts"][host]["fabric"]["interfaces"]
+    return {
+        "links": {one["name"]: _link(host, one) for one in interfaces},
+        "asked": {
+            one["name"]: {
+                "answers": {peer["address"]: mac(peer["host"], peer["interface"]) for peer in one["peers"]},
+                "pings": {peer["address"]: "" for peer in one["peers"]},
+            }
+            for one in interfaces
+        },
+        "rdma": {one["rdma_device"]: _rdma(one) for one in interfaces},
+    }
+
+
+def _link(host: str, one: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "mac": mac(host, one["name"]),
+        "mtu": one["mtu"],
+        "up": True,
+        "carrier": True,
+        "speed_mbps": one["speed_mbps"],
+        "addresses": [one["address"]],
+        "pcie_width": 4,
+        "pcie_width_max": 4,
+    }
+
+
+def _rdma(one: dict[str, Any]) -> dict[str, Any]:
+    gid = "::ffff:" + one["address"].partition("/")[0]
+    row = {"index": 3, "gid": gid, "type": "RoCE v2"}
+    return {"state": "ACTIVE", "link_layer": "Ethernet", "rate": "200 Gb/sec", "gids": [row], "bytes": {}}
+
+
+def mac(host: str, interface: str) -> str:
+    return hashlib.sha256(f"{host} {interface}".encode()).hexdigest()[:12]
+
+
+UNIT = _layout.unit("tiny")
+CONTAINER = _layout.container("tiny")
