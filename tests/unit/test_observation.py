@@ -1,0 +1,70 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a host has shown is kept there and beside the inventory, by the module and its action together."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+PLAY = """
+- hosts: localhost
+  connection: local
+  gather_facts: false
+  tasks:
+    - gb10.fleet.observation:
+        path: "{{ folder }}/host/boots/x.json"
+        content: "{{ content | default(none) }}"
+        copy: "{{ folder }}/observed/boots/titan/x.json"
+      register: kept
+    - ansible.builtin.debug:
+        msg: "{{ 'changed' if kept is changed else 'same' }} {{ kept.content | to_json }}"
+"""
+
+
+def run(folder: Path, *words: str, **variables: Any) -> str:
+    """What the play said: changed or same, and the document that is kept."""
+    play = folder / "play.yml"
+    play.write_text(PLAY, encoding="utf-8")
+    given = json.dumps({**variables, "folder": str(folder), "ansible_python_interpreter": sys.executable})
+    environment = {**os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_CALLBACK_RESULT_FORMAT": "json"}
+    command = [
+        str(Path(sys.executable).parent / "ansible-playbook"),
+        "-i",
+        "localhost,",
+        str(play),
+        "-e",
+        given,
+        *words,
+    ]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (said,) = [line for line in done.stdout.splitlines() if line.strip().startswith('"msg"')]
+    return str(json.loads("{" + said.strip().rstrip(",") + "}")["msg"])
+
+
+def test_a_record_is_kept_on_the_host_and_beside_the_inventory(tmp_path: Path) -> None:
+    host, copy = tmp_path / "host" / "boots" / "x.json", tmp_path / "observed" / "boots" / "titan" / "x.json"
+    record = {"service": "nano", "log": {"weights_gib": 17.7}}
+    assert run(tmp_path, "--check", content=record) == f"changed {json.dumps(record)}"
+    assert not host.exists()
+    assert not copy.exists()
+    assert run(tmp_path, content=record) == f"changed {json.dumps(record)}"
+    assert json.loads(host.read_text()) == json.loads(copy.read_text()) == record
+    assert sorted(path.name for path in copy.parent.iterdir()) == ["x.json"]
+    assert run(tmp_path, content=record) == f"same {json.dumps(record)}"
+    # a fresh clone of the inventory gets it back from the host, though the journal no longer has the start
+    copy.unlink()
+    assert run(tmp_path) == f"changed {json.dumps(record)}"
+    assert json.loads(copy.read_text()) == record
+
+
+def test_without_a_record_there_is_nothing_to_keep(tmp_path: Path) -> None:
+    assert run(tmp_path) == "same null"
+    assert not (tmp_path / "observed").exists()
