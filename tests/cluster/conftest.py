@@ -50,6 +50,12 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Group]:
     yield from _group(images.STAND_IN, Path(tmp_path_factory.mktemp("cluster")))
 
 
+@pytest.fixture(scope="module")
+def ray_group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Group]:
+    """With the stand-in, over Ray."""
+    yield from _group(images.STAND_IN, Path(tmp_path_factory.mktemp("cluster")), ray=True)
+
+
 @pytest.fixture(scope="module", params=[False, True], ids=["nnodes", "ray"])
 def real_group(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Group]:
     """With the real vLLM on CPU."""

@@ -12,8 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._rank import endpoint, evidence, host, judge, members, service
+from ansible_collections.gb10.fleet.plugins.module_utils._rank import (
+    endpoint,
+    evidence,
+    host,
+    judge,
+    members,
+    service,
+    worker,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._rank.report import Ledger, Report
+from ansible_collections.gb10.fleet.plugins.module_utils._rank.wire import WireError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -260,6 +269,18 @@ WHO = {"service": "pair", "rank": 1, "definition": "abc", "host": "spark-3"}
 def test_who_is_taken_in(who: dict[str, Any], address: str, problem: str) -> None:
     said = members.unfit(HEAD, who, address)
     assert problem in said if problem else not said
+
+
+@pytest.mark.parametrize(
+    ("problem", "words"),
+    [
+        (ConnectionRefusedError(111, "Connect call failed ('192.168.100.1', 29400)"), "(Connection refused)"),
+        (TimeoutError(), "its supervisor does not answer"),
+        (WireError("the head does not know the group's secret"), "the head does not know the group's secret"),
+    ],
+)
+def test_why_a_head_is_not_reached(problem: Exception, words: str) -> None:
+    assert worker.in_words(problem).endswith(words)
 
 
 RAY = """======== Autoscaler status: 2026-11-21 10:00:00.0 ========

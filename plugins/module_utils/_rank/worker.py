@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 from collections.abc import Mapping
 from typing import Any
@@ -54,7 +55,7 @@ class Worker:
                     self._channel = await wire.join(head, port, self._secret, who)
                     await self._follow(self._channel)
                 except (wire.WireError, OSError, TimeoutError) as problem:
-                    await self._without_head(f"waiting for the head at {head}: {problem or 'no answer'}")
+                    await self._without_head(f"waiting for the head at {head}: {in_words(problem)}")
                 await asyncio.sleep(_RETRY_S)
         except asyncio.CancelledError:
             await self._end()
@@ -139,6 +140,13 @@ class Worker:
             await self._local.stop()
         except RankError as problem:
             self._report.note(str(problem))
+
+
+def in_words(problem: Exception) -> str:
+    """Of a connection: asyncio's own words repeat the address."""
+    if isinstance(problem, OSError) and problem.errno:
+        return f"its supervisor can't be reached ({os.strerror(problem.errno)})"
+    return str(problem) or "its supervisor does not answer"
 
 
 async def _try_to_send(channel: wire.Channel, message: Mapping[str, Any]) -> None:

@@ -100,10 +100,14 @@ def main(words: Sequence[str]) -> int:
 
 
 def _serve(asked: argparse.Namespace) -> int:
-    group = engine.Group(
-        asked.nnodes or 1, asked.node_rank or 0, asked.master_addr or "127.0.0.1", asked.master_port or 29501
-    )
     ranks = (asked.tensor_parallel_size or 1) * (asked.pipeline_parallel_size or 1)
+    group = engine.Group(
+        asked.nnodes or 1,
+        asked.node_rank or 0,
+        asked.master_addr or "127.0.0.1",
+        asked.master_port or 29501,
+        ray_nodes=ranks if asked.distributed_executor_backend == "ray" else 0,
+    )
     _check_ranks(asked, ranks, group.nodes)
     model = _model(asked)
     if asked.headless:
@@ -121,9 +125,7 @@ def _serve(asked: argparse.Namespace) -> int:
 
 def _check_ranks(asked: argparse.Namespace, ranks: int, nodes: int) -> None:
     """One GPU a host (vllm/config/parallel.py)."""
-    if asked.distributed_executor_backend == "ray":
-        raise StartError("the stand-in has no Ray: use --nnodes, or the real image")
-    if ranks > nodes:
+    if ranks > nodes and asked.distributed_executor_backend != "ray":
         raise StartError(
             f"World size ({ranks}) is larger than the number of available GPUs ({nodes}) in this node. If this is "
             "intentional and you are using:\n- ray, set '--distributed-executor-backend ray'.\n"
