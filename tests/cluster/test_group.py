@@ -90,14 +90,11 @@ def test_docker_restarts(anew: Group, rank: int) -> None:
 @pytest.mark.whole
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_host_loses_its_power(anew: Group, rank: int) -> None:
-    def power_cycle() -> None:
-        anew.fleet.lab("power", "cycle", HOSTS[rank])
-
+    """A worker's is a failure as any other; with the head the count of epochs begins anew."""
     before = anew.status(anew.head)["epoch"] if rank else 0
-    power_cycle()
-    anew.until(lambda: not anew.is_serving() or anew.is_serving(before), "the epoch is over")
-    anew.until_serving(before if rank else 0)
-    assert anew.answers()
+    anew.fleet.lab("power", "cycle", HOSTS[rank])
+    took = anew.until(lambda: anew.is_serving(before) and anew.answers(), "it serves after the boot")
+    print(f"\nrank {rank}, power off and on: answers {took} s after it")
 
 
 @pytest.mark.whole
