@@ -11,6 +11,7 @@ from .fixtures import Fleet, eventually
 from .vllm import images
 
 RUN = "docker run --detach --name stand-in --pull never --network host --volume /srv/lab/tiny:/models/tiny:ro"
+RUN += " --ulimit memlock=-1"  # as RDMA needs it, and more than root of a simulated host may have
 
 
 def test_docker_takes_an_archive_and_runs_it(new_fleet: Callable[[], Fleet]) -> None:
@@ -31,6 +32,7 @@ def test_docker_takes_an_archive_and_runs_it(new_fleet: Callable[[], Fleet]) -> 
 
     fleet.root("titan", f"{RUN} {stand_in['reference']} /models/tiny --enable-prefix-caching")
     eventually(lambda: fleet.ok("titan", "curl -sf http://127.0.0.1:8000/health"), "the service is healthy")
+    fleet.root("titan", "docker exec stand-in true")
     fleet.root("titan", "pkill -KILL -x VLLM::EngineCor")
     eventually(lambda: not fleet.ok("titan", "docker top stand-in"), "the service has ended with its engine")
     assert fleet.root("titan", "docker inspect --format '{{.State.ExitCode}}' stand-in").strip() == "0"
