@@ -20,6 +20,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import ROOT
 
 _RANK = "plugins/module_utils/_rank"
+_GUARD = f"{_layout.LIBRARY}/netplan_guard"
 # Programs and units that roles copy as they lie in this collection: path on the host -> path here.
 SHIPPED = {
     "vllm": {
@@ -31,7 +32,9 @@ SHIPPED = {
         "/etc/systemd/system/nftables.service.d/gb10-fleet.conf": "roles/firewall/files/nftables.conf",
     },
     "fabric": {
-        f"{_layout.LIBRARY}/netplan_guard.py": "plugins/module_utils/_netplan/guard.py",
+        f"{_GUARD}/__main__.py": "roles/fabric/files/netplan_main.py",
+        f"{_GUARD}/gb10_netplan/guard.py": "plugins/module_utils/_netplan/guard.py",
+        f"{_GUARD}/gb10_netplan/links.py": "plugins/module_utils/_netplan/links.py",
         "/etc/systemd/system/gb10-netplan-change.service": "roles/fabric/files/gb10-netplan-change.service",
         "/etc/systemd/system/gb10-netplan-recover.service": "roles/fabric/files/gb10-netplan-recover.service",
     },

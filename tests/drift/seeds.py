@@ -1,0 +1,503 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Seeded drifts: how each is made on a host, what drift.yml must say of it, and how it is undone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+IMAGE = "gb10-lab/vllm-stand-in:0.32.0"
+UNIT = "gb10-vllm-tiny.service"
+CONTAINER = "gb10-vllm-tiny"
+MODEL = "gb10-lab/tiny"
+BLOBS = "/var/lib/gb10-fleet/hf/hub/models--gb10-lab--tiny"
+RECORDS = "/var/lib/gb10-fleet/models/models--gb10-lab--tiny"
+WEIGHTS = f"$(readlink -f {BLOBS}/main/model.safetensors)"
+SYSCTL = "/etc/sysctl.d/99-zz-gb10-fleet.conf"
+UDEV = "/etc/udev/rules.d/90-gb10-fleet-read-ahead.rules"
+LIMITS = "/etc/security/limits.d/90-gb10-fleet.conf"
+SYSTEMD = "/etc/systemd/system.conf.d/90-gb10-fleet.conf"
+RANK = "/usr/local/lib/gb10-fleet/gb10_rank/judge.py"
+NETPLAN = "/etc/netplan/40-cx7.yaml"
+RAIL, DEVICE = "enp1s0f1np1", "rocep1s0f1"
+PLACE = f"port 1 half 0 ({RAIL})"
+KEPT = "/root/kept"
+
+
+@dataclass(frozen=True)
+class Seed:
+    """make, undo: shell on the host. resource, rule, want, have: of the finding; want and have by a word of theirs.
+
+    owned: site.yml repairs it. also: rules that come with it. deep: only reading the weights shows it.
+    alone: not together with all others.
+    """
+
+    name: str
+    host: str
+    make: str
+    undo: str
+    resource: str
+    rule: str
+    want: str
+    have: str
+    owned: bool = True
+    also: tuple[str, ...] = ()
+    deep: bool = False
+    alone: bool = False
+
+
+def edited(name: str, host: str, path: str, rule: str, want: str, have: str, make: str, **more: object) -> Seed:
+    """A change of a file that is undone by its copy, with everything that belongs to it."""
+    keep, back = f"cp -a {path} {KEPT}-{name}", f"rm -f {path}; cp -a {KEPT}-{name} {path}"
+    return Seed(name, host, f"{keep}; {make}", back, f"file {path}", rule, want, have, **more)  # type: ignore[arg-type]
+
+
+SEEDS = [
+    # Files
+    edited("sysctl-file", "titan", SYSCTL, "file-content", "sha256", "sha256", f"echo vm.swappiness=60 >> {SYSCTL}"),
+    edited("limits-gone", "titan", LIMITS, "file-kind", "a file", "no such file", f"rm {LIMITS}"),
+    edited("udev-mode", "titan", UDEV, "file-access", "0644", "0666", f"chmod 666 {UDEV}"),
+    edited("systemd-owner", "titan", SYSTEMD, "file-access", "root:root", "nvidia:root", f"chown nvidia {SYSTEMD}"),
+    edited(
+        "boot-target",
+        "titan",
+        "/etc/systemd/system/default.target",
+        "file-target",
+        "multi-user",
+        "graphical",
+        "ln -sfn /usr/lib/systemd/system/graphical.target /etc/systemd/system/default.target",
+    ),
+    edited(
+        "swap-unmasked",
+        "titan",
+        "/etc/systemd/system/swap.target",
+        "file-kind",
+        "/dev/null",
+        "no such file",
+        "rm /etc/systemd/system/swap.target",
+    ),
+    edited("supervisor", "titan", RANK, "file-content", "sha256", "sha256", f"echo '# mine' >> {RANK}"),
+    edited(
+        "rank-file",
+        "titan",
+        "/etc/gb10-fleet/services/tiny.json",
+        "file-content",
+        "sha256",
+        "sha256",
+        'sed -i \'s/"rank": 0/"rank":  0/\' /etc/gb10-fleet/services/tiny.json',
+    ),
+    Seed(
+        "secrets-open",
+        "titan",
+        "chmod 755 /etc/gb10-fleet/secrets",
+        "chmod 700 /etc/gb10-fleet/secrets",
+        "file /etc/gb10-fleet/secrets",
+        "file-access",
+        "0700",
+        "0755",
+    ),
+    edited(
+        "unit-file",
+        "titan",
+        f"/etc/systemd/system/{UNIT}",
+        "file-content",
+        "sha256",
+        "sha256",
+        f"sed -i s/Restart=always/Restart=no/ /etc/systemd/system/{UNIT}",
+        also=("unit-stale",),
+        alone=True,
+    ),
+    edited(
+        "docker-key",
+        "titan",
+        "/etc/docker/daemon.json",
+        "json-key log-opts",
+        "50m",
+        "9g",
+        "sed -i s/50m/9g/ /etc/docker/daemon.json",
+    ),
+    Seed(
+        "docker-mode",
+        "spark-3",
+        "chmod 600 /etc/docker/daemon.json",
+        "chmod 644 /etc/docker/daemon.json",
+        "file /etc/docker/daemon.json",
+        "file-access",
+        "0644",
+        "0600",
+    ),
+    # The kernel
+    Seed(
+        "swappiness",
+        "titan",
+        "sysctl -qw vm.swappiness=60",
+        "sysctl -qw vm.swappiness=1",
+        "sysctl vm.swappiness",
+        "sysctl-live",
+        "1",
+        "60",
+    ),
+    Seed(
+        "dirty-bytes",
+        "spark-3",
+        "sysctl -qw vm.dirty_bytes=4096000",
+        "sysctl -qw vm.dirty_bytes=268435456",
+        "sysctl vm.dirty_bytes",
+        "sysctl-live",
+        "268435456",
+        "4096000",
+    ),
+    Seed("swap-on", "spark-3", "swapon --all", "swapoff --all", "swap", "swap-live", "off", "/swap.img"),
+    Seed(
+        "read-ahead",
+        "titan",
+        "echo 128 > /sys/block/nvme0n1/queue/read_ahead_kb",
+        "echo 8192 > /sys/block/nvme0n1/queue/read_ahead_kb",
+        "read-ahead of nvme0n1",
+        "read-ahead-live",
+        "8192",
+        "128",
+    ),
+    Seed(
+        "reboot-pending",
+        "titan",
+        "touch /run/reboot-required",
+        "rm /run/reboot-required",
+        "reboot",
+        "reboot-pending",
+        "runs",
+        "waits",
+        owned=False,
+    ),
+    Seed(
+        "driver",
+        "spark-3",
+        "sed -i s/580.142/590.44/ /usr/bin/nvidia-smi",
+        "sed -i s/590.44/580.142/ /usr/bin/nvidia-smi",
+        "driver 590.44",
+        "known-bad driver-590",
+        "not 590",
+        "590.44",
+        owned=False,
+        also=("version",),
+    ),
+    # Services
+    Seed(
+        "unit-disabled",
+        "titan",
+        f"systemctl disable -q {UNIT}",
+        f"systemctl enable -q {UNIT}",
+        f"unit {UNIT}",
+        "unit-enabled",
+        "enabled",
+        "disabled",
+    ),
+    Seed(
+        "unit-stopped",
+        "spark-2",
+        "systemctl stop gb10-vllm-other",
+        "systemctl start gb10-vllm-other",
+        "unit gb10-vllm-other.service",
+        "unit-active",
+        "active",
+        "inactive",
+    ),
+    Seed(
+        "unit-retired",
+        "titan",
+        "printf '[Service]\\nExecStart=/bin/true\\n' > /etc/systemd/system/gb10-vllm-old.service",
+        "rm -f /etc/systemd/system/gb10-vllm-old.service",
+        "unit gb10-vllm-old.service",
+        "unit-undeclared",
+        "no such",
+        "its file",
+    ),
+    Seed(
+        "docker-disabled",
+        "spark-3",
+        "systemctl disable -q docker.service",
+        "systemctl enable -q docker.service",
+        "unit docker.service",
+        "unit-enabled",
+        "enabled",
+        "disabled",
+    ),
+    Seed(
+        "stray-container",
+        "titan",
+        f"docker run -d --name stray --entrypoint sleep {IMAGE} 1d",
+        "docker rm -f stray",
+        "container stray",
+        "container-undeclared",
+        "nobody",
+        IMAGE,
+        owned=False,
+    ),
+    Seed(
+        "stray-listener",
+        "spark-3",
+        "systemd-run -q --unit stray python3 -m http.server 9999",
+        "systemctl stop stray",
+        "port 9999",
+        "port-undeclared",
+        "nobody",
+        "python3",
+        owned=False,
+    ),
+    Seed(
+        "out-of-band",
+        "titan",
+        f"systemctl stop {UNIT}; docker run -d --rm --name {CONTAINER} --privileged --entrypoint sleep {IMAGE} 1d",
+        f"docker rm -f {CONTAINER}; systemctl start {UNIT}",
+        f"container {CONTAINER}",
+        "container-privileged",
+        "false",
+        "true",
+        also=("unit-active", "container-"),
+        alone=True,
+    ),
+    Seed(
+        "docker-stopped",
+        "spark-2",
+        "systemctl stop docker.socket docker.service; pkill -x dockerd || :",
+        "systemctl start docker.service",
+        "Docker",
+        "docker-down",
+        "runs",
+        "not answer",
+        also=("unit-active", "unit-load"),
+        alone=True,
+    ),
+    # Images and weights
+    Seed(
+        "image-retagged",
+        "titan",
+        f"docker tag {IMAGE} kept:1; docker create --name c {IMAGE}; docker commit -q c {IMAGE}; docker rm c",
+        f"docker tag kept:1 {IMAGE}; docker rmi kept:1",
+        f"image {IMAGE}",
+        "image-other",
+        "was staged",
+        "another one",
+        also=("container-image",),
+        owned=False,
+        alone=True,
+    ),
+    Seed(
+        "image-gone",
+        "spark-2",
+        f"docker tag {IMAGE} kept:1; docker rmi -f {IMAGE}",
+        f"docker tag kept:1 {IMAGE}; docker rmi kept:1",
+        f"image {IMAGE}",
+        "image-missing",
+        "store",
+        "no such image",
+        alone=True,
+    ),
+    Seed(
+        "weights-grown",
+        "titan",
+        f"cp -a {WEIGHTS} {KEPT}-grown; echo x >> {WEIGHTS}",
+        f"cp -a {KEPT}-grown {WEIGHTS}",
+        f"model {MODEL}",
+        "model-file-changed",
+        "verified",
+        "model.safetensors",
+        alone=True,
+    ),
+    Seed(
+        "weights-touched",
+        "titan",
+        f"touch -r {WEIGHTS} {KEPT}-time; touch {WEIGHTS}",
+        f"touch -r {KEPT}-time {WEIGHTS}",
+        f"model {MODEL}",
+        "model-file-changed",
+        "verified",
+        "model.safetensors",
+    ),
+    Seed(
+        "weights-gone",
+        "spark-2",
+        f"readlink -f {BLOBS}/main/model.safetensors > {KEPT}-where; mv {WEIGHTS} {KEPT}-gone",
+        f"mv {KEPT}-gone $(cat {KEPT}-where)",
+        f"model {MODEL}",
+        "model-file-missing",
+        "all files",
+        "model.safetensors",
+        alone=True,
+    ),
+    Seed(
+        "seal-broken",
+        "spark-2",
+        f'cp -a {RECORDS} {KEPT}-records; sed -i \'s/"seal": "./"seal": "!/\' {RECORDS}/*.json',
+        f"rm -rf {RECORDS}; cp -a {KEPT}-records {RECORDS}",
+        f"model {MODEL}",
+        "model-record",
+        "sealed",
+        "seal is broken",
+        owned=False,
+    ),
+    Seed(
+        "bit-rot",
+        "titan",
+        f"cp -a {WEIGHTS} {KEPT}-rot; printf X | dd of={WEIGHTS} bs=1 seek=9000 conv=notrunc status=none; "
+        f"touch -r {KEPT}-rot {WEIGHTS}",
+        f"cp -a {KEPT}-rot {WEIGHTS}",
+        f"weights {MODEL}/model.safetensors",
+        "model-bytes",
+        "verified",
+        "sha256",
+        owned=False,
+        deep=True,
+        alone=True,
+    ),
+    Seed(
+        "stray-model",
+        "titan",
+        "mkdir -p /var/lib/gb10-fleet/hf/hub/models--org--old/blobs",
+        "rm -r /var/lib/gb10-fleet/hf/hub/models--org--old",
+        "model org/old",
+        "model-undeclared",
+        "nobody",
+        "cache",
+        owned=False,
+    ),
+    # The fabric
+    Seed(
+        "mtu",
+        "spark-2",
+        f"ip link set {RAIL} mtu 1500",
+        f"ip link set {RAIL} mtu 9000",
+        PLACE,
+        "fabric-mtu",
+        "9000",
+        "1500",
+        also=("fabric-frames", "fabric-no-gid"),
+    ),
+    Seed(
+        "address-gone",
+        "spark-2",
+        f"ip -4 address flush dev {RAIL}",
+        f"networkctl reconfigure {RAIL}",
+        PLACE,
+        "fabric-address",
+        "192.168.",
+        "no address",
+        also=("fabric-no-gid", "fabric-no-peer", "fabric-frames"),
+        alone=True,
+    ),
+    Seed(
+        "address-more",
+        "spark-3",
+        f"ip address add 10.9.9.9/24 dev {RAIL}",
+        f"ip address del 10.9.9.9/24 dev {RAIL}",
+        PLACE,
+        "fabric-address",
+        "192.168.",
+        "10.9.9.9/24",
+    ),
+    Seed(
+        "link-down",
+        "spark-2",
+        "ip link set enP2p1s0f1np1 down",
+        "ip link set enP2p1s0f1np1 up; networkctl reconfigure enP2p1s0f1np1",
+        "port 1 half 1 (enP2p1s0f1np1)",
+        "fabric-link-down",
+        "up",
+        "switched off",
+        also=("fabric-", "sysctl-live"),
+        alone=True,
+    ),
+    edited("netplan-file", "spark-2", NETPLAN, "file-content", "sha256", "sha256", f"sed -i s/9000/1500/ {NETPLAN}"),
+    Seed(
+        "netplan-mode",
+        "spark-3",
+        f"chmod 644 {NETPLAN}",
+        f"chmod 600 {NETPLAN}",
+        f"file {NETPLAN}",
+        "file-access",
+        "0600",
+        "0644",
+    ),
+    Seed(
+        "netplan-foreign",
+        "spark-3",
+        f"printf 'network:\\n  ethernets:\\n    {RAIL}: {{dhcp4: true}}\\n' > /etc/netplan/99-mine.yaml",
+        "rm /etc/netplan/99-mine.yaml",
+        "netplan /etc/netplan/99-mine.yaml",
+        "netplan-foreign",
+        RAIL,
+        "also",
+        owned=False,
+    ),
+    Seed(
+        "arp",
+        "spark-2",
+        f"sysctl -qw net.ipv4.conf.{RAIL}.arp_ignore=0",
+        f"sysctl -qw net.ipv4.conf.{RAIL}.arp_ignore=1",
+        f"sysctl net.ipv4.conf.{RAIL}.arp_ignore",
+        "sysctl-live",
+        "1",
+        "0",
+    ),
+    Seed(
+        "ipv6",
+        "spark-3",
+        f"sysctl -qw net.ipv6.conf.{RAIL}.disable_ipv6=0",
+        f"sysctl -qw net.ipv6.conf.{RAIL}.disable_ipv6=1",
+        f"sysctl net.ipv6.conf.{RAIL}.disable_ipv6",
+        "sysctl-live",
+        "1",
+        "0",
+    ),
+    edited(
+        "fabric-sysctl",
+        "spark-3",
+        "/etc/sysctl.d/90-gb10-fabric.conf",
+        "file-kind",
+        "a file",
+        "no such file",
+        "rm /etc/sysctl.d/90-gb10-fabric.conf",
+    ),
+    edited(
+        "guard",
+        "spark-2",
+        "/usr/local/lib/gb10-fleet/netplan_guard/gb10_netplan/guard.py",
+        "file-content",
+        "sha256",
+        "sha256",
+        "echo '# mine' >> /usr/local/lib/gb10-fleet/netplan_guard/gb10_netplan/guard.py",
+    ),
+    Seed(
+        "recover-disabled",
+        "spark-2",
+        "systemctl disable -q gb10-netplan-recover",
+        "systemctl enable -q gb10-netplan-recover",
+        "unit gb10-netplan-recover.service",
+        "unit-enabled",
+        "enabled",
+        "disabled",
+    ),
+    Seed(
+        "speed",
+        "spark-2",
+        f"echo 100000 > /sys/class/net/{RAIL}/speed",
+        f"echo 200000 > /sys/class/net/{RAIL}/speed",
+        PLACE,
+        "fabric-link-speed",
+        "200000",
+        "100000",
+        owned=False,
+    ),
+    Seed(
+        "rdma-down",
+        "spark-3",
+        f"echo '1: DOWN' > /sys/class/infiniband/{DEVICE}/ports/1/state",
+        f"echo '4: ACTIVE' > /sys/class/infiniband/{DEVICE}/ports/1/state",
+        PLACE,
+        "fabric-rdma-state",
+        "ACTIVE",
+        "DOWN",
+        owned=False,
+    ),
+]

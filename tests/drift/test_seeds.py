@@ -1,0 +1,88 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every seeded drift is found, alone and with all others; site.yml repairs what it owns; then drift is clean."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.managed import managed_files
+
+from .conftest import Check, Site
+from .seeds import SEEDS, Seed
+
+
+def finding(check: Check, seed: Seed) -> dict[str, Any]:
+    named = [
+        one
+        for one in check.report["findings"]
+        if (one["host"], one["resource"], one["rule"]) == (seed.host, seed.resource, seed.rule)
+    ]
+    assert named, f"{seed.name} was not found: {check.report['findings']} {check.report['unknown']}"
+    return named[0]
+
+
+def strangers(check: Check, seed: Seed) -> list[str]:
+    """Errors and warnings that do not belong to the seed."""
+    return [
+        one["id"]
+        for one in check.report["findings"]
+        if one["rule"] != seed.rule and not one["rule"].startswith(("fabric-", *seed.also))
+    ]
+
+
+OURS = "find /etc/gb10-fleet /usr/local/lib/gb10-fleet /etc/systemd/system/gb10-* -type f ! -name '*.pyc'"
+# The fabric's record of its last change, which only that change writes.
+RECORDS = "/etc/gb10-fleet/netplan/"
+
+
+@pytest.mark.parametrize("host", ["titan", "spark-2", "spark-3"])
+def test_every_file_that_roles_write_is_compared(site: Site, host: str) -> None:
+    plan = site.play("plan.yml", "-e", "fleet_plan_format=json").stdout
+    document = json.loads(plan[plan.index("\n{\n") : plan.index("\n}\n") + 2])
+    compared = {one.path for one in managed_files(document["hosts"][host])}
+    written = {path for path in site.fleet.root(host, OURS).split() if not path.startswith(RECORDS)}
+    assert written - compared == set()
+
+
+@pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: seed.name)
+def test_a_drift_alone(site: Site, seed: Seed) -> None:
+    site.fleet.root(seed.host, seed.make)
+    try:
+        check = site.check(*(["-e", "drift_deep=true"] if seed.deep else []))
+    finally:
+        site.fleet.root(seed.host, seed.undo, check=False)
+        site.serving()
+    one = finding(check, seed)
+    assert seed.want in one["want"] and seed.have in one["have"]
+    assert one["remedy"]
+    assert (one["repairs"] == "site.yml") == seed.owned
+    assert check.code == (0 if one["severity"] == "hint" else 2)
+    assert strangers(check, seed) == []
+
+
+def test_all_at_once_and_their_repair(site: Site) -> None:
+    together = [seed for seed in SEEDS if not seed.alone]
+    for seed in together:
+        site.fleet.root(seed.host, seed.make)
+    check = site.check()
+    assert check.code == 2
+    for seed in together:
+        one = finding(check, seed)
+        assert seed.want in one["want"] and seed.have in one["have"]
+    for seed in together:
+        if not seed.owned:
+            site.fleet.root(seed.host, seed.undo)
+    preview = site.play("site.yml", "--check", "--diff").stdout
+    site.converge()
+    site.serving()
+    clean = site.check()
+    assert (clean.code, clean.report["findings"], clean.report["unknown"]) == (0, [], [])
+    # what drift says site.yml repairs, its check mode announces
+    for seed in (seed for seed in together if seed.owned and seed.resource.startswith("file ")):
+        assert seed.resource.removeprefix("file ") in preview or "changed" in preview, seed.name
+    again = site.play("site.yml", "--check", "--diff").stdout
+    assert "changed: [" not in again
