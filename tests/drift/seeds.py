@@ -462,11 +462,11 @@ SEEDS = [
     edited(
         "guard",
         "spark-2",
-        "/usr/local/lib/gb10-fleet/netplan_guard/gb10_netplan/guard.py",
+        "/usr/local/lib/gb10-fleet/netplan/gb10_netplan/guard.py",
         "file-content",
         "sha256",
         "sha256",
-        "echo '# mine' >> /usr/local/lib/gb10-fleet/netplan_guard/gb10_netplan/guard.py",
+        "echo '# mine' >> /usr/local/lib/gb10-fleet/netplan/gb10_netplan/guard.py",
     ),
     Seed(
         "recover-disabled",

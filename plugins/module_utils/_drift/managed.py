@@ -20,7 +20,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import ROOT
 
 _RANK = "plugins/module_utils/_rank"
-_GUARD = f"{_layout.LIBRARY}/netplan_guard"
+_GUARD = f"{_layout.LIBRARY}/netplan"
 # Programs and units that roles copy as they lie in this collection: path on the host -> path here.
 SHIPPED = {
     "vllm": {
