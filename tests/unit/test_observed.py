@@ -20,8 +20,9 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.observed import Observed, image_key, read_observed
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
-from ansible_collections.gb10.fleet.plugins.module_utils._vllm.boot_log import BootLog
+from ansible_collections.gb10.fleet.plugins.module_utils._vllm.boot_log import BootLog, parse_boot_log
 
+ROOT = Path(__file__).resolve().parents[2]
 LIBRARY, _ = load_all([SHIPPED_RECIPES])
 SERVICE: dict[str, Any] = {
     "recipe": "qwen3.6-35b-a3b-nvfp4",
@@ -152,3 +153,25 @@ def planned_findings(observed: Observed) -> tuple[Any, ...]:
 
 def test_nothing_observed_is_nothing(tmp_path: Path) -> None:
     assert read_observed(tmp_path) == Observed()
+
+
+def test_the_log_of_a_real_vllm_makes_the_plan_say_its_tokens() -> None:
+    """A start of vLLM 0.32 on a CPU, sized by utilization (tests/data/vllm_logs/README.md)."""
+    library, _ = load_all([ROOT / "inventories" / "lab" / "recipes", SHIPPED_RECIPES])
+    service = {"recipe": "lab-tiny", "hosts": ["titan"], "port": 8000, "workload": {"max_model_len": 2048}}
+    variables = {
+        "fleet_services": {"tiny": service | {"flags": {"gpu-memory-utilization": 0.06}}},
+        "fleet_host": {"memory_kib": 24_683_479},
+    }
+    inventory = {"hosts": {"titan": {"address": "titan.lan", "port": None, "variables": variables}}, "folder": "/none"}
+    before = plan_fleet(inventory, library)["services"]["tiny"]
+    assert (before["kv"]["exact"], before["kv"]["tokens"] != 1_870_848) == (False, True)
+    log = (ROOT / "tests" / "data" / "vllm_logs" / "0.32.0-cpu-stock-utilization.log").read_text("utf-8")
+    boot = parse_boot_log(log)
+    assert (boot.release, boot.available_kv_gib, boot.kv_cache_tokens) == ("0.32.0", 0.89, 1_870_848)
+    record = boot_record(boot, "tiny", "2026-11-21", before["boot"]["requested_bytes"])
+    assert record is not None
+    after = plan_fleet(inventory, library, observed=Observed({"titan": {before["boot"]["key"]: record}}))
+    assert after["services"]["tiny"]["kv"]["tokens"] == 1_870_848
+    assert after["services"]["tiny"]["kv"]["max_concurrency"] == 913.5
+    assert promised("tiny", after["hosts"]["titan"]["verify"][0]["expected"], asdict(boot)) == []
