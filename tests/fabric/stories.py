@@ -14,6 +14,8 @@ from typing import Any
 from .fleet import FabricFleet
 from .harm import Harm
 
+PATIENCE_S = 120
+
 
 @dataclass(frozen=True)
 class Story:
@@ -69,7 +71,7 @@ def tell(fleet: FabricFleet, harms: Mapping[str, Harm]) -> dict[str, Story]:
     watches = {host: _Watch(fleet, host) for host in harms}
     messages = fleet.play("change.yml", changes).failures()
     for host in harms:
-        fleet.wait_for_ssh(host, 30)
+        fleet.wait_for_ssh(host, PATIENCE_S)
     lost = {host: watch.end() for host, watch in watches.items()}
     after = {host: state(fleet, host) for host in harms}
     for host, harm in harms.items():
