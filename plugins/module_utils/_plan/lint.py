@@ -15,7 +15,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.observed import O
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.slices import Decided
 from ansible_collections.gb10.fleet.plugins.module_utils._vllm.version import parse
 
-
 # A model without --revision: the recipe's own finding says so with its place, and where it says nothing there is none.
 _SAID_OF_THE_RECIPE = frozenset({"L18"})
 
