@@ -26,7 +26,7 @@ _STYLE = """
 body { margin: 0 auto; max-width: 80rem; padding: 1.5rem; font: 1rem/1.5 system-ui, sans-serif; color: var(--ink);
   background: var(--page); }
 h1 { font-size: 1.6rem; margin: 0 0 .25rem; } h2 { font-size: 1.2rem; margin: 2rem 0 .5rem; }
-h3 { font-size: 1rem; margin: 0; display: inline; } p { margin: .25rem 0; } .soft { color: var(--soft); }
+h3 { font-size: 1.1rem; margin: 1.25rem 0 .5rem; } h4 { font-size: 1rem; margin: 0; display: inline; } p { margin: .25rem 0; } .soft { color: var(--soft); }
 a { color: var(--hint); } a:focus-visible, summary:focus-visible, [tabindex]:focus-visible
   { outline: 3px solid var(--hint); outline-offset: 2px; border-radius: 2px; }
 .skip { position: absolute; left: -99rem; }
@@ -65,10 +65,10 @@ def _body(document: Mapping[str, Any], nights: Sequence[Mapping[str, Any]]) -> I
     yield f"<p>{escape(summary(document).removeprefix('drift: '))}</p>"
     yield f'<p class="soft">Checked {_time(document["generated"])}</p></header><main>'
     yield from _hosts(document)
-    yield from _trend(nights)
-    yield from _findings(document)
     yield from _unknown(document["unknown"])
+    yield from _findings(document)
     yield from _accepted(document["accepted"])
+    yield from _trend(nights)
     yield "</main>"
 
 
@@ -143,14 +143,14 @@ def _findings(document: Mapping[str, Any]) -> Iterator[str]:
     for finding in document["findings"]:
         if finding["host"] != seen:
             seen = finding["host"]
-            yield f'<h2 id="host-{escape(seen)}">{escape(seen)}</h2>'
+            yield f'<h3 id="host-{escape(seen)}">{escape(seen)}</h3>'
         yield from _finding(finding)
     yield "</section>"
 
 
 def _finding(finding: Mapping[str, Any]) -> Iterator[str]:
     severity = finding["severity"]
-    yield f'<details open><summary><span class="{severity}">{severity}</span> <h3>{escape(finding["resource"])}</h3>'
+    yield f'<details open><summary><span class="{severity}">{severity}</span> <h4>{escape(finding["resource"])}</h4>'
     yield f'<span class="soft">since {escape(finding["since"][:10])}</span></summary><div><dl>'
     for label in ("want", "have", "reason", "remedy", "source"):
         if finding[label]:

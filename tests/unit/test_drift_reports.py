@@ -1,0 +1,120 @@
+"""Reports and history: the same findings for people, CI and Prometheus; since when, and what is new."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from html.parser import HTMLParser
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import Reading, compare
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.formats import junit, prometheus
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.history import EMPTY, NIGHTS, remember
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.page import page
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.report import report
+from drift_fleet import changed, planned, readings
+
+PLAN = planned()
+FIRST, SECOND = "2026-11-20T03:00:00Z", "2026-11-21T03:00:00Z"
+EVIL = '<script>alert("1")</script>\x07&'
+
+
+def swappy(state: dict[str, Any]) -> None:
+    state["sysctl"]["vm.swappiness"] = EVIL
+
+
+DRIFTED = changed(PLAN, "titan", swappy)
+ID = "titan: sysctl vm.swappiness: sysctl-live"
+
+
+def remembered(history: Any, found: Any, now: str) -> tuple[dict[str, Any], list[str]]:
+    return remember(history, compare(PLAN, found, now[:10]), found, now, 100)
+
+
+def document(found: Any) -> dict[str, Any]:
+    return report(compare(PLAN, found, "2026-11-21"), {}, SECOND)
+
+
+def test_since_is_when_it_was_first_seen_and_new_is_said_once() -> None:
+    history, new = remembered(EMPTY, DRIFTED, FIRST)
+    assert new == [ID]
+    history, new = remembered(history, DRIFTED, SECOND)
+    assert (history["since"], new) == ({ID: FIRST}, [])
+    history, _ = remembered(history, readings(PLAN), SECOND)
+    assert history["since"] == {}
+
+
+def test_what_was_seen_on_a_host_that_is_silent_now_is_not_new_again() -> None:
+    history, _ = remembered(EMPTY, DRIFTED, FIRST)
+    history, _ = remembered(history, readings(PLAN) | {"titan": Reading(None, {}, "unreachable")}, SECOND)
+    history, new = remembered(history, DRIFTED, SECOND)
+    assert (history["since"], new) == ({ID: FIRST}, [])
+
+
+def test_only_so_many_nights_are_kept_and_the_weights_days_last() -> None:
+    def deep(state: dict[str, Any]) -> None:
+        state["deep"]["good"] = ["gb10-lab/tiny/a.bin"]
+
+    history, _ = remembered(EMPTY, changed(PLAN, "titan", deep), FIRST)
+    for _ in range(NIGHTS + 3):
+        history, _ = remembered(history, readings(PLAN), SECOND)
+    assert len(history["nights"]) == NIGHTS
+    assert history["read"]["titan"] == {"gb10-lab/tiny/a.bin": 100}
+    assert json.loads(json.dumps(history)) == history
+
+
+@pytest.mark.parametrize("found", [readings(PLAN), DRIFTED, readings(PLAN) | {"titan": Reading(None, {}, EVIL)}])
+def test_junit_has_a_case_a_finding_and_is_xml(found: Any) -> None:
+    told = document(found)
+    root = ElementTree.fromstring(junit(told))
+    assert [suite.get("name") for suite in root] == ["spark-2", "spark-3", "titan"]
+    assert len(root.findall(".//failure")) == len(told["findings"])
+    assert len(root.findall(".//error")) == len(told["unknown"])
+
+
+def test_prometheus_counts_by_host_and_severity() -> None:
+    text = prometheus(document(DRIFTED), 1_795_000_000, 1_795_000_000)
+    assert 'gb10_drift_findings{host="titan",severity="warning"} 1\n' in text
+    assert 'gb10_drift_findings{host="spark-2",severity="error"} 0\n' in text
+    assert 'gb10_drift_verdict{verdict="drift"} 1\n' in text
+    assert "gb10_drift_last_success_timestamp_seconds 1795000000\n" in text
+
+
+class Outline(HTMLParser):
+    """What a page loads, its headings, and whether each element that was opened is closed."""
+
+    VOID = ("meta", "rect")
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.loads: list[str] = []
+        self.headings: list[int] = []
+        self.open: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in ("script", "link", "img", "iframe") or any(name in ("src", "onclick") for name, _ in attrs):
+            self.loads.append(tag)
+        if tag[0] == "h" and tag[1:].isdigit():
+            self.headings.append(int(tag[1:]))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        return
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+@pytest.mark.parametrize("found", [readings(PLAN), DRIFTED, readings(PLAN) | {"titan": Reading(None, {}, EVIL)}])
+def test_the_page_is_whole_loads_nothing_and_shows_no_markup_of_a_host(found: Any) -> None:
+    history, _ = remembered(EMPTY, found, SECOND)
+    text = page(document(found), history["nights"])
+    outline = Outline(text)
+    assert (outline.loads, outline.open) == ([], [])
+    assert "http" not in text
+    levels = outline.headings
+    assert levels[0] == 1 and all(after <= before + 1 for before, after in itertools.pairwise(levels))
