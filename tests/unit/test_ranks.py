@@ -262,6 +262,7 @@ def test_what_listens_is_said_of_each_host() -> None:
         ("any", "192.168.100.10"),
     ]
     assert [(row["port"], row["address"]) for row in found["spark-3"]["listens"]] == [("any", "192.168.100.11")]
+    assert 26000 in [row["port"] for row in plan(flags=RAY)["hosts"]["spark-2"]["listens"]]
 
 
 def test_the_text_shows_both_ranks() -> None:

@@ -22,6 +22,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import B
 from ansible_collections.gb10.fleet.plugins.module_utils._plan import slices
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import Declared, Host, read_declaration
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.lint import head_request, lint, on_host
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.listens import listens
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.observed import Observed
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.parallel import problems as parallel_problems
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks import (
@@ -246,7 +247,7 @@ def _slice(host: Host, here: Sequence[Decided], budget: Budget) -> dict[str, Any
         "unread_images": slices.unread_images(here),
         "ranks": slices.ranks(here, host.name),
         "needs": slices.needs(here, host.name, budget.total),
-        "listens": slices.listens(here, host.name),
+        "listens": listens(here, host.name),
         "versions": slices.versions(host),
         "memory": {service.placed.name: budget.lines(service.placed.name) for service in here},
     }

@@ -18,7 +18,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._host.tuning_files impo
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import gib
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import Host
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.observed import image_key
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.parallel import ranks_port
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.service import Placed, key_file, written_folders
 
 # Docker Hub's logins stand under its address of old in Docker's own file; any other registry's under its name.
@@ -229,28 +228,6 @@ def ranks(services: Iterable[Decided], host: str) -> list[dict[str, Any]]:
         for rank in service.plan["ranks"]
         if rank["host"] == host
     ]
-
-
-def listens(services: Iterable[Decided], host: str) -> list[dict[str, Any]]:
-    """Every port that is opened on the host, and for whom."""
-    return [row for service in services for row in _listens(service, host)]
-
-
-def _listens(service: Decided, host: str) -> Iterator[dict[str, Any]]:
-    placed, name = service.placed, service.placed.name
-    keyed = "clients with the key" if placed.settings.get("api_key_file") else "everybody, without a key"
-    if placed.head.name == host:
-        yield {"port": placed.settings["port"], "address": placed.settings["listen"], "service": name, "who": keyed}
-    if not placed.is_group:
-        return
-    told = next(rank["supervisor"] for rank in service.plan["ranks"] if rank["host"] == host)
-    peers = ", ".join(other.name for other in placed.hosts if other.name != host)
-    if placed.head.name == host:
-        meeting = told["rendezvous"]
-        yield {**meeting, "service": name, "who": f"the supervisors on {peers}, with the group's secret"}
-        where = {"port": ranks_port(placed.settings["port"]), "address": meeting["address"]}
-        yield {**where, "service": name, "who": f"the ranks on {peers}"}
-    yield {"port": "any", "address": told["address"], "service": name, "who": f"NCCL, Gloo and vLLM on {peers}"}
 
 
 def firewall(

@@ -1,0 +1,42 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Every port that a service opens on its hosts, and for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.parallel import ranks_port, ray_client_port
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.slices import Decided
+
+
+def listens(services: Iterable[Decided], host: str) -> list[dict[str, Any]]:
+    """Every port that is opened on the host, and for whom."""
+    return [row for service in services for row in _listens(service, host)]
+
+
+def _listens(service: Decided, host: str) -> Iterator[dict[str, Any]]:
+    placed, name = service.placed, service.placed.name
+    keyed = "clients with the key" if placed.settings.get("api_key_file") else "everybody, without a key"
+    if placed.head.name == host:
+        yield {"port": placed.settings["port"], "address": placed.settings["listen"], "service": name, "who": keyed}
+    if not placed.is_group:
+        return
+    told = next(rank["supervisor"] for rank in service.plan["ranks"] if rank["host"] == host)
+    peers = ", ".join(other.name for other in placed.hosts if other.name != host)
+    if placed.head.name == host:
+        meeting = told["rendezvous"]
+        yield {**meeting, "service": name, "who": f"the supervisors on {peers}, with the group's secret"}
+        where = {"port": ranks_port(placed.settings["port"]), "address": meeting["address"]}
+        yield {**where, "service": name, "who": f"the ranks on {peers}"}
+        if any(rank["serve"] for rank in service.plan["ranks"]):
+            clients = {**where, "port": ray_client_port(placed.settings["port"])}
+            yield {
+                **clients,
+                "service": name,
+                "who": "nobody: Ray opens it in any case, and asks for the group's secret",
+            }
+    yield {"port": "any", "address": told["address"], "service": name, "who": f"NCCL, Gloo and vLLM on {peers}"}
