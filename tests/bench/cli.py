@@ -35,6 +35,11 @@ def of_breaks(directory: Path, options: argparse.Namespace) -> Iterator[Figure]:
     with Fleet(directory, 2, "160mbit") as fleet:
         weights.prepare(fleet)
         yield from weights.breaks(fleet, options.kills)
+
+
+def of_damage(directory: Path, _: argparse.Namespace) -> Iterator[Figure]:
+    with Fleet(directory, 1, "1gbit") as fleet:
+        weights.prepare(fleet)
         yield from weights.damage(fleet)
 
 
@@ -46,6 +51,7 @@ BENCHMARKS: dict[str, Callable[[Path, argparse.Namespace], Iterator[Figure]]] = 
     "images": of_images,
     "fan-out": of_fan_out,
     "breaks": of_breaks,
+    "damage": of_damage,
     "plan": of_plans,
 }
 

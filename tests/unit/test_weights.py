@@ -174,9 +174,17 @@ def test_one_flipped_byte_is_found_by_the_hubs_own_sum(tmp_path: Path, folder: P
     content = bytearray(shard.read_bytes())
     content[-1] ^= 1
     shard.write_bytes(content)
-    with pytest.raises(FleetError, match=r"model-1\.safetensors: sha256 .*; expected .* says the hub"):
+    with pytest.raises(FleetError, match=r"model-1\.safetensors: .* sha256 .*; expected .* says the hub"):
         converge(store, from_folder(folder, COMMIT))
     assert not (tmp_path / "hf" / "hub" / "models--org--model" / "snapshots" / COMMIT).exists()
+
+
+def test_a_cut_off_file_is_named_by_its_path_in_the_model(tmp_path: Path, folder: Path, store: ModelStore) -> None:
+    converge(store, from_folder(folder, COMMIT))
+    snapshot = tmp_path / "hf" / "hub" / "models--org--model" / "snapshots" / COMMIT
+    os.truncate(snapshot / "sub" / "template.jinja", 2)
+    with pytest.raises(FleetError, match=r"sub/template\.jinja: 2 bytes, sha256 .*; expected .* says the hub"):
+        converge(store, Wanted("org/model", COMMIT, "hub"))
 
 
 def test_a_changed_file_in_the_store_is_found_and_repaired(tmp_path: Path, folder: Path, store: ModelStore) -> None:

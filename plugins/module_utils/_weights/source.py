@@ -134,20 +134,20 @@ def _downloaded_revision(folder: Path) -> str | None:
 
 def _require_whole(folder: Path, files: Sequence[SourceFile]) -> None:
     names = {file.path for file in files}
-    findings = [finding for file in files for finding in _problems(file, names)]
+    findings = [finding for file in files for finding in _problems(folder, file, names)]
     if findings:
         raise FleetError(*findings)
 
 
-def _problems(file: SourceFile, names: set[str]) -> Iterator[Finding]:
+def _problems(folder: Path, file: SourceFile, names: set[str]) -> Iterator[Finding]:
     if file.path.endswith(".safetensors.index.json"):
         shards = set(json.loads(file.real.read_bytes()).get("weight_map", {}).values())
         for shard in sorted(shards - names):
-            yield _broken(file.real.parent / shard, "it is missing", f"a shard that {file.path} names")
+            yield _broken((folder / file.path).with_name(shard), "it is missing", f"a shard that {file.path} names")
     if file.path.endswith(".safetensors"):
         expected = safetensors_size(file.real)
         if expected != file.size:
-            yield _broken(file.real, f"{file.size} bytes", f"{expected} bytes, says its header")
+            yield _broken(folder / file.path, f"{file.size} bytes", f"{expected} bytes, says its header")
 
 
 def _broken(path: Path, found: str, expected: str) -> Finding:

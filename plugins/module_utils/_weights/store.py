@@ -275,7 +275,9 @@ class ModelStore:
             replace_file(self._places.recipes / f"{recipe.sha256}.recipe", recipe.pack())
         files = tuple(file for file, _ in read)
         findings = [
-            finding for known, file in zip(source.files, files, strict=True) for finding in _differences(known, file)
+            finding
+            for known, file in zip(source.files, files, strict=True)
+            for finding in _differences(source.folder / known.path, known, file)
         ]
         if findings:
             raise FleetError(*findings)
@@ -302,14 +304,14 @@ def _manifest(wanted: Wanted, answer: Mapping[str, Any]) -> Manifest:
     )
 
 
-def _differences(known: SourceFile, file: File) -> Sequence[Finding]:
+def _differences(path: Path, known: SourceFile, file: File) -> Sequence[Finding]:
     if known.hub_sha256 in (None, file.sha256):
         return []
     return [
         obstacle(
             "model-file",
-            str(known.real),
-            f"sha256 {file.sha256}",
+            str(path),
+            f"{file.size} bytes, sha256 {file.sha256}",
             f"{known.hub_sha256}, says the hub",
             "it is damaged: download it again",
         )
