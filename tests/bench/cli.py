@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from . import images, plans, weights
+from . import drift, images, plans, weights
 from .figures import Figure
 from .fleet import Fleet
 
@@ -47,22 +47,29 @@ def of_plans(directory: Path, _: argparse.Namespace) -> Iterator[Figure]:
     yield from plans.figures(directory, 500)
 
 
+def of_drift(directory: Path, options: argparse.Namespace) -> Iterator[Figure]:
+    with drift.Hosts(directory, options.hosts) as hosts:
+        yield from drift.figures(hosts)
+
+
 BENCHMARKS: dict[str, Callable[[Path, argparse.Namespace], Iterator[Figure]]] = {
     "images": of_images,
     "fan-out": of_fan_out,
     "breaks": of_breaks,
     "damage": of_damage,
     "plan": of_plans,
+    "drift": of_drift,
 }
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="bench",
-        description="Staging in the lab against the peers' way, and a plan's time: one JSON line a figure.",
+        description="Staging and drift in the lab against the peers' ways, and a plan's time: one JSON line a figure.",
     )
     parser.add_argument("benchmark", nargs="*", choices=[[], *BENCHMARKS], help="default: all")
     parser.add_argument("--kills", type=int, default=20, help="how often a transfer is broken (default: %(default)s)")
+    parser.add_argument("--hosts", type=int, default=8, help="of the drift check's fleet (default: %(default)s)")
     options = parser.parse_args()
     met = True
     for name in options.benchmark or BENCHMARKS:
