@@ -255,6 +255,7 @@ SEEDS = [
         "false",
         "true",
         also=("unit-active", "container-"),
+        owned=False,
         alone=True,
     ),
     Seed(
@@ -280,7 +281,7 @@ SEEDS = [
         "was staged",
         "another one",
         also=("container-image",),
-        owned=False,
+        owned=True,
         alone=True,
     ),
     Seed(

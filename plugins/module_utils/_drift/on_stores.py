@@ -19,8 +19,13 @@ def of_images(view: View) -> Iterator[Difference]:
         reference = image["reference"]
         if said := _image(image, found[reference]):
             rule, want, have = said
+            # an image of a registry's tag is taken as it is, until its digest is pinned
+            ours = rule == "image-missing" or image["digest"] or image["source"]["kind"] != "registry"
+            remedy = (
+                view.converge(SITE) if ours else f"pin the digest in the recipe or service, then {view.converge(SITE)}"
+            )
             yield Difference(
-                view.host, f"image {reference}", rule, want, have, "error", view.converge(SITE), repairs=SITE,
+                view.host, f"image {reference}", rule, want, have, "error", remedy, repairs=SITE if ours else "",
                 reason="a name can be given to another image at any time",
             )  # fmt: skip
 

@@ -26,7 +26,8 @@ _STYLE = """
 body { margin: 0 auto; max-width: 80rem; padding: 1.5rem; font: 1rem/1.5 system-ui, sans-serif; color: var(--ink);
   background: var(--page); }
 h1 { font-size: 1.6rem; margin: 0 0 .25rem; } h2 { font-size: 1.2rem; margin: 2rem 0 .5rem; }
-h3 { font-size: 1.1rem; margin: 1.25rem 0 .5rem; } h4 { font-size: 1rem; margin: 0; display: inline; } p { margin: .25rem 0; } .soft { color: var(--soft); }
+h3 { font-size: 1.1rem; margin: 1.25rem 0 .5rem; } h4 { font-size: 1rem; margin: 0; display: inline; }
+p { margin: .25rem 0; } .soft { color: var(--soft); }
 a { color: var(--hint); } a:focus-visible, summary:focus-visible, [tabindex]:focus-visible
   { outline: 3px solid var(--hint); outline-offset: 2px; border-radius: 2px; }
 .skip { position: absolute; left: -99rem; }
