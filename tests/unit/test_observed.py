@@ -111,7 +111,7 @@ def test_an_image_of_unknown_build_is_read_once_and_then_checked_against() -> No
     assert before["services"]["qwen"]["kv"]["tokens"] is None
     names = json.loads((SHIPPED_RECIPES.parent / "data" / "vllm_catalogue.json").read_text("utf-8"))
     key = image_key({"reference": "vllm/vllm-openai:nightly", "digest": None})
-    assert unread["catalogues"]["copy"] == f"catalogues/{key}.json"
+    assert unread["catalogues"]["observed"] == f"catalogues/{key}.json"
     # a catalogue of the release itself stands for what was read out of the image
     observed = Observed(catalogues={key: {"version": "0.23.1rc1.dev5+gabc", "catalogue": names}})
     after = planned(NIGHTLY | {"flags": {"no-such-option": 1}}, observed)
@@ -123,7 +123,7 @@ def test_an_image_of_unknown_build_is_read_once_and_then_checked_against() -> No
 def test_what_verify_wrote_is_read_back(tmp_path: Path) -> None:
     plan = planned(UTILIZATION)
     _log, record = booted(plan, plan["services"]["qwen"]["kv"]["bytes"])
-    place = tmp_path / "observed" / plan["hosts"]["titan"]["verify"][0]["boots"]["copy"]
+    place = tmp_path / "observed" / plan["hosts"]["titan"]["verify"][0]["boots"]["observed"]
     place.parent.mkdir(parents=True)
     place.write_text(json.dumps(record), encoding="utf-8")
     found = read_observed(tmp_path)

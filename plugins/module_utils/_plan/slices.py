@@ -187,7 +187,7 @@ def verify(services: Iterable[Decided], host: str) -> list[dict[str, Any]]:
 
 def _observation(kept: str, copied: str, name: str) -> dict[str, str]:
     """Where something observed is kept on the host, and below the controller's folder of such things."""
-    return {"path": f"{kept}/{name}.json", "copy": f"{copied}/{name}.json"}
+    return {"path": f"{kept}/{name}.json", "observed": f"{copied}/{name}.json"}
 
 
 def unread_images(services: Iterable[Decided]) -> list[dict[str, Any]]:
