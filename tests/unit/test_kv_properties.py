@@ -92,7 +92,7 @@ def test_two_ranks_halve_what_attention_takes(model: str, version: str) -> None:
     except FleetError:
         return
     latent = one.layout.groups[0].page.kind == "MLAAttention"
-    assert one.bytes_per_request == two.bytes_per_request * (1 if latent else 2)
+    assert one.layout.request_bytes(4096) == two.layout.request_bytes(4096) * (1 if latent else 2)
 
 
 @given(st.sampled_from(HYBRIDS), st.sampled_from(VERSIONS), st.booleans())
@@ -104,7 +104,7 @@ def test_more_ranks_never_take_more_each(model: str, version: str, caching: bool
         )
     except FleetError:
         return
-    assert two.bytes_per_request <= one.bytes_per_request
+    assert two.layout.request_bytes(32768) <= one.layout.request_bytes(32768)
 
 
 @given(questions, st.integers(GIB, 90 * GIB))
