@@ -274,7 +274,7 @@ SEEDS = [
     Seed(
         "image-retagged",
         "titan",
-        f"docker tag {IMAGE} kept:1; docker create --name c {IMAGE}; docker commit -q c {IMAGE}; docker rm c",
+        f"docker tag {IMAGE} kept:1; docker create --name copy {IMAGE}; docker commit copy {IMAGE}; docker rm copy",
         f"docker tag kept:1 {IMAGE}; docker rmi kept:1",
         f"image {IMAGE}",
         "image-other",
