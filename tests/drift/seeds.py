@@ -20,7 +20,7 @@ LIMITS = "/etc/security/limits.d/90-gb10-fleet.conf"
 SYSTEMD = "/etc/systemd/system.conf.d/90-gb10-fleet.conf"
 RANK = "/usr/local/lib/gb10-fleet/gb10_rank/judge.py"
 NETPLAN = "/etc/netplan/40-cx7.yaml"
-RAIL, DEVICE = "enp1s0f1np1", "rocep1s0f1"
+RAIL = "enp1s0f1np1"
 PLACE = f"port 1 half 0 ({RAIL})"
 KEPT = "/root/kept"
 
@@ -274,7 +274,7 @@ SEEDS = [
     Seed(
         "image-retagged",
         "titan",
-        f"docker tag {IMAGE} kept:1; docker create --name copy {IMAGE}; docker commit copy {IMAGE}; docker rm copy",
+        f"docker tag {IMAGE} kept:1; docker create --name copy {IMAGE}; docker commit --change 'ENV MINE=1' copy {IMAGE}; docker rm copy",
         f"docker tag kept:1 {IMAGE}; docker rmi kept:1",
         f"image {IMAGE}",
         "image-other",
@@ -488,17 +488,6 @@ SEEDS = [
         "fabric-link-speed",
         "200000",
         "100000",
-        owned=False,
-    ),
-    Seed(
-        "rdma-down",
-        "spark-3",
-        f"echo '1: DOWN' > /sys/class/infiniband/{DEVICE}/ports/1/state",
-        f"echo '4: ACTIVE' > /sys/class/infiniband/{DEVICE}/ports/1/state",
-        PLACE,
-        "fabric-rdma-state",
-        "ACTIVE",
-        "DOWN",
         owned=False,
     ),
 ]
