@@ -274,7 +274,8 @@ SEEDS = [
     Seed(
         "image-retagged",
         "titan",
-        f"docker tag {IMAGE} kept:1; docker create --name copy {IMAGE}; docker commit --change 'ENV MINE=1' copy {IMAGE}; docker rm copy",
+        f"docker tag {IMAGE} kept:1; docker create --name copy {IMAGE}; "
+        f"docker commit --change 'ENV MINE=1' copy {IMAGE}; docker rm copy",
         f"docker tag kept:1 {IMAGE}; docker rmi kept:1",
         f"image {IMAGE}",
         "image-other",
