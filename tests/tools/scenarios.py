@@ -29,6 +29,12 @@ def passes(scenario: str) -> bool:
     return subprocess.run(command, cwd=ROOT, env=os.environ | {"COLUMNS": "150"}, check=False).returncode == 0
 
 
+def clear(scenario: str) -> None:
+    """No hosts, and molecule remembers none."""
+    subprocess.run((*LAB, "down"), check=True)
+    subprocess.run(("molecule", "reset", "--scenario-name", scenario), cwd=ROOT, check=True)
+
+
 def show_journals() -> None:
     status = subprocess.run((*LAB, "status", "--json"), capture_output=True, text=True, check=False)
     for host in json.loads(status.stdout or "{}").get("hosts", ()):
@@ -39,14 +45,13 @@ def show_journals() -> None:
 def main() -> int:
     failed = []
     for scenario in sys.argv[1:] or scenarios():
-        subprocess.run((*LAB, "down"), check=True)
+        clear(scenario)  # what a run that was killed has left
         try:
             if not passes(scenario):
                 failed.append(scenario)
                 show_journals()
         finally:
-            subprocess.run((*LAB, "down"), check=True)
-            subprocess.run(("molecule", "reset", "--scenario-name", scenario), cwd=ROOT, check=True)
+            clear(scenario)
     if failed:
         print(f"failed: {', '.join(failed)}; one alone: .venv/bin/python tests/tools/scenarios.py {failed[0]}")
     return len(failed)
