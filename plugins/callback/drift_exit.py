@@ -18,7 +18,6 @@ requirements:
   - Enable it with C(callbacks_enabled = gb10.fleet.drift_exit).
 """
 
-import sys
 from typing import Any
 
 from ansible.plugins.callback import CallbackBase
@@ -50,4 +49,4 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
             self._display.display("drift: could not tell: nothing was compared, for the reasons above")
             self._code = COULD_NOT_TELL
         if self._code:
-            sys.exit(self._code)
+            raise SystemExit(self._code)
