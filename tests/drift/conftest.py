@@ -23,6 +23,11 @@ ROOT = Path(__file__).resolve().parents[2]
 INVENTORY = ROOT / "tests" / "drift" / "inventory"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gb10-lab" / "vllm"
 SERVICES = {"titan": 8000, "spark-2": 8001}
+HOSTS = ["titan", "spark-2", "spark-3"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--runs", type=int, default=5, help="how often test_clean_again checks")
 
 
 @dataclass(frozen=True)

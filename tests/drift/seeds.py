@@ -24,13 +24,25 @@ RAIL = "enp1s0f1np1"
 PLACE = f"port 1 half 0 ({RAIL})"
 KEPT = "/root/kept"
 
+# Tasks of site.yml
+FILES = "Keep the settings over a boot"
+BOOT = "Set what systemd starts at the next boot"
+KERNEL = "Set the running kernel"
+DOCKER_FILE = "run | Write Docker's configuration"
+DOCKER_UNIT = "run | Run Docker with it, now and after a boot"
+SERVICES = "Run | start the services, anew where something of theirs changed"
+IMAGES = "Bring the images"
+MODELS = "Bring the models"
+RAILS = "Converge the interfaces"
+RAILS_KERNEL = "Set the rails in the running kernel"
+
 
 @dataclass(frozen=True)
 class Seed:
     """make, undo: shell on the host. resource, rule, want, have: of the finding; want and have by a word of theirs.
 
-    owned: site.yml repairs it. also: rules that come with it. deep: only reading the weights shows it.
-    alone: not together with all others.
+    task: of site.yml, which repairs it and whose check mode says so; empty: not site.yml's. shows: words of what that
+    task shows. also: rules that come with it. deep: only reading the weights shows it. alone: not together with others.
     """
 
     name: str
@@ -41,24 +53,48 @@ class Seed:
     rule: str
     want: str
     have: str
-    owned: bool = True
+    task: str = ""
+    shows: str = ""
     also: tuple[str, ...] = ()
     deep: bool = False
     alone: bool = False
+
+    @property
+    def owned(self) -> bool:
+        return bool(self.task)
 
 
 def edited(name: str, host: str, path: str, rule: str, want: str, have: str, make: str, **more: object) -> Seed:
     """A change of a file that is undone by its copy, with everything that belongs to it."""
     keep, back = f"cp -a {path} {KEPT}-{name}", f"rm -f {path}; cp -a {KEPT}-{name} {path}"
-    return Seed(name, host, f"{keep}; {make}", back, f"file {path}", rule, want, have, **more)  # type: ignore[arg-type]
+    seen = {"shows": path} | more
+    return Seed(name, host, f"{keep}; {make}", back, f"file {path}", rule, want, have, **seen)  # type: ignore[arg-type]
 
 
 SEEDS = [
     # Files
-    edited("sysctl-file", "titan", SYSCTL, "file-content", "sha256", "sha256", f"echo vm.swappiness=60 >> {SYSCTL}"),
-    edited("limits-gone", "titan", LIMITS, "file-kind", "a file", "no such file", f"rm {LIMITS}"),
-    edited("udev-mode", "titan", UDEV, "file-access", "0644", "0666", f"chmod 666 {UDEV}"),
-    edited("systemd-owner", "titan", SYSTEMD, "file-access", "root:root", "nvidia:root", f"chown nvidia {SYSTEMD}"),
+    edited(
+        "sysctl-file",
+        "titan",
+        SYSCTL,
+        "file-content",
+        "sha256",
+        "sha256",
+        f"echo vm.swappiness=60 >> {SYSCTL}",
+        task=FILES,
+    ),
+    edited("limits-gone", "titan", LIMITS, "file-kind", "a file", "no such file", f"rm {LIMITS}", task=FILES),
+    edited("udev-mode", "titan", UDEV, "file-access", "0644", "0666", f"chmod 666 {UDEV}", task=FILES),
+    edited(
+        "systemd-owner",
+        "titan",
+        SYSTEMD,
+        "file-access",
+        "root:root",
+        "nvidia:root",
+        f"chown nvidia {SYSTEMD}",
+        task=FILES,
+    ),
     edited(
         "boot-target",
         "titan",
@@ -67,6 +103,7 @@ SEEDS = [
         "multi-user",
         "graphical",
         "ln -sfn /usr/lib/systemd/system/graphical.target /etc/systemd/system/default.target",
+        task=BOOT,
     ),
     edited(
         "swap-unmasked",
@@ -76,8 +113,18 @@ SEEDS = [
         "/dev/null",
         "no such file",
         "rm /etc/systemd/system/swap.target",
+        task=BOOT,
     ),
-    edited("supervisor", "titan", RANK, "file-content", "sha256", "sha256", f"echo '# mine' >> {RANK}"),
+    edited(
+        "supervisor",
+        "titan",
+        RANK,
+        "file-content",
+        "sha256",
+        "sha256",
+        f"echo '# mine' >> {RANK}",
+        task="Supervisor | copy it",
+    ),
     edited(
         "rank-file",
         "titan",
@@ -86,6 +133,7 @@ SEEDS = [
         "sha256",
         "sha256",
         'sed -i \'s/"rank": 0/"rank":  0/\' /etc/gb10-fleet/services/tiny.json',
+        task="Write what the supervisors go by",
     ),
     Seed(
         "secrets-open",
@@ -96,6 +144,8 @@ SEEDS = [
         "file-access",
         "0700",
         "0755",
+        task="Keep the secrets to root",
+        shows="0755",
     ),
     edited(
         "unit-file",
@@ -107,6 +157,7 @@ SEEDS = [
         f"sed -i s/Restart=always/Restart=no/ /etc/systemd/system/{UNIT}",
         also=("unit-stale",),
         alone=True,
+        task="Write the units",
     ),
     edited(
         "docker-key",
@@ -116,6 +167,8 @@ SEEDS = [
         "50m",
         "9g",
         "sed -i s/50m/9g/ /etc/docker/daemon.json",
+        task=DOCKER_FILE,
+        shows="9g",
     ),
     Seed(
         "docker-mode",
@@ -126,6 +179,7 @@ SEEDS = [
         "file-access",
         "0644",
         "0600",
+        task=DOCKER_FILE,
     ),
     # The kernel
     Seed(
@@ -137,6 +191,8 @@ SEEDS = [
         "sysctl-live",
         "1",
         "60",
+        task=KERNEL,
+        shows="vm.swappiness: '60'",
     ),
     Seed(
         "dirty-bytes",
@@ -147,8 +203,21 @@ SEEDS = [
         "sysctl-live",
         "268435456",
         "4096000",
+        task=KERNEL,
+        shows="vm.dirty_bytes: '4096000'",
     ),
-    Seed("swap-on", "spark-3", "swapon --all", "swapoff --all", "swap", "swap-live", "off", "/swap.img"),
+    Seed(
+        "swap-on",
+        "spark-3",
+        "swapon --all",
+        "swapoff --all",
+        "swap",
+        "swap-live",
+        "off",
+        "/swap.img",
+        task=KERNEL,
+        shows="swap: /swap.img",
+    ),
     Seed(
         "read-ahead",
         "titan",
@@ -158,6 +227,8 @@ SEEDS = [
         "read-ahead-live",
         "8192",
         "128",
+        task=KERNEL,
+        shows="read_ahead_kb: '128'",
     ),
     Seed(
         "reboot-pending",
@@ -168,7 +239,6 @@ SEEDS = [
         "reboot-pending",
         "runs",
         "waits",
-        owned=False,
     ),
     Seed(
         "driver",
@@ -179,7 +249,6 @@ SEEDS = [
         "known-bad driver-590",
         "not 590",
         "590.44",
-        owned=False,
         also=("version",),
     ),
     # Services
@@ -192,6 +261,8 @@ SEEDS = [
         "unit-enabled",
         "enabled",
         "disabled",
+        task=SERVICES,
+        shows=UNIT,
     ),
     Seed(
         "unit-stopped",
@@ -202,6 +273,8 @@ SEEDS = [
         "unit-active",
         "active",
         "inactive",
+        task=SERVICES,
+        shows="gb10-vllm-other.service",
     ),
     Seed(
         "unit-retired",
@@ -212,6 +285,8 @@ SEEDS = [
         "unit-undeclared",
         "no such",
         "its file",
+        task="Retire | remove its unit",
+        shows="gb10-vllm-old.service",
     ),
     Seed(
         "docker-disabled",
@@ -222,6 +297,7 @@ SEEDS = [
         "unit-enabled",
         "enabled",
         "disabled",
+        task=DOCKER_UNIT,
     ),
     Seed(
         "stray-container",
@@ -232,7 +308,6 @@ SEEDS = [
         "container-undeclared",
         "nobody",
         IMAGE,
-        owned=False,
     ),
     Seed(
         "stray-listener",
@@ -243,7 +318,6 @@ SEEDS = [
         "port-undeclared",
         "nobody",
         "python3",
-        owned=False,
     ),
     Seed(
         "out-of-band",
@@ -255,7 +329,6 @@ SEEDS = [
         "false",
         "true",
         also=("unit-active", "container-"),
-        owned=False,
         alone=True,
     ),
     Seed(
@@ -269,6 +342,7 @@ SEEDS = [
         "not answer",
         also=("unit-active", "unit-load"),
         alone=True,
+        task=DOCKER_UNIT,
     ),
     # Images and weights
     Seed(
@@ -282,8 +356,9 @@ SEEDS = [
         "was staged",
         "another one",
         also=("container-image",),
-        owned=True,
         alone=True,
+        task=IMAGES,
+        shows=IMAGE,
     ),
     Seed(
         "image-gone",
@@ -295,6 +370,8 @@ SEEDS = [
         "store",
         "no such image",
         alone=True,
+        task=IMAGES,
+        shows=IMAGE,
     ),
     Seed(
         "weights-grown",
@@ -306,6 +383,8 @@ SEEDS = [
         "verified",
         "model.safetensors",
         alone=True,
+        task=MODELS,
+        shows="model.safetensors",
     ),
     Seed(
         "weights-touched",
@@ -316,6 +395,8 @@ SEEDS = [
         "model-file-changed",
         "verified",
         "model.safetensors",
+        task=MODELS,
+        shows="model.safetensors",
     ),
     Seed(
         "weights-gone",
@@ -327,6 +408,8 @@ SEEDS = [
         "all files",
         "model.safetensors",
         alone=True,
+        task=MODELS,
+        shows=MODEL,
     ),
     Seed(
         "seal-broken",
@@ -337,7 +420,6 @@ SEEDS = [
         "model-record",
         "sealed",
         "seal is broken",
-        owned=False,
     ),
     Seed(
         "bit-rot",
@@ -349,7 +431,6 @@ SEEDS = [
         "model-bytes",
         "verified",
         "sha256",
-        owned=False,
         deep=True,
         alone=True,
     ),
@@ -362,7 +443,6 @@ SEEDS = [
         "model-undeclared",
         "nobody",
         "cache",
-        owned=False,
     ),
     # The fabric
     Seed(
@@ -375,6 +455,8 @@ SEEDS = [
         "9000",
         "1500",
         also=("fabric-frames", "fabric-no-gid"),
+        task=RAILS,
+        shows="has MTU 1500",
     ),
     Seed(
         "address-gone",
@@ -387,6 +469,8 @@ SEEDS = [
         "no address",
         also=("fabric-no-gid", "fabric-no-peer", "fabric-frames"),
         alone=True,
+        task=RAILS,
+        shows=RAIL,
     ),
     Seed(
         "address-more",
@@ -397,6 +481,8 @@ SEEDS = [
         "fabric-address",
         "192.168.",
         "10.9.9.9/24",
+        task=RAILS,
+        shows="10.9.9.9/24",
     ),
     Seed(
         "link-down",
@@ -409,8 +495,20 @@ SEEDS = [
         "switched off",
         also=("fabric-", "sysctl-live"),
         alone=True,
+        task=RAILS,
+        shows="enP2p1s0f1np1",
     ),
-    edited("netplan-file", "spark-2", NETPLAN, "file-content", "sha256", "sha256", f"sed -i s/9000/1500/ {NETPLAN}"),
+    edited(
+        "netplan-file",
+        "spark-2",
+        NETPLAN,
+        "file-content",
+        "sha256",
+        "sha256",
+        f"sed -i s/9000/1500/ {NETPLAN}",
+        task=RAILS,
+        shows=NETPLAN,
+    ),
     Seed(
         "netplan-mode",
         "spark-3",
@@ -420,6 +518,7 @@ SEEDS = [
         "file-access",
         "0600",
         "0644",
+        task=RAILS,
     ),
     Seed(
         "netplan-foreign",
@@ -430,7 +529,6 @@ SEEDS = [
         "netplan-foreign",
         RAIL,
         "also",
-        owned=False,
     ),
     Seed(
         "arp",
@@ -441,6 +539,8 @@ SEEDS = [
         "sysctl-live",
         "1",
         "0",
+        task=RAILS_KERNEL,
+        shows="arp_ignore: '0'",
     ),
     Seed(
         "ipv6",
@@ -451,6 +551,8 @@ SEEDS = [
         "sysctl-live",
         "1",
         "0",
+        task=RAILS_KERNEL,
+        shows="disable_ipv6: '0'",
     ),
     edited(
         "fabric-sysctl",
@@ -460,6 +562,7 @@ SEEDS = [
         "a file",
         "no such file",
         "rm /etc/sysctl.d/90-gb10-fabric.conf",
+        task="Keep the rails' settings over a boot",
     ),
     edited(
         "guard",
@@ -469,6 +572,7 @@ SEEDS = [
         "sha256",
         "sha256",
         "echo '# mine' >> /usr/local/lib/gb10-fleet/netplan/gb10_netplan/guard.py",
+        task="guard | Install the program that changes netplan files and takes the change back",
     ),
     Seed(
         "recover-disabled",
@@ -479,6 +583,7 @@ SEEDS = [
         "unit-enabled",
         "enabled",
         "disabled",
+        task="guard | Enable taking a change back at boot",
     ),
     Seed(
         "speed",
@@ -489,6 +594,5 @@ SEEDS = [
         "fabric-link-speed",
         "200000",
         "100000",
-        owned=False,
     ),
 ]

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -13,6 +15,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._drift.managed import m
 
 from .conftest import Check, Site
 from .seeds import SEEDS, Seed
+
+ANSWER = re.compile(r"(?P<state>ok|changed|skipping|included|fatal): \[?(?P<host>[\w-]+)")
 
 
 def finding(check: Check, seed: Seed) -> dict[str, Any]:
@@ -23,6 +27,43 @@ def finding(check: Check, seed: Seed) -> dict[str, Any]:
     ]
     assert named, f"{seed.name} was not found: {check.report['findings']} {check.report['unknown']}"
     return named[0]
+
+
+def announced(site: Site) -> list[tuple[str, str, str]]:
+    """(task, host, what it shows) of everything that `site.yml --check --diff` would change."""
+    done = site.play("site.yml", "--check", "--diff")
+    changes = []
+    for block in done.stdout.split("\nTASK [")[1:]:
+        head, _, lines = block.partition("\n")
+        shown: list[str] = []
+        for line in lines.splitlines():
+            shown.append(line)
+            if told := ANSWER.match(line):
+                if told["state"] == "changed":
+                    changes.append((head.partition("]")[0], told["host"], "\n".join(shown)))
+                shown = []
+    return changes
+
+
+def expect_announced(site: Site, seeds: Iterable[Seed]) -> None:
+    changes = announced(site)
+    missed = [
+        seed.name
+        for seed in seeds
+        if not any(
+            task.endswith(f" : {seed.task}") and host == seed.host and seed.shows in shown
+            for task, host, shown in changes
+        )
+    ]
+    assert missed == [], changes
+
+
+def expect_repaired(site: Site) -> None:
+    site.converge()
+    site.serving()
+    clean = site.check()
+    assert (clean.code, clean.report["findings"], clean.report["unknown"]) == (0, [], [])
+    assert announced(site) == []
 
 
 def strangers(check: Check, seed: Seed) -> list[str]:
@@ -76,13 +117,16 @@ def test_all_at_once_and_their_repair(site: Site) -> None:
     for seed in together:
         if not seed.owned:
             site.fleet.root(seed.host, seed.undo)
-    preview = site.play("site.yml", "--check", "--diff").stdout
-    site.converge()
-    site.serving()
-    clean = site.check()
-    assert (clean.code, clean.report["findings"], clean.report["unknown"]) == (0, [], [])
-    # what drift says site.yml repairs, its check mode announces
-    for seed in (seed for seed in together if seed.owned and seed.resource.startswith("file ")):
-        assert seed.resource.removeprefix("file ") in preview or "changed" in preview, seed.name
-    again = site.play("site.yml", "--check", "--diff").stdout
-    assert "changed: [" not in again
+    expect_announced(site, [seed for seed in together if seed.owned])
+    expect_repaired(site)
+
+
+@pytest.mark.parametrize("seed", [seed for seed in SEEDS if seed.alone and seed.owned], ids=lambda seed: seed.name)
+def test_the_repair_of_one_that_stands_alone(site: Site, seed: Seed) -> None:
+    site.fleet.root(seed.host, seed.make)
+    try:
+        expect_announced(site, [seed])
+        expect_repaired(site)
+    except AssertionError:
+        site.fleet.root(seed.host, seed.undo, check=False)
+        raise
