@@ -180,6 +180,7 @@ SEEDS = [
         "0644",
         "0600",
         task=DOCKER_FILE,
+        shows="0600",
     ),
     # The kernel
     Seed(
@@ -519,6 +520,7 @@ SEEDS = [
         "0600",
         "0644",
         task=RAILS,
+        shows="mode 0644",
     ),
     Seed(
         "netplan-foreign",
