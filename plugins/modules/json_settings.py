@@ -99,7 +99,8 @@ def main() -> None:
     )
     os.umask(0o077)  # private until the mode is set
     path = Path(module.params["path"])
-    text = path.read_text("utf-8") if path.exists() else ""
+    existed = path.exists()
+    text = path.read_text("utf-8") if existed else ""
     try:
         before = parsed(str(path), text)
         after = merged(starting_point(module, before), module.params["settings"])
@@ -108,11 +109,14 @@ def main() -> None:
     keys = changed_keys(before, after)
     if keys and not module.check_mode:
         replace(module, path, written(after))
+    diff: list[dict[str, Any]] = [{"before": text, "after": written(after) if keys else text}]
     access_changed = False
     if path.exists():
+        access_diff: dict[str, Any] = {}
         access = module.load_file_common_arguments(module.params)
-        access_changed = module.set_fs_attributes_if_different(access, False)
-    diff = {"before": text, "after": written(after) if keys else text}
+        access_changed = module.set_fs_attributes_if_different(access, False, access_diff)
+        if existed and access_changed:
+            diff.append(access_diff | {"before_header": str(path), "after_header": str(path)})
     module.exit_json(changed=bool(keys) or access_changed, changed_keys=keys, diff=diff)
 
 

@@ -134,10 +134,11 @@ def main() -> None:
     except FleetError as refusal:
         module.fail_json(msg=str(refusal), findings=[finding.as_dict() for finding in refusal.findings])
     files = {path: _file(path, text) for path, text in decision.files.items()}
-    files |= _loose_mode(module.params["path"], decision, host)
+    loose = _loose_mode(module.params["path"], decision, host)
+    files |= loose
     live = unmet(wanted, links)
     changed = bool(files or live)
-    diff = judge.describe(decision, host.files)
+    diff = judge.describe(decision, host.files) + [_access_diff(path) for path in loose]
     if live:
         diff.append({"before": "".join(f"{problem}\n" for problem in live), "after": "", "before_header": "interfaces"})
     result = {"changed": changed, "diff": diff, "moved": dict(decision.moved), "live": live}
@@ -184,6 +185,17 @@ def _loose_mode(path: str, decision: judge.Decision, host: judge.Host) -> dict[s
         return {}
     wanted = _file(path, host.files[path])
     return {} if wanted == present else {path: wanted}
+
+
+def _access_diff(path: str) -> dict[str, str]:
+    shown = (_access(guard.snapshot(Path(path)) or {}), _access(_file(path, b"") or {}))
+    return {"before": shown[0], "after": shown[1], "before_header": path, "after_header": path}
+
+
+def _access(file: Mapping[str, Any]) -> str:
+    if "link" in file:
+        return f"a link to {file['link']}\n"
+    return f"mode {file['mode']:04o}, owner {file['uid']}:{file['gid']}\n"
 
 
 def _start(module: AnsibleModule, files: dict[str, dict[str, Any] | None], wanted: list[dict[str, Any]]) -> str:

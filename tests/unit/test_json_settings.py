@@ -89,3 +89,13 @@ def test_a_file_that_its_program_refuses_is_not_placed(capsys: pytest.CaptureFix
     assert result["failed"]
     assert "refuses the new file" in result["msg"]
     assert path.read_text() == "{}"
+
+
+def test_the_diff_tells_of_a_mode(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
+    path = tmp_path / "daemon.json"
+    path.write_text("{}")
+    path.chmod(0o600)
+    result = run(capsys, path=str(path), settings={}, mode="0644", _ansible_check_mode=True)
+    assert result["changed"] is True
+    told = result["diff"][-1]
+    assert (told["before_header"], told["before"], told["after"]) == (str(path), {"mode": "0600"}, {"mode": "0644"})
