@@ -17,6 +17,8 @@ from lab.fixtures import Fleet
 LAB = Path(__file__).resolve().parents[3] / ".lab-molecule"
 Playbook = Callable[..., "subprocess.CompletedProcess[str]"]
 TINY: dict[str, Any] = {"recipe": "lab-tiny", "hosts": ["spark-2"], "port": 8000}
+# another model than the one that is in the host's store already
+MISSING = {"repository": "gb10-lab/other", "source": {"path": "/srv/lab/none"}}
 EXABYTE = 1 << 60
 
 
@@ -31,7 +33,7 @@ def changed(run: subprocess.CompletedProcess[str]) -> bool:
         (TINY | {"prot": 8001}, 'write "port"'),
         (TINY | {"hosts": ["spark-4"]}, 'no host "spark-4"'),
         (TINY | {"port": 22}, "port 22 is taken by sshd"),
-        (TINY | {"model": {"source": {"path": "/srv/lab/none"}}}, "/srv/lab/none is not on this host"),
+        (TINY | {"model": MISSING}, "/srv/lab/none is not on this host"),
         (TINY | {"model": {"weights_bytes": EXABYTE}}, "GB of weights"),
         (TINY | {"flags": {"max-model-lenn": 2048}}, "max-model-len"),
     ],
