@@ -68,30 +68,12 @@ options:
             description: Its SSH port.
             type: int
             default: 22
-  streams:
-    description: Connections at once to other hosts. One keeps about one core busy on either side.
-    type: int
-    default: 4
-  present_hosts:
-    description: Hosts of this run. What one of them lacks is waited for. Set by the action plugin of this name.
-    type: list
-    elements: str
-    default: []
   folder:
     description: Where the host keeps its notes on images, and layers on their way.
     type: path
     default: /var/lib/gb10-fleet
-  patience:
-    description: Seconds to wait for another staging job on this host to end.
-    type: int
-    default: 0
-  examine_only:
-    description: Tell what would be done and stop, as in check mode.
-    type: bool
-    default: false
-  progress_file:
-    description: A file on the host to keep up to date while working. Set by the action plugin of this name.
-    type: path
+extends_documentation_fragment:
+  - gb10.fleet.staging
 attributes:
   check_mode:
     description: Tells which images would be moved, and how many bytes.
@@ -137,7 +119,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._images.step import Ste
 from ansible_collections.gb10.fleet.plugins.module_utils._images.store import ImageStore
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.peer import PEER
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import LOCKS, Progress, held
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import ARGUMENTS, LOCKS, Progress, held
 
 SOURCE = {
     "kind": {"type": "str", "choices": ["registry", "archive", "host"], "required": True},
@@ -161,12 +143,8 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "images": {"type": "list", "elements": "dict", "required": True, "options": IMAGE},
-            "streams": {"type": "int", "default": 4},
-            "present_hosts": {"type": "list", "elements": "str", "default": []},
             "folder": {"type": "path", "default": "/var/lib/gb10-fleet"},
-            "patience": {"type": "int", "default": 0},
-            "examine_only": {"type": "bool", "default": False},
-            "progress_file": {"type": "path"},
+            **ARGUMENTS,
         },
         supports_check_mode=True,
     )

@@ -71,15 +71,6 @@ options:
             description: Its SSH port.
             type: int
             default: 22
-  streams:
-    description: Connections at once to other hosts. One keeps about one core busy on either side.
-    type: int
-    default: 4
-  present_hosts:
-    description: Hosts of this run. What one of them lacks is waited for. Set by the action plugin of this name.
-    type: list
-    elements: str
-    default: []
   root:
     description: What C(HF_HOME) is for the services on this host.
     type: path
@@ -101,17 +92,8 @@ options:
   token_file:
     description: A file on the host that holds the hub's token, for gated models.
     type: path
-  patience:
-    description: Seconds to wait for another staging job on this host to end.
-    type: int
-    default: 0
-  examine_only:
-    description: Tell what would be done and stop, as in check mode.
-    type: bool
-    default: false
-  progress_file:
-    description: A file on the host to keep up to date while working. Set by the action plugin of this name.
-    type: path
+extends_documentation_fragment:
+  - gb10.fleet.staging
 attributes:
   check_mode:
     description: Tells which models would be brought, and how many bytes.
@@ -155,7 +137,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.peer import PEER
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import LOCKS, Progress, held
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import ARGUMENTS, LOCKS, Progress, held
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.hub import Hub
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.store import ModelStore, Step, Wanted
 
@@ -184,15 +166,11 @@ def main() -> None:
         argument_spec={
             "models": {"type": "list", "elements": "dict", "required": True, "options": MODEL},
             "root": {"type": "path", "default": "/var/lib/gb10-fleet/hf"},
-            "streams": {"type": "int", "default": 4},
-            "present_hosts": {"type": "list", "elements": "str", "default": []},
             "folder": {"type": "path", "default": "/var/lib/gb10-fleet"},
             "caches": {"type": "list", "elements": "str", "default": CACHES},
             "hf": {"type": "path", "default": "hf"},
             "token_file": {"type": "path", "no_log": False},
-            "patience": {"type": "int", "default": 0},
-            "examine_only": {"type": "bool", "default": False},
-            "progress_file": {"type": "path"},
+            **ARGUMENTS,
         },
         supports_check_mode=True,
     )

@@ -84,7 +84,8 @@ log_tail:
 from functools import partial
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._host.service import key_of, read_service
+from ansible_collections.gb10.fleet.plugins.module_utils._host.service import read_service
+from ansible_collections.gb10.fleet.plugins.module_utils._rank.service import read_key
 from ansible_collections.gb10.fleet.plugins.module_utils._vllm.boot_log import parse_boot_log
 
 TAIL_LINES = 30
@@ -106,7 +107,7 @@ def main() -> None:
     run = partial(module.run_command, handle_exceptions=False)
     try:
         wanted = {name: options[name] for name in ("unit", "url", "kind", "model", "status_file")}
-        reading = read_service(run, key=key_of(options["key_file"]), **wanted)
+        reading = read_service(run, key=read_key(options["key_file"]), **wanted)
     except (OSError, ValueError) as error:
         module.fail_json(msg=f"{options['unit']}: {error}")
     log = reading.pop("log")

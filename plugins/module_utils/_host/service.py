@@ -134,14 +134,3 @@ def read_service(run: Run, *, unit: str, url: str, kind: str, model: str, key: s
         "reply": ask(url, kind, model, key) if health.status == 200 else None,
         "log": boot_log(run, unit, state["invocation"]),
     }
-
-
-def key_of(path: str | None) -> str:
-    """The API key in a file of vLLM's `--config` form, or an empty string when the service has none."""
-    if path is None:
-        return ""
-    for line in Path(path).read_text(encoding="utf-8").splitlines():
-        name, _colon, value = line.partition(":")
-        if name.strip() == "api-key":
-            return value.strip().strip("\"'")
-    raise ValueError(f"{path} has no line `api-key: KEY`")

@@ -16,7 +16,7 @@ from . import judge
 from .host import RankError, run
 from .local import LocalRank
 from .members import Members
-from .report import Ledger, Report
+from .report import UNSERVED, Ledger, Report
 from .service import Service
 from .serving import Serving
 
@@ -56,7 +56,7 @@ class Head:
             await self._members.listen()
             while judge.may_start(self._ledger.starts, time.monotonic(), self._service.limits):
                 await self._members.gather()
-                self._report.update(epoch=self._ledger.begin(time.monotonic()), **_NOTHING_YET)
+                self._report.update(epoch=self._ledger.begin(time.monotonic()), **UNSERVED)
                 self._report.update(starts_left=self._starts_left())
                 end = await self._epoch()
                 last = end.reason
@@ -172,15 +172,3 @@ class Head:
         except (OSError, TimeoutError) as problem:
             self._report.note(f"no evidence could be kept: {problem!r}")
         await others
-
-
-_NOTHING_YET: dict[str, Any] = {
-    "strikes": 0,
-    "ready_at": None,
-    "ready_s": None,
-    "warm_up_s": [],
-    "tokens_per_s": None,
-    "running": None,
-    "waiting": None,
-    "kv_use": None,
-}

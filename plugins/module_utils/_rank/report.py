@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,17 @@ from .service import Service
 
 # In memory: a reboot begins anew, the restart budget too.
 RUN = Path("/run/gb10-fleet")
+# What an epoch begins with.
+UNSERVED: Mapping[str, Any] = {
+    "strikes": 0,
+    "ready_at": None,
+    "ready_s": None,
+    "warm_up_s": [],
+    "tokens_per_s": None,
+    "running": None,
+    "waiting": None,
+    "kv_use": None,
+}
 
 
 class Report:
@@ -37,15 +48,8 @@ class Report:
             "since": now_text(),
             "error": "",
             "last_end": "",
-            "strikes": 0,
+            **UNSERVED,
             "ranks_seen": [],
-            "ready_at": None,
-            "ready_s": None,
-            "warm_up_s": [],
-            "tokens_per_s": None,
-            "running": None,
-            "waiting": None,
-            "kv_use": None,
             "starts_left": None,
             "evidence": "",
         }

@@ -28,6 +28,15 @@ DISK_MARGIN = 1.1
 # A controller that has not looked for so long is gone; its job ends itself, and the next run goes on where it stopped.
 LEASE_SECONDS = 90
 _AGAIN_SECONDS = 0.2
+# What the modules that bring images and models have in common, as Ansible's argument specs say it; documented in
+# plugins/doc_fragments/staging.py.
+ARGUMENTS = {
+    "streams": {"type": "int", "default": 4},
+    "present_hosts": {"type": "list", "elements": "str", "default": []},
+    "patience": {"type": "int", "default": 0},
+    "examine_only": {"type": "bool", "default": False},
+    "progress_file": {"type": "path"},
+}
 # Who only looks whether a lock is held holds it for an instant himself.
 _LEAST_TRIES = 5
 

@@ -1,0 +1,34 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The options that the modules have in common that bring images and models (`_transfer.staging.ARGUMENTS`)."""
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    """Used as ``extends_documentation_fragment: [gb10.fleet.staging]``."""
+
+    DOCUMENTATION = r"""
+options:
+  streams:
+    description: Connections at once to other hosts. One keeps about one core busy on either side.
+    type: int
+    default: 4
+  present_hosts:
+    description: Hosts of this run. What one of them lacks is waited for. Set by the action plugin of this name.
+    type: list
+    elements: str
+    default: []
+  patience:
+    description: Seconds to wait for another staging job on this host to end.
+    type: int
+    default: 0
+  examine_only:
+    description: Tell what would be done and stop, as in check mode.
+    type: bool
+    default: false
+  progress_file:
+    description: A file on the host to keep up to date while working. Set by the action plugin of this name.
+    type: path
+"""
