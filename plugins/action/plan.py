@@ -65,7 +65,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             if finding["severity"] == "warning" and not options["show"]:
                 Display().warning(sentence(finding))
         placed = {host for name in services for host in plan["services"][name]["hosts"]}
-        chosen = [host for host in hosts if host in placed]
+        chosen = [host for host in hosts if host in placed or options["scope"] == "fleet"]
         said = {"plan": plan, "hosts": hosts, "services": services, "chosen": chosen, "observed": str(folder / FOLDER)}
         return result | {"changed": False} | said
 

@@ -49,7 +49,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
     def v2_runner_on_ok(self, result: Any) -> None:
         action = result.task.resolved_action
         if action == "gb10.fleet.plan":
-            self._plan, self._hosts = result.result["plan"], result.result["hosts"]
+            self._plan, self._hosts = result.result["plan"], result.result["chosen"]
             self._services = result.result["services"]
         elif action == "gb10.fleet.service_ready":
             self._note(result.host.get_name(), result.result)
@@ -73,7 +73,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
         if self._ranks and not self._proves:
             text = status_table(self._plan, self._services, self._ranks, self._failed)
         else:
-            text = end_table(self._plan, self._hosts, self._verified, self._ranks, self._failed)
+            text = end_table(self._plan, self._services, self._hosts, self._verified, self._ranks, self._failed)
         self._display.display(f"\n{text}\n")
 
     def _note(self, host: str, result: dict[str, Any]) -> None:

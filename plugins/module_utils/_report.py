@@ -63,18 +63,20 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
 
 def end_table(
     plan: Mapping[str, Any],
+    services: Sequence[str],
     hosts: Sequence[str],
     verified: Mapping[tuple[str, str], Mapping[str, Any]],
     ranks: Mapping[tuple[str, str], Mapping[str, Any]],
     failed: Mapping[str, str],
 ) -> str:
-    """The end of a run: one row a host and service of the plan, then the answers, then what went wrong.
+    """The end of a run about these services and hosts: a row for each rank, then the answers, then what went wrong.
 
     verified: (host, service) -> what a head's endpoint gave: state, answer, comparison, problems. ranks: (host,
     service) -> how its rank does: health. failed: host -> what stopped it.
     """
     rows, answers = [], []
-    for name, service in plan["services"].items():
+    for name in services:
+        service = plan["services"][name]
         for rank in service["ranks"]:
             host = rank["host"]
             if host not in hosts:

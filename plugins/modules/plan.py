@@ -76,7 +76,7 @@ services:
   type: list
   elements: str
 chosen:
-  description: The hosts of this run that these services are on.
+  description: The hosts of this run that these services are on; of a run about the fleet, all.
   returned: success
   type: list
   elements: str

@@ -103,7 +103,7 @@ def test_the_end_of_a_run_has_a_row_for_each_rank() -> None:
     plan = {"services": {"pair": planned | {"ranks": ranks}}}
     proof = {("spark-2", "pair"): {"state": "serving", "answer": "Hello", "comparison": "", "problems": []}}
     looks = {("spark-2", "pair"): {"health": "serving"}, ("spark-3", "pair"): {"health": "waiting"}}
-    text = end_table(plan, ["spark-2", "spark-3"], proof, looks, {})
+    text = end_table(plan, ["pair"], ["spark-2", "spark-3"], proof, looks, {})
     assert [line.split()[-1] for line in text.splitlines()[1:3]] == ["serving", "waiting"]
-    failed = end_table(plan, ["spark-2", "spark-3"], {}, {}, {"spark-3": "no route"})
+    failed = end_table(plan, ["pair"], ["spark-2", "spark-3"], {}, {}, {"spark-3": "no route"})
     assert [line.split()[-1] for line in failed.splitlines()[1:3]] == ["reached", "failed"]

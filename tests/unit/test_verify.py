@@ -154,5 +154,5 @@ def test_the_end_of_a_run_tells_how_a_start_compares() -> None:
     rank = {"host": "titan", "role": "solo", "memory_bytes": 2 << 30}
     service = {"endpoint": "http://titan:8000/v1", "model": "nano", "kv": kv, "ranks": [rank]}
     found = {"state": "serving", "answer": "Hello", "comparison": "KV pool 1,000 tokens, as planned", "problems": []}
-    text = end_table({"services": {"nano": service}}, ["titan"], {("titan", "nano"): found}, {}, {})
+    text = end_table({"services": {"nano": service}}, ["nano"], ["titan"], {("titan", "nano"): found}, {}, {})
     assert 'nano on titan says: "Hello"\nnano on titan: KV pool 1,000 tokens, as planned' in text

@@ -15,6 +15,9 @@ from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import
 from ansible_collections.gb10.fleet.plugins.module_utils._images.records import ImageRecords
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Run, UnreadableError, output
 
+# Labels have no effect on a container that shares the host's IPC, and Docker says so in its SecurityOpt by itself
+# (moby, daemon/create.go: generateSecurityOpt).
+_ADDED_BY_DOCKER: Mapping[str, set[str]] = {"host": {"label=disable"}}
 _DOWN = ("Cannot connect to the Docker daemon", "failed to connect to the docker API", "Is the docker daemon running")
 
 
@@ -109,7 +112,7 @@ def _container(
         "devices": sorted(device["PathOnHost"] for device in host.get("Devices") or ()),
         "capabilities": sorted(name.removeprefix("CAP_") for name in host.get("CapAdd") or ()),
         "privileged": bool(host.get("Privileged")),
-        "security": sorted(host.get("SecurityOpt") or ()),
+        "security": sorted({*(host.get("SecurityOpt") or ())} - _ADDED_BY_DOCKER.get(host.get("IpcMode", ""), set())),
         "network": host.get("NetworkMode", ""),
         "ipc": host.get("IpcMode", ""),
         "published": sorted(
