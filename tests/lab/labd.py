@@ -148,7 +148,8 @@ class Daemon:
 
     def _answer_order(self) -> None:
         connection, _ = self._control.accept()
-        with connection, connection.makefile("rw", encoding="utf-8") as stream, contextlib.suppress(OSError):
+        # Outermost, since what is left to write is written as the stream closes: who asked may be gone by then.
+        with contextlib.suppress(OSError), connection, connection.makefile("rw", encoding="utf-8") as stream:
             answer: dict[str, Any]
             try:
                 answer = {"done": self._carry_out(json.loads(stream.readline()))}

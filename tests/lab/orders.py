@@ -83,7 +83,10 @@ def become_host_command(workspace: Workspace, host: str, command: list[str]) -> 
     init = init_process(workspace, host)
     if init is None:
         raise LabError(f"{host} is off: lab power on {host}")
-    os.execvp("nsenter", ["nsenter", "--target", str(init), "--all", "--", *command])
+    # The shell stays out of the host's process namespace and forks the command into it. nsenter's own fork would stop
+    # itself with a child that a host's shutdown stops, and never reap it: the host could not end.
+    forked = ["sh", "-c", '"$@"; exit $?', "sh", *command]
+    os.execvp("nsenter", ["nsenter", "--target", str(init), "--all", "--no-fork", "--", *forked])
 
 
 def become_network_command(workspace: Workspace, command: list[str]) -> NoReturn:

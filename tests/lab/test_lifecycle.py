@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -186,3 +188,34 @@ def test_too_long_a_directory_is_refused(tmp_path: Path) -> None:
     refused = subprocess.run([COMMAND, "-d", tmp_path / ("x" * 90), "up"], check=False, capture_output=True, text=True)
     assert refused.returncode == 1
     assert "choose a shorter one" in refused.stderr
+
+
+def test_a_command_on_a_host_does_not_keep_it_from_ending(fleet: Fleet) -> None:
+    """A shutdown stops all processes of the host before it kills them."""
+    fleet.lab("up", "--hosts", "titan")
+    command = start(fleet, "exec", "titan", "--", "sleep", "600")
+    eventually(lambda: fleet.ok("titan", "pidof sleep"), "it runs")
+    fleet.root("titan", "systemctl poweroff --no-wall")
+    eventually(lambda: init_process(fleet.workspace, "titan") is None, "the host has shut down")
+    assert fleet.lab("power", "off", "titan").stdout == "titan: off\n"
+    assert command.wait() == 128 + signal.SIGKILL
+
+
+def test_an_interrupt_ends_a_command_on_a_host(fleet: Fleet) -> None:
+    fleet.lab("up", "--hosts", "titan")
+    command = start(fleet, "exec", "titan", "--", "sleep", "600")
+    eventually(lambda: fleet.ok("titan", "pidof sleep"), "it runs")
+    os.killpg(command.pid, signal.SIGINT)
+    assert command.wait() in (-signal.SIGINT, 128 + signal.SIGINT)
+    eventually(lambda: not fleet.ok("titan", "pidof sleep"), "nothing of it is left")
+
+
+def test_who_asks_and_goes_does_not_end_the_lab(fleet: Fleet) -> None:
+    fleet.lab("up", "--hosts", "titan")
+    daemon = daemon_of(fleet.running())
+    os.kill(daemon, signal.SIGSTOP)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.connect(str(fleet.workspace.control))
+        connection.sendall(b"{}\n")
+    os.kill(daemon, signal.SIGCONT)
+    assert json.loads(fleet.lab("status", "--json").stdout)["up"]
