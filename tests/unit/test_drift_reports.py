@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from html.parser import HTMLParser
 from typing import Any
 from xml.etree import ElementTree
@@ -85,7 +86,7 @@ def test_prometheus_counts_by_host_and_severity() -> None:
 class Outline(HTMLParser):
     """What a page loads, its headings, and whether each element that was opened is closed."""
 
-    VOID = ("meta", "rect")
+    VOID = ("meta",)
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -118,3 +119,31 @@ def test_the_page_is_whole_loads_nothing_and_shows_no_markup_of_a_host(found: An
     assert "http" not in text
     levels = outline.headings
     assert levels[0] == 1 and all(after <= before + 1 for before, after in itertools.pairwise(levels))
+
+
+def luminance(colour: str) -> float:
+    """WCAG 2's relative luminance of ``#rrggbb``."""
+    parts = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def test_every_colour_of_text_is_read_easily_on_light_and_dark() -> None:
+    style = page(document(readings(PLAN)), [])
+    light, dark = (dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", part)) for part in style.split("@media (prefers")[:2])
+    assert light.keys() == dark.keys()
+    for palette in (light, dark):
+        for text in palette.keys() - {"page", "band", "line"}:
+            for ground in ("page", "band"):
+                low, high = sorted(luminance(palette[name]) for name in (text, ground))
+                assert (high + 0.05) / (low + 0.05) >= 4.5, (text, ground)  # level AA
+
+
+def test_the_worst_host_comes_first() -> None:
+    def worse(state: dict[str, Any]) -> None:
+        state["engine"] = {"installed": True, "running": False}
+
+    found = DRIFTED | {"spark-3": changed(PLAN, "spark-3", worse)["spark-3"]}
+    text = page(document(found), [])
+    order = re.findall(r'<h3 id="host-([^"]+)"', text)
+    assert order == ["spark-3", "titan"] == re.findall(r'<a href="#host-([^"]+)"', text)

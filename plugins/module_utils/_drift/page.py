@@ -15,7 +15,9 @@ from ansible_collections.gb10.fleet.plugins.module_utils._drift.report import su
 _WORDS = {"clean": "as declared", "drift": "drift", "unknown": "could not tell"}
 # A sign beside the colour: not everybody sees the colours.
 _SIGNS = {"clean": "✓", "drift": "✗", "unknown": "?"}
+_SEVERITIES = ("error", "warning", "hint")
 _SHOWN_NIGHTS = 30
+_BAR_WIDTH = 200
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --soft: #57606a; --page: #ffffff; --line: #d0d7de; --band: #f6f8fa;
   --error: #b3261e; --warning: #8a5300; --hint: #0b5cad; --clean: #1a7040; --drift: #b3261e; --unknown: #6b3fa0; }
@@ -25,26 +27,35 @@ _STYLE = """
 * { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 80rem; padding: 1.5rem; font: 1rem/1.5 system-ui, sans-serif; color: var(--ink);
   background: var(--page); }
-h1 { font-size: 1.6rem; margin: 0 0 .25rem; } h2 { font-size: 1.2rem; margin: 2rem 0 .5rem; }
-h3 { font-size: 1.1rem; margin: 1.25rem 0 .5rem; } h4 { font-size: 1rem; margin: 0; display: inline; }
+h1 { font-size: 1.6rem; line-height: 1.25; margin: 0 0 .25rem; } h2 { font-size: 1.2rem; margin: 2rem 0 .5rem; }
+h3 { font-size: 1.1rem; margin: 1.25rem 0 .5rem; } h4 { font-size: 1rem; margin: 0; overflow-wrap: anywhere; }
 p { margin: .25rem 0; } .soft { color: var(--soft); }
 a { color: var(--hint); } a:focus-visible, summary:focus-visible, [tabindex]:focus-visible
   { outline: 3px solid var(--hint); outline-offset: 2px; border-radius: 2px; }
 .skip { position: absolute; left: -99rem; }
 .skip:focus { left: 1rem; top: 1rem; background: var(--page); padding: .5rem; }
-.scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; }
-th, td { text-align: left; padding: .35rem .75rem .35rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
-td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
+.scroll { overflow-x: auto; } table { border-collapse: collapse; }
+th, td { text-align: left; padding: .35rem 2rem .35rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+thead th { font-weight: 400; color: var(--soft); } tbody th, time { white-space: nowrap; }
+td { min-width: 4rem; max-width: 36rem; overflow-wrap: break-word; }
+td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .error { color: var(--error); } .warning { color: var(--warning); } .hint { color: var(--hint); }
 .clean { color: var(--clean); } .drift { color: var(--drift); } .unknown { color: var(--unknown); }
 .error, .warning, .hint, .clean, .drift, .unknown { font-weight: 600; }
+td .clean, td .drift, td .unknown { white-space: nowrap; }
 details { border: 1px solid var(--line); border-radius: 6px; margin: .5rem 0; background: var(--band); }
-summary { cursor: pointer; padding: .6rem .8rem; overflow-wrap: anywhere; }
-details > div { padding: 0 .8rem .8rem 2rem; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .15rem 1rem; margin: 0; } dt { color: var(--soft); }
+summary { cursor: pointer; padding: .6rem .8rem; list-style-position: inside; }
+summary > span { display: inline-flex; flex-wrap: wrap; gap: 0 .75rem; width: calc(100% - 1.5rem);
+  vertical-align: top; }
+summary .severity { min-width: 4.75rem; } summary time { margin-left: auto; }
+details > div { padding: 0 .8rem .8rem 1.9rem; }
+dl { display: grid; grid-template-columns: 4.75rem 1fr; gap: .15rem .75rem; margin: 0; } dt { color: var(--soft); }
 dd { margin: 0; overflow-wrap: anywhere; } code, pre { font: .875rem/1.45 ui-monospace, monospace; }
-pre { overflow-x: auto; border: 1px solid var(--line); border-radius: 4px; padding: .5rem; background: var(--page); }
-@media (max-width: 40rem) { dl { grid-template-columns: 1fr; } dd { margin-bottom: .4rem; } }
+pre { overflow: auto; max-height: 24rem; border: 1px solid var(--line); border-radius: 4px; margin: .6rem 0 0;
+  padding: .5rem; background: var(--page); }
+svg { display: block; margin-top: .4rem; } rect { fill: currentColor; }
+@media (max-width: 40rem) { body { padding: 1rem; } th, td { padding-right: 1rem; }
+  details > div { padding-left: .8rem; } summary time { margin-left: 0; } }
 @media print { details > div { display: block; } }
 """
 
@@ -55,22 +66,28 @@ def page(document: Mapping[str, Any], nights: Sequence[Mapping[str, Any]]) -> st
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>Drift: {_WORDS[document['verdict']]}</title>\n<style>{_STYLE}</style>\n</head>\n"
+        f"<title>Drift: {_headline(document)[0]}</title>\n<style>{_STYLE}</style>\n</head>\n"
         f"<body>\n{body}\n</body>\n</html>\n"
     )
 
 
 def _body(document: Mapping[str, Any], nights: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield '<a class="skip" href="#findings">To the findings</a>'
-    yield f"<header><h1>{_verdict(document['verdict'])}</h1>"
-    yield f"<p>{escape(summary(document).removeprefix('drift: '))}</p>"
-    yield f'<p class="soft">Checked {_time(document["generated"])}</p></header><main>'
+    verdict, (headline, counts) = document["verdict"], _headline(document)
+    yield f'<header><h1 class="{verdict}"><span aria-hidden="true">{_SIGNS[verdict]}</span> {headline}</h1>'
+    yield f'<p>{escape(counts)}</p><p class="soft">Drift check of {_time(document["generated"])}</p></header><main>'
     yield from _hosts(document)
     yield from _unknown(document["unknown"])
     yield from _findings(document)
     yield from _accepted(document["accepted"])
     yield from _trend(nights)
     yield "</main>"
+
+
+def _headline(document: Mapping[str, Any]) -> tuple[str, str]:
+    """The verdict in words, and the counts: `_drift.report.summary` in two parts."""
+    said, _, counts = summary(document).removeprefix("drift: ").rpartition(": ")
+    return said[0].upper() + said[1:], counts
 
 
 def _verdict(verdict: str) -> str:
@@ -96,14 +113,22 @@ def _table(
     yield "</tbody></table></div></section>"
 
 
-def _hosts(document: Mapping[str, Any]) -> Iterator[str]:
+def _ordered(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The hosts, those with most to do first."""
-    order = sorted(document["hosts"], key=lambda one: (-one["error"], -one["warning"], -one["hint"], one["host"]))
+    return sorted(document["hosts"], key=lambda one: (*(-one[name] for name in _SEVERITIES), one["host"]))
+
+
+def _hosts(document: Mapping[str, Any]) -> Iterator[str]:
     rows = [
-        [_link(document, one), _verdict(one["verdict"]), *(str(one[name]) for name in ("error", "warning", "hint"))]
-        for one in order
+        [_link(document, one), _verdict(one["verdict"]), *(_number(one[name]) for name in _SEVERITIES)]
+        for one in _ordered(document)
     ]
     yield from _table("Hosts", ("host", "state", "errors", "warnings", "hints"), rows, (2, 3, 4))
+
+
+def _number(count: int) -> str:
+    """Nothing to do is not to catch the eye."""
+    return str(count) if count else '<span class="soft">0</span>'
 
 
 def _link(document: Mapping[str, Any], host: Mapping[str, Any]) -> str:
@@ -116,50 +141,50 @@ def _trend(nights: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """The last checks, the newest first: how much there was to do, as numbers and as a bar."""
     if not nights:
         return
-    totals = [
-        [sum(host[name] for host in night["hosts"].values()) for name in ("error", "warning", "hint")]
-        for night in nights
-    ]
+    totals = [[sum(host[name] for host in night["hosts"].values()) for name in _SEVERITIES] for night in nights]
     most = max(1, *(sum(total) for total in totals))
     rows = [
-        [_time(night["at"]), _verdict(night["verdict"]), *map(str, total), _bar(sum(total), most)]
+        [_time(night["at"]), _verdict(night["verdict"]), *map(_number, total), _bar(total, most)]
         for night, total in zip(reversed(nights), reversed(totals), strict=True)
     ]
     yield from _table("The last checks", ("when", "state", "errors", "warnings", "hints", "findings"), rows, (2, 3, 4))
 
 
-def _bar(count: int, most: int) -> str:
-    width = round(200 * count / most)
-    return (
-        f'<svg width="200" height="12" role="img" aria-label="{count}"><rect width="{width}" height="12" '
-        'fill="currentColor" opacity="0.55"/></svg>'
+def _bar(total: Sequence[int], most: int) -> str:
+    """As wide as there are findings, the severities beside each other."""
+    ends = [round(_BAR_WIDTH * sum(total[: index + 1]) / most) for index in range(len(total))]
+    parts = "".join(
+        f'<rect class="{name}" x="{start}" width="{end - start}" height="12"></rect>'
+        for name, start, end in zip(_SEVERITIES, [0, *ends], ends, strict=False)
     )
+    return f'<svg width="{_BAR_WIDTH}" height="12" role="img" aria-label="{sum(total)}">{parts}</svg>'
 
 
 def _findings(document: Mapping[str, Any]) -> Iterator[str]:
     yield '<section id="findings"><h2>Findings</h2>'
     if not document["findings"]:
-        yield "<p>None.</p>"
-    seen = ""
-    for finding in document["findings"]:
-        if finding["host"] != seen:
-            seen = finding["host"]
-            yield f'<h3 id="host-{escape(seen)}">{escape(seen)}</h3>'
-        yield from _finding(finding)
+        yield "<p>Nothing differs from what is declared.</p>"
+    for host in (escape(one["host"]) for one in _ordered(document)):
+        mine = [finding for finding in document["findings"] if escape(finding["host"]) == host]
+        if mine:
+            yield f'<h3 id="host-{host}">{host}</h3>'
+        for finding in mine:
+            yield from _finding(finding)
     yield "</section>"
 
 
 def _finding(finding: Mapping[str, Any]) -> Iterator[str]:
     severity = finding["severity"]
-    yield f'<details open><summary><span class="{severity}">{severity}</span> <h4>{escape(finding["resource"])}</h4>'
-    yield f'<span class="soft">since {escape(finding["since"][:10])}</span></summary><div><dl>'
+    yield f'<details open><summary><span><span class="severity {severity}">{severity}</span>'
+    yield f'<h4>{escape(finding["resource"])}</h4><code class="soft">{escape(finding["rule"])}</code>'
+    yield f'<time class="soft">since {escape(finding["since"][:10])}</time></span></summary><div><dl>'
     for label in ("want", "have", "reason", "remedy", "source"):
         if finding[label]:
             text = escape(finding[label])
             yield f"<dt>{label}</dt><dd>{f'<code>{text}</code>' if label in ('want', 'have') else text}</dd>"
     yield "</dl>"
     if finding["diff"]:
-        yield f'<pre tabindex="0" aria-label="difference">{escape(finding["diff"])}</pre>'
+        yield f'<pre tabindex="0" role="group" aria-label="difference">{escape(finding["diff"])}</pre>'
     yield "</div></details>"
 
 
