@@ -6,11 +6,16 @@
 from __future__ import annotations
 
 import shlex
+import time
 from collections.abc import Iterator
 
 import pytest
 
-from .group import CONTAINER, HOSTS, KEY, NAME, PORT, ROUTES, SECRET, UNIT, Group
+from .canary import leaks
+from .group import CONTAINER, HOSTS, KEY, PORT, ROUTES, SECRET, UNIT, Group
+
+# The issue's minute: long after both sides have noticed.
+CABLE_OUT_S = 60
 
 
 @pytest.fixture(scope="module")
@@ -100,9 +105,11 @@ def test_a_host_loses_its_power(anew: Group, rank: int) -> None:
 @pytest.mark.whole
 def test_a_cable_is_pulled(anew: Group) -> None:
     def pull_the_cable() -> None:
+        out = time.monotonic()
         anew.fleet.lab("cable", "pull", "spark-2:1")
         anew.until(lambda: anew.status(anew.head)["state"] == "waiting", "the head waits for its rank")
         anew.until(lambda: anew.status(anew.worker)["state"] == "waiting", "the worker waits for its head")
+        time.sleep(max(0.0, out + CABLE_OUT_S - time.monotonic()))
         anew.fleet.lab("cable", "plug", "spark-2:1")
 
     anew.recovers(pull_the_cable)
@@ -177,15 +184,5 @@ def test_a_rank_without_the_secret_stays_out(serving: Group) -> None:
 
 
 def test_no_secret_is_found_on_the_hosts(serving: Group) -> None:
-    """In argv, environment, inspect, journal, status or evidence."""
-    for host in HOSTS:
-        seen = serving.fleet.root(
-            host,
-            "cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ 2> /dev/null | tr '\\0' '\\n' | grep -v grep;"
-            f"docker inspect {CONTAINER}; journalctl --no-pager; cat /run/gb10-fleet/{NAME}/*;"
-            f"cat $(find /var/lib/gb10-fleet/evidence -type f)",
-            check=False,
-        )
-        assert "journalctl" in seen or "gb10" in seen
-        assert KEY not in seen
-        assert SECRET not in seen
+    """Also in the evidence of all that has failed before."""
+    assert [leak for host in HOSTS for leak in leaks(serving.fleet, host, CONTAINER, [KEY, SECRET])] == []
