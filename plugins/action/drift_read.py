@@ -15,7 +15,9 @@ from typing import Any
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.managed import managed_files
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import DEEP_SECONDS, questions
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.secrets import compared, new_salt
 
 HISTORY = "history.json"
 NOT_DEEP = {"days": 1, "today": 0, "seconds": 0, "seen": {}}
@@ -36,9 +38,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         )
         host, plan = variables["inventory_hostname"], options["plan"]
         ask = questions(plan, host, _deep(plan, host, Path(options["folder"])) if options["deep"] else NOT_DEEP)
-        before = time.time()
+        before, salt = time.time(), new_salt()
         try:
-            answer = self._execute_module("gb10.fleet.host_state", {"ask": ask}, task_vars=variables)
+            answer = self._execute_module("gb10.fleet.host_state", {"ask": ask, "salt": salt}, task_vars=variables)
         except AnsibleConnectionFailure as error:
             return result | _silent(f"unreachable: {_first_line(error)}")
         except AnsibleError as error:
@@ -46,6 +48,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         if answer.get("failed") or "state" not in answer:
             return result | _silent(str(answer.get("module_stderr") or answer.get("msg") or "no answer").strip())
         state = answer["state"] | {"asked_between": [before, time.time()]}
+        if state["files"] is not None:
+            wanted = managed_files(plan["hosts"][host])
+            state["files"] = compared(state["files"], wanted, salt, self._loader.get_text_file_contents)
         return result | {"changed": False, "state": state, "unknown": answer["unknown"], "why": ""}
 
 

@@ -75,6 +75,7 @@ unconfirmed:
 
 import os
 import shutil
+from functools import partial
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall import host
@@ -101,7 +102,8 @@ def main() -> None:
 
 
 def _converge(module: AnsibleModule) -> dict[str, object]:
-    run = module.run_command
+    # a comment of the owner's may hold what looks like a variable
+    run = partial(module.run_command, expand_user_and_vars=False)
     if module.params["confirm"]:
         host.confirm(run)
         return {"changed": True}
@@ -109,7 +111,8 @@ def _converge(module: AnsibleModule) -> dict[str, object]:
     before, wanted = host.current(), ruleset(module.params["plan"], ports)
     # in check mode the role has not installed it yet; without it there is no table either
     has_nft = shutil.which("nft") is not None
-    live = host.is_live(run, wanted) if has_nft else not wanted
+    held, planned = host.in_kernel(run, wanted) if has_nft else ("", wanted)
+    live = held == planned
     changed = before != wanted or not live
     if changed and not module.check_mode:
         if wanted:

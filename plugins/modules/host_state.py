@@ -29,6 +29,10 @@ options:
   ask:
     description: What a drift check asks for, as M(gb10.fleet.drift_read) makes it of the plan.
     type: dict
+  salt:
+    description: What the digests of secret files are made with, so that they tell nothing to those who do not know it.
+    type: str
+    default: ""
 extends_documentation_fragment:
   - gb10.fleet.attributes.reads_only
 """
@@ -70,11 +74,13 @@ def main() -> None:
             "paths": {"type": "list", "elements": "path", "default": []},
             "images": {"type": "list", "elements": "str", "default": []},
             "ask": {"type": "dict"},
+            "salt": {"type": "str", "default": "", "no_log": True},
         },
         supports_check_mode=True,
     )
     options = module.params
-    state, unknown = read_state(bounded_run(COMMAND_SECONDS), options["paths"], options["images"], options["ask"])
+    run = bounded_run(COMMAND_SECONDS)
+    state, unknown = read_state(run, options["paths"], options["images"], options["ask"], options["salt"])
     module.exit_json(changed=False, state=state, unknown=unknown)
 
 

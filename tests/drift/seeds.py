@@ -11,7 +11,8 @@ IMAGE = "gb10-lab/vllm-stand-in:0.32.0"
 UNIT = "gb10-vllm-tiny.service"
 CONTAINER = "gb10-vllm-tiny"
 MODEL = "gb10-lab/tiny"
-BLOBS = "/var/lib/gb10-fleet/hf/hub/models--gb10-lab--tiny"
+CACHE = "/var/lib/gb10-fleet/hf"
+BLOBS = f"{CACHE}/hub/models--gb10-lab--tiny"
 RECORDS = "/var/lib/gb10-fleet/models/models--gb10-lab--tiny"
 WEIGHTS = f"$(readlink -f {BLOBS}/main/model.safetensors)"
 SYSCTL = "/etc/sysctl.d/99-zz-gb10-fleet.conf"
@@ -24,6 +25,10 @@ RAIL = "enp1s0f1np1"
 PLACE = f"port 1 half 0 ({RAIL})"
 KEPT = "/root/kept"
 
+RULES = "nftables table inet gb10_fleet"
+API_KEY = "/etc/gb10-fleet/secrets/tiny.yaml"
+PYTHON = "/etc/python3.13/sitecustomize.py"
+
 # Tasks of site.yml
 FILES = "Keep the settings over a boot"
 BOOT = "Set what systemd starts at the next boot"
@@ -35,6 +40,7 @@ IMAGES = "Bring the images"
 MODELS = "Bring the models"
 RAILS = "Converge the interfaces"
 RAILS_KERNEL = "Set the rails in the running kernel"
+FIREWALL = "Converge the rules"
 
 
 @dataclass(frozen=True)
@@ -181,6 +187,99 @@ SEEDS = [
         "0600",
         task=DOCKER_FILE,
         shows="0600",
+    ),
+    # Secrets and rules
+    edited(
+        "api-key",
+        "titan",
+        API_KEY,
+        "file-content",
+        "the key of",
+        "another",
+        f"echo 'api-key: \"another\"' > {API_KEY}",
+        task="Place the API keys",
+        shows="",
+    ),
+    Seed(
+        "rule-inserted",
+        "titan",
+        "nft insert rule inet gb10_fleet input tcp dport 9999 accept",
+        "nft -f /etc/gb10-fleet/firewall.nft",
+        RULES,
+        "firewall-live",
+        "planned",
+        "other rules",
+        task=FIREWALL,
+        shows="the rules in the kernel are others",
+    ),
+    Seed(
+        "chain-flushed",
+        "spark-2",
+        "nft flush chain inet gb10_fleet input",
+        "nft -f /etc/gb10-fleet/firewall.nft",
+        RULES,
+        "firewall-live",
+        "planned",
+        "other rules",
+        task=FIREWALL,
+        shows="the rules in the kernel are others",
+    ),
+    Seed(
+        "table-gone",
+        "spark-3",
+        "nft delete table inet gb10_fleet",
+        "nft -f /etc/gb10-fleet/firewall.nft",
+        RULES,
+        "firewall-live",
+        "planned",
+        "not in the kernel",
+        task=FIREWALL,
+        shows="the rules in the kernel are others",
+    ),
+    edited(
+        "rules-file",
+        "spark-2",
+        "/etc/gb10-fleet/firewall.nft",
+        "firewall-file",
+        "planned",
+        "other rules",
+        "sed -i /5353/d /etc/gb10-fleet/firewall.nft",
+        task=FIREWALL,
+    ),
+    # Room and clock: the lab's hosts share those of the machine, so one host is shown others.
+    Seed(
+        "memory-low",
+        "titan",
+        f"sed 's/^MemAvailable:.*/MemAvailable: 102400 kB/' /proc/meminfo > {KEPT}-meminfo; "
+        f"mount --bind {KEPT}-meminfo /proc/meminfo",
+        "umount /proc/meminfo",
+        "free memory",
+        "memory-low",
+        "512.0 MiB",
+        "100.0 MiB",
+    ),
+    Seed(
+        "disk-low",
+        "spark-2",
+        "mkdir /run/small; mount -t tmpfs -o size=1m small /run/small; mkdir /run/small/new /run/small/work; "
+        f"mount -t overlay -o lowerdir={CACHE},upperdir=/run/small/new,workdir=/run/small/work small {CACHE}",
+        f"umount {CACHE} /run/small; rmdir /run/small",
+        f"disk of {CACHE}",
+        "disk-low",
+        "512.0 MiB free",
+        "of 1.0 MiB",
+    ),
+    Seed(
+        "clock-ahead",
+        "spark-3",
+        f"cp -a {PYTHON} {KEPT}-python; "
+        f"printf 'import time\\nreal = time.time\\ntime.time = lambda: real() + 3600\\n' >> {PYTHON}",
+        f"cp -a {KEPT}-python {PYTHON}",
+        "clock",
+        "clock-off",
+        "within 5 s",
+        "s ahead of",
+        alone=True,
     ),
     # The kernel
     Seed(
@@ -438,8 +537,8 @@ SEEDS = [
     Seed(
         "stray-model",
         "titan",
-        "mkdir -p /var/lib/gb10-fleet/hf/hub/models--org--old/blobs",
-        "rm -r /var/lib/gb10-fleet/hf/hub/models--org--old",
+        f"mkdir -p {CACHE}/hub/models--org--old/blobs",
+        f"rm -r {CACHE}/hub/models--org--old",
         "model org/old",
         "model-undeclared",
         "nobody",

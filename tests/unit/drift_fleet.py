@@ -76,7 +76,7 @@ def state_of(plan: dict[str, Any], host: str) -> dict[str, Any]:
         },
         "driver": "580.142",
         "firmware": {"nic_firmware": "28.45.4028"},
-        "firewall": {"text": "", "live": False, "ssh_ports": [22]},
+        "firewall": {"text": "", "planned": "", "live": "", "live_planned": "", "why": ""},
         "packages": {name: None if name == "earlyoom" else {"version": "1", "held": True} for name in ask["packages"]},
         "units": {name: _unit() for name in ask["units"]},
         "clock": 1000.0,
@@ -108,6 +108,8 @@ def _file(one: Any) -> dict[str, Any]:
     if one.kind in ("link", "absent"):
         return {"kind": one.kind, "target": one.target}
     found = {"kind": one.kind, "mode": one.mode, "owner": "root", "group": "root"}
+    if one.source:
+        return found | {"same": True}
     return found | ({} if one.content is None else {"sha256": hashlib.sha256(one.content.encode()).hexdigest()})
 
 

@@ -121,8 +121,10 @@ CASES: list[tuple[str, Change, str, str, str, str]] = [
     ("titan", put("models", "others", ["org/old"]), "model org/old", "model-undeclared", "nobody", "cache"),
     ("titan", put("deep", "bad", {f"{MODEL}/a.bin": "5" * 64}), f"weights {MODEL}/a.bin", "model-bytes", "verified",
      "555555"),
-    ("titan", put("firewall", "live", True), "nftables table inet gb10_fleet", "firewall-live",
-     "not in", "in the kernel"),
+    ("titan", put("firewall", "live", "table"), "nftables table inet gb10_fleet", "firewall-live",
+     "not in the kernel", "other rules"),
+    ("titan", put("firewall", "live_planned", "table"), "nftables table inet gb10_fleet", "firewall-live",
+     "the planned rules", "not in the kernel"),
     ("titan", put("firewall", "text", "table"), "file /etc/gb10-fleet/firewall.nft", "firewall-file",
      "no such", "other"),
     ("spark-2", put("fabric", "links", RAIL, "mtu", 1500), PLACE, "fabric-mtu", "9000", "1500"),
@@ -177,6 +179,21 @@ def test_a_cable_to_a_host_that_is_off_is_not_judged() -> None:
     result = compare(PLAN, found | {"spark-3": Reading(None, {}, "unreachable")}, TODAY)
     assert result.verdict == "unknown"
     assert any("spark-3 could not be read" in one.why for one in result.unknown)
+
+
+def test_a_rule_that_the_kernel_holds_and_the_plan_does_not_is_shown() -> None:
+    found = {"live": "table {\n\taccept\n\tdrop\n}\n", "live_planned": "table {\n\tdrop\n}\n"}
+    (one,) = compare(PLAN, changed(PLAN, "titan", lambda state: state["firewall"].update(found)), TODAY).differences
+    assert (one.want, one.have) == ("the planned rules", "other rules")
+    assert "+\taccept" in one.diff.splitlines() and "-\tdrop" not in one.diff
+
+
+def test_rules_that_could_not_be_compared_are_unknown() -> None:
+    change = put("firewall", "why", "unshare can't tell the rules: Operation not permitted")
+    result = compare(PLAN, changed(PLAN, "titan", change), TODAY)
+    (one,) = result.unknown
+    assert result.verdict == "unknown"
+    assert (one.part, "not permitted" in one.why) == ("nftables table inet gb10_fleet", True)
 
 
 def test_a_model_that_loads_is_not_a_closed_port() -> None:

@@ -130,6 +130,44 @@ def test_a_host_without_openssh_keeps_the_port_of_this_session() -> None:
     assert host.ssh_ports(lambda words: (1, "", "no such unit"), None) == []
 
 
+class Kernel:
+    """nft as far as `in_kernel` asks it: the tables that are there, ours as it is listed, and what a text becomes."""
+
+    def __init__(self, live: str | None, becomes: str = "") -> None:
+        self.live, self.becomes = live, becomes
+        self.tried: list[str] = []
+
+    def __call__(self, words: list[str]) -> tuple[int, str, str]:
+        if words[0] == "unshare":
+            self.tried.append(words[-1])
+            return (0, self.becomes, "") if self.becomes else (1, "", "unshare failed: Operation not permitted")
+        if words == ["nft", "list", "tables"]:
+            return 0, "table ip nat\n" + ("table inet gb10_fleet\n" if self.live is not None else ""), ""
+        return 0, str(self.live), ""
+
+
+def test_what_the_kernel_holds_is_compared_as_the_kernel_writes_it() -> None:
+    kernel = Kernel("tcp dport 22 accept", becomes="tcp dport ssh accept")
+    assert host.in_kernel(kernel, "the text") == ("tcp dport 22 accept", "tcp dport ssh accept")
+    assert kernel.tried == ["the text"]
+
+
+@pytest.mark.parametrize("text", ["", "the text"])
+def test_a_table_that_is_not_there_needs_no_comparison(text: str) -> None:
+    kernel = Kernel(None)
+    assert host.in_kernel(kernel, text) == ("", text)
+    assert kernel.tried == []
+
+
+def test_a_table_on_an_open_host_is_told() -> None:
+    assert host.in_kernel(Kernel("rules"), "") == ("rules", "")
+
+
+def test_without_a_network_to_try_them_in_the_rules_are_not_equal_but_unknown() -> None:
+    with pytest.raises(host.FirewallError, match=r"unshare can't tell the rules.*Operation not permitted"):
+        host.in_kernel(Kernel("rules"), "the text")
+
+
 class Nft:
     """systemd and nftables as far as `load` and `confirm` ask them."""
 

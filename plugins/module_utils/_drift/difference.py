@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -61,6 +62,12 @@ class Unknown:
 def ordered(differences: Iterable[Difference]) -> list[Difference]:
     """By host, then the worst first, then by name: the same ones always come in the same order, each once."""
     return sorted(set(differences), key=lambda one: (one.host, _ORDER[one.severity], one.resource, one.rule, one.have))
+
+
+def unified(want: str, have: str) -> str:
+    """A text that is wanted against the one that is there, as `Difference.diff`."""
+    lines = difflib.unified_diff(want.splitlines(), have.splitlines(), "want", "have", lineterm="", n=1)
+    return "\n".join(lines)
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,10 @@ SHIPPED = {
 
 @dataclass(frozen=True)
 class Managed:
-    """One path. kind: what it is to be. content: of a file, None where only its access is ours. target: of a link."""
+    """One path. kind: what it is to be. content: of a file, None where only its access is ours. target: of a link.
+
+    source: the controller's file with the secret that stands here, as JSON in ``form``; empty for any other.
+    """
 
     path: str
     kind: Literal["file", "folder", "link", "absent"]
@@ -52,6 +55,8 @@ class Managed:
     target: str = ""
     secret: bool = False
     service: str = ""
+    source: str = ""
+    form: str = ""
 
     @property
     def sha256(self) -> str | None:
@@ -138,7 +143,10 @@ def _of_services(host: Mapping[str, Any]) -> Iterator[Managed]:
         if service["secret"]:
             yield Managed(service["secret"]["path"], "file", "0600", secret=True, service=name)
         if service["key"]:
-            yield Managed(service["key"]["path"], "file", "0600", secret=True, service=name)
+            key = service["key"]
+            yield Managed(
+                key["path"], "file", "0600", secret=True, service=name, source=key["source"], form=key["form"]
+            )
 
 
 def _shipped(host: Mapping[str, Any]) -> Iterator[Managed]:

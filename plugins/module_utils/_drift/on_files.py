@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -16,6 +15,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._drift.difference impor
     Difference,
     Unknown,
     View,
+    unified,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.managed import (
     Managed,
@@ -43,6 +43,7 @@ def of_files(view: View) -> Iterator[Difference | Unknown]:
             yield _path(view, one, "file-target", f"a link to {one.target}", f"a link to {have['target']}")
         elif one.kind in ("file", "folder"):
             yield from _content(view, one, have)
+            yield from _secret(view, one, have)
             yield from _access(view, one, have)
 
 
@@ -57,8 +58,15 @@ def _shown(have: Mapping[str, Any]) -> str:
 def _content(view: View, one: Managed, have: Mapping[str, Any]) -> Iterator[Difference]:
     if one.content is not None and have["sha256"] != one.sha256:
         want = f"sha256 {str(one.sha256)[:12]}"
-        diff = _diff(one.content, have["text"]) if "text" in have else ""
+        diff = unified(one.content, have["text"]) if "text" in have else ""
         yield _path(view, one, "file-content", want, f"sha256 {have['sha256'][:12]}", diff)
+
+
+def _secret(view: View, one: Managed, have: Mapping[str, Any]) -> Iterator[Difference | Unknown]:
+    if one.source and have["same"] is None:
+        yield Unknown(view.host, f"file {one.path}", have["why"])
+    elif one.source and not have["same"]:
+        yield _path(view, one, "file-content", f"the key of {one.source}", "another content")
 
 
 def _access(view: View, one: Managed, have: Mapping[str, Any]) -> Iterator[Difference]:
@@ -66,11 +74,6 @@ def _access(view: View, one: Managed, have: Mapping[str, Any]) -> Iterator[Diffe
     found = f"{have['owner']}:{have['group']} {have['mode']}"
     if want != found:
         yield _path(view, one, "file-access", want, found)
-
-
-def _diff(want: str, have: str) -> str:
-    lines = difflib.unified_diff(want.splitlines(), have.splitlines(), "want", "have", lineterm="", n=1)
-    return "\n".join(lines)
 
 
 def _path(view: View, one: Managed, rule: str, want: str, have: str, diff: str = "") -> Difference:

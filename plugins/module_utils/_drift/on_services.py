@@ -16,6 +16,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._drift.difference impor
     Difference,
     Unknown,
     View,
+    unified,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import (
     DOCKER_UNIT,
@@ -26,7 +27,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Severity
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall.host import FILE
-from ansible_collections.gb10.fleet.plugins.module_utils._firewall.ruleset import TABLE, ruleset
+from ansible_collections.gb10.fleet.plugins.module_utils._firewall.ruleset import TABLE
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._vllm.docker_command import DockerCommand
 
@@ -229,18 +230,21 @@ def _closed(view: View, port: int, service: str) -> Told:
         )  # fmt: skip
 
 
-def of_firewall(view: View) -> Iterator[Difference]:
-    """Our table of rules: its file as planned for the host's own SSH ports, and the kernel holding it."""
-    found, wanted = view.state["firewall"], view.slice["firewall"]
+def of_firewall(view: View) -> Told:
+    """Our table of rules: its file, and what the kernel holds, each against the planned rules; they are two things."""
+    found = view.state["firewall"]
     if found is None:
         return
-    closed = wanted["state"] == "closed"
-    text = ruleset(wanted, found["ssh_ports"]) if closed else ""
-    if found["text"] != text:
-        have = "other rules" if found["text"] else "no such file"
-        yield _differs(
-            view, f"file {FILE}", "firewall-file", "the planned rules" if text else "no such file", have, repairs=SITE
-        )
-    if found["live"] != closed:
-        want, have = ("in the kernel", "not in the kernel") if closed else ("not in the kernel", "in the kernel")
-        yield _differs(view, f"nftables table {TABLE}", "firewall-live", want, have, repairs=SITE)
+    if found["text"] != found["planned"]:
+        yield _rules(view, f"file {FILE}", "firewall-file", found["planned"], found["text"], "no such file")
+    if found["why"]:
+        yield Unknown(view.host, f"nftables table {TABLE}", found["why"])
+    elif found["live"] != found["live_planned"]:
+        resource = f"nftables table {TABLE}"
+        yield _rules(view, resource, "firewall-live", found["live_planned"], found["live"], "not in the kernel")
+
+
+def _rules(view: View, resource: str, rule: str, want: str, have: str, nothing: str) -> Difference:
+    wanted, there = "the planned rules" if want else nothing, "other rules" if have else nothing
+    diff = unified(want, have) if want and have else ""
+    return _differs(view, resource, rule, wanted, there, repairs=SITE, diff=diff)

@@ -33,7 +33,10 @@ def questions(plan: Mapping[str, Any], host: str, deep: Mapping[str, Any]) -> di
     return {
         "folder": _layout.STATE,
         "models_folder": _layout.MODELS,
-        "files": [{"path": one.path, "sha256": one.sha256, "secret": one.secret} for one in managed_files(mine)],
+        "files": [
+            {"path": one.path, "sha256": one.sha256, "secret": one.secret, "salted": bool(one.source)}
+            for one in managed_files(mine)
+        ],
         "json": [
             {
                 "path": one.path,
@@ -53,6 +56,7 @@ def questions(plan: Mapping[str, Any], host: str, deep: Mapping[str, Any]) -> di
         "variables": {name: sorted(command.env) for name, command in containers(plan, host).items()},
         "models": [{key: model[key] for key in ("repository", "revision")} for model in mine["models"]],
         "fabric": _fabric(plan, mine["fabric"]),
+        "firewall": mine["firewall"],
         "deep": dict(deep),
     }
 

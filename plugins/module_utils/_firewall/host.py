@@ -44,22 +44,27 @@ def current(file: Path = FILE) -> str:
     return file.read_text(encoding="utf-8") if file.exists() else ""
 
 
-def is_live(run: Run, text: str) -> bool:
-    """Whether the kernel holds just what the text says: both as nft lists them, the text's in a network of its own."""
-    code, live, _err = run(["nft", "--stateless", "list", "table", *TABLE.split()])
-    if not text:
-        return code != 0
-    return code == 0 and live == _listed(run, text)
+def in_kernel(run: Run, text: str) -> tuple[str, str]:
+    """Our table as the kernel holds it, and as it would hold the text; an empty string for no table. Changes nothing.
+
+    Both as nft lists them, so that equal rules are equal texts however they were written. What becomes of the text is
+    seen in a network of its own, which ends with the command; without a table there is nothing to compare it with.
+    """
+    tables = _told(run, ["nft", "list", "tables"])
+    if f"table {TABLE}" not in tables.splitlines():
+        return "", text
+    live = _told(run, ["nft", "--stateless", "list", "table", *TABLE.split()])
+    return live, _told(run, ["unshare", "--net", "sh", "-c", _TRY, "sh", text]) if text else ""
 
 
-def _listed(run: Run, text: str) -> str:
-    write(_STAGED, text)
-    words = f"nft -f {_STAGED} && nft --stateless list table {TABLE}"
-    code, listed, err = run(["unshare", "--net", "sh", "-c", words])
-    _STAGED.unlink()
+_TRY = f'printf %s "$1" | nft -f - && nft --stateless list table {TABLE}'
+
+
+def _told(run: Run, command: list[str]) -> str:
+    code, out, err = run(command)
     if code != 0:
-        raise FirewallError(f"nftables refuses the rules, nothing was changed: {err.strip()[:500]}")
-    return listed
+        raise FirewallError(f"{command[0]} can't tell the rules, nothing was changed: {(err or out).strip()[:500]}")
+    return out
 
 
 def write(file: Path, text: str) -> None:

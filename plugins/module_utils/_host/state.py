@@ -17,7 +17,7 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.reading import ask_neighbours, read_links, read_rdma
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall import host as firewall
-from ansible_collections.gb10.fleet.plugins.module_utils._firewall.ruleset import TABLE
+from ansible_collections.gb10.fleet.plugins.module_utils._firewall.ruleset import ruleset
 from ansible_collections.gb10.fleet.plugins.module_utils._host.sameness import read_driver, read_images
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan.ssh_session import session_port
 from ansible_collections.gb10.fleet.plugins.module_utils._probe import docker, files, models, system
@@ -33,12 +33,16 @@ PATIENCE_S = 60
 
 
 def read_state(
-    run: Run, paths: Sequence[str], images: Sequence[str] = (), ask: Mapping[str, Any] | None = None
+    run: Run,
+    paths: Sequence[str],
+    images: Sequence[str] = (),
+    ask: Mapping[str, Any] | None = None,
+    salt: str = "",
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """All parts as data, and the reason for each part that could not be read (its value is then None).
 
     ask: the questions of a drift check, as `_drift.questions` makes them; without them only what the preflight needs,
-    and of the images whose references are asked for a hash over the layers.
+    and of the images whose references are asked for a hash over the layers. salt: as `_drift.secrets` says.
     """
     parts: dict[str, Callable[[], Any]] = {
         "architecture": platform.machine,
@@ -50,15 +54,15 @@ def read_state(
     if ask is None:
         parts |= {"containers": lambda: _containers(run), "images": lambda: read_images(run, images)}
         return read_parts(parts, PATIENCE_S)
-    return read_parts(parts | _asked(run, ask), PATIENCE_S + ask["deep"]["seconds"])
+    return read_parts(parts | _asked(run, ask, salt), PATIENCE_S + ask["deep"]["seconds"])
 
 
-def _asked(run: Run, ask: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
+def _asked(run: Run, ask: Mapping[str, Any], salt: str) -> dict[str, Callable[[], Any]]:
     """The parts that the drift check reads."""
     places = Places(Path(ask["folder"]), Path(ask["models_folder"]))
     deep = ask["deep"]
     return {
-        "files": lambda: files.read_files(ask["files"]),
+        "files": lambda: files.read_files(ask["files"], salt),
         "json": lambda: files.read_json(ask["json"]),
         "netplan": lambda: files.read_netplan(_mac_addresses(ask["rails"])),
         "our_units": lambda: files.read_folder("/etc/systemd/system/gb10-vllm-*.service"),
@@ -74,7 +78,7 @@ def _asked(run: Run, ask: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
         "running": lambda: docker.read_containers(run, ask["variables"]),
         "models": lambda: models.read_models(places, ask["models"]),
         "fabric": lambda: _fabric(run, ask["fabric"]),
-        "firewall": lambda: _firewall(run),
+        "firewall": lambda: _firewall(run, ask["firewall"]),
         "deep": lambda: models.read_deeply(
             places, ask["models"], deep["seen"], deep["today"], deep["days"], deep["seconds"]
         ),
@@ -96,10 +100,19 @@ def _fabric(run: Run, ask: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _firewall(run: Run) -> dict[str, Any]:
-    """Our file of rules, whether the kernel holds our table, and the SSH ports that the rules must leave open."""
-    live = shutil.which("nft") is not None and run(["nft", "list", "table", *TABLE.split()])[0] == 0
-    return {"text": firewall.current(), "live": live, "ssh_ports": firewall.ssh_ports(run, session_port(os.getppid()))}
+def _firewall(run: Run, plan: Mapping[str, Any]) -> dict[str, Any]:
+    """``{text, planned, live, live_planned, why}``: our file of rules, our table in the kernel, what they should be.
+
+    planned: for the SSH ports that this host has. why: the reason why the kernel's rules could not be compared.
+    """
+    planned = ruleset(plan, firewall.ssh_ports(run, session_port(os.getppid())))
+    live, live_planned, why = "", planned, ""
+    if shutil.which("nft"):
+        try:
+            live, live_planned = firewall.in_kernel(run, planned)
+        except (firewall.FirewallError, UnreadableError, OSError) as error:
+            why = str(error)
+    return {"text": firewall.current(), "planned": planned, "live": live, "live_planned": live_planned, "why": why}
 
 
 def memory_bytes(meminfo: str) -> dict[str, int]:

@@ -147,9 +147,13 @@ def vllm(services: Iterable[Decided], host: str) -> list[dict[str, Any]]:
     ]
 
 
+# vLLM's --config: YAML, which reads JSON as well.
+_KEY_FORM = "api-key: %s\n"
+
+
 def _key(placed: Placed) -> dict[str, str] | None:
     source = placed.settings.get("api_key_file")
-    return {"source": source, "path": key_file(placed)} if source else None
+    return {"source": source, "path": key_file(placed), "form": _KEY_FORM} if source else None
 
 
 def _supervisor(placed: Placed, rank: Mapping[str, Any]) -> dict[str, str]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import grp
 import hashlib
+import hmac
 import json
 import pwd
 import re
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -24,9 +25,21 @@ TEXT_LIMIT = 1 << 16
 NETPLAN_FOLDERS = ("/lib/netplan", "/etc/netplan", "/run/netplan")
 
 
-def read_files(wanted: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """wanted: ``{path, sha256, secret}``. A text that has another sum than wanted comes along, unless it is secret."""
-    return {one["path"]: _file(Path(one["path"]), one.get("sha256"), bool(one.get("secret"))) for one in wanted}
+def read_files(wanted: Sequence[Mapping[str, Any]], salt: str) -> dict[str, dict[str, Any]]:
+    """wanted: ``{path, sha256, secret, salted}``. A text of another sum than wanted comes along, unless it is secret.
+
+    Of a file that is salted, the salted digest comes.
+    """
+    found = {one["path"]: _file(Path(one["path"]), one["sha256"], one["secret"]) for one in wanted}
+    for one in wanted:
+        if one["salted"] and found[one["path"]]["kind"] == "file":
+            found[one["path"]]["salted"] = salted(Path(one["path"]).read_bytes(), salt)
+    return found
+
+
+def salted(content: bytes, salt: str) -> str:
+    """What tells two secrets apart for those who know the salt, and nothing to others."""
+    return hmac.digest(salt.encode(), content, "sha256").hex()
 
 
 def _file(path: Path, wanted: str | None, secret: bool) -> dict[str, Any]:

@@ -1,0 +1,49 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Whether a host holds the owner's secrets, without telling anybody what they are.
+
+A secret may be a word that somebody thought up, and a plain digest of it, in a report or in what ``-vvv`` prints, could
+be tried out at home. So each call of a host gets a random salt, which its module keeps out of everything it says. What
+the host answers is an HMAC under that salt: neither question nor answer alone tells anything. The controller, which
+knows both, keeps a yes or no, and forgets the rest.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.managed import Managed
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.files import salted
+
+
+def new_salt() -> str:
+    return secrets.token_hex(32)
+
+
+def compared(
+    files: Mapping[str, Mapping[str, Any]], wanted: Iterable[Managed], salt: str, read: Callable[[str], str]
+) -> dict[str, dict[str, Any]]:
+    """The files that a host has read, with ``same`` instead of each ``salted``.
+
+    read: the text of a file of the controller's. same: None, with the reason in ``why``, where that can't be read.
+    """
+    found = {path: dict(file) for path, file in files.items()}
+    for one in wanted:
+        if one.source and "salted" in found[one.path]:
+            found[one.path] |= _same(found[one.path].pop("salted"), one, salt, read)
+    return found
+
+
+def _same(there: str, one: Managed, salt: str, read: Callable[[str], str]) -> dict[str, Any]:
+    try:
+        secret = read(one.source).strip()
+    except Exception as error:  # whatever it is, a wrong Vault password too: the file is unknown, not clean
+        return {"same": None, "why": f"{one.source} can't be read on the controller: {error}"}
+    here = salted((one.form % json.dumps(secret)).encode(), salt)
+    return {"same": hmac.compare_digest(here, there)}

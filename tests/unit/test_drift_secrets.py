@@ -1,0 +1,96 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Secrets are compared, and neither what a host answers nor what is kept of it tells them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import compare
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.managed import Managed, managed_files
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import questions
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.secrets import compared, new_salt
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.files import read_files
+from drift_fleet import NOT_DEEP, changed, planned
+
+SECRET = "canary"
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Managed:
+    """The key's file on the host. Here it lies below the test's folder, as does the owner's file."""
+    (tmp_path / "owner").write_text(f"{SECRET}\n")
+    (tmp_path / "host.yaml").write_text(f'api-key: "{SECRET}"\n')
+    (tmp_path / "host.yaml").chmod(0o600)
+    source = str(tmp_path / "owner")
+    return Managed(str(tmp_path / "host.yaml"), "file", "0600", secret=True, source=source, form="api-key: %s\n")
+
+
+def asked(key: Managed, salt: str) -> dict[str, dict[str, Any]]:
+    return read_files([{"path": key.path, "sha256": None, "secret": True, "salted": True}], salt)
+
+
+def text_of(path: str) -> str:
+    return Path(path).read_text(encoding="utf-8")
+
+
+def test_the_key_of_the_owner_is_the_same(key: Managed) -> None:
+    salt = new_salt()
+    (found,) = compared(asked(key, salt), [key], salt, text_of).values()
+    assert found["same"] is True
+
+
+@pytest.mark.parametrize("where", ["source", "path"])
+def test_another_key_on_either_side_is_not(key: Managed, where: str) -> None:
+    Path(getattr(key, where)).write_text('api-key: "another"\n')
+    salt = new_salt()
+    (found,) = compared(asked(key, salt), [key], salt, text_of).values()
+    assert found["same"] is False
+
+
+def test_a_file_that_the_controller_can_not_read_is_unknown(key: Managed) -> None:
+    def locked(path: str) -> str:
+        raise PermissionError("no vault secrets found")
+
+    salt = new_salt()
+    (found,) = compared(asked(key, salt), [key], salt, locked).values()
+    assert found["same"] is None
+    assert key.source in found["why"] and "no vault secrets found" in found["why"]
+
+
+def test_the_answer_tells_nothing_without_the_salt_and_nothing_of_it_is_kept(key: Managed) -> None:
+    salt, content = new_salt(), Path(key.path).read_bytes()
+    first, second = asked(key, salt), asked(key, new_salt())
+    assert first != second
+    plain = [hashlib.new(name, text).hexdigest() for name in ("sha256", "sha1", "md5") for text in (content, b"canary")]
+    assert not any(word in json.dumps(first) for word in (SECRET, salt, *plain))
+    kept = compared(first, [key], salt, text_of)
+    assert first[key.path]["salted"] not in json.dumps(kept)
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict", "word"),
+    [
+        ({"same": True}, "clean", ""),
+        ({"same": False}, "drift", "the key of "),
+        ({"same": None, "why": "no vault secrets found"}, "unknown", "no vault"),
+    ],
+)
+def test_what_is_said_of_it(tmp_path: Path, answer: dict[str, Any], verdict: str, word: str) -> None:
+    (tmp_path / "key").write_text(SECRET)
+    service = {"recipe": "lab-tiny", "hosts": ["titan"], "port": 8000, "api_key_file": str(tmp_path / "key")}
+    plan = planned(fleet_services={"tiny": service})
+    (mine,) = (one for one in managed_files(plan["hosts"]["titan"]) if one.source)
+    change: Callable[[dict[str, Any]], None] = lambda state: state["files"][mine.path].update(answer)  # noqa: E731
+    result = compare(plan, changed(plan, "titan", change), "2026-11-21")
+    assert result.verdict == verdict
+    said = json.dumps([one.as_dict() for one in (*result.differences, *result.unknown)])
+    assert word in said and SECRET not in said
+    ask = questions(plan, "titan", NOT_DEEP)
+    assert [one["path"] for one in ask["files"] if one["salted"]] == [mine.path] and SECRET not in json.dumps(ask)
