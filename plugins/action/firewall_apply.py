@@ -10,6 +10,7 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
+from ansible_collections.gb10.fleet.plugins.plugin_utils._new_connection import use_new_connections
 
 # The host takes unconfirmed rules back after 60 s; an attempt may outlast that by SSH's own timeout.
 PATIENCE_S = 120.0
@@ -42,10 +43,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
 
     def _confirm(self, task_vars: dict[str, Any] | None) -> dict[str, Any]:
         """Until the host answers over a connection that was opened after the rules held."""
+        use_new_connections(self._connection)
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             try:
-                # else ssh goes on with the connection that it keeps open
+                # for connections other than ssh, which are kept open
                 self._connection.reset()
                 return self._module({**self._task.args, "confirm": True}, task_vars)
             except AnsibleConnectionFailure:

@@ -12,14 +12,13 @@ from typing import Any
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.gb10.fleet.plugins.plugin_utils._new_connection import use_new_connections
+from ansible_collections.gb10.fleet.plugins.plugin_utils._sudo import refusal
 
 GUARD = "/usr/bin/python3 -IB /usr/local/lib/gb10-fleet/netplan"
 # The host decides within 90 s; an SSH attempt may outlast that by its own timeout.
 PATIENCE_S = 120.0
 POLL_S = 2.0
-# A connection of its own for each question: a shared one may outlive the way to the host. One that a change has cut
-# says nothing; without the others ssh would wait for hours. ssh takes the first value that it is given.
-NEW_CONNECTION = "-o ControlMaster=no -o ControlPath=none -o ServerAliveInterval=5 -o ServerAliveCountMax=2"
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
@@ -31,6 +30,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         result |= self._execute_module(
             module_name="gb10.fleet.netplan_apply", module_args=self._task.args, task_vars=task_vars
         )
+        result |= refusal(result)
         change = result.pop("transaction", None)
         if change is None or result.get("failed"):
             return result
@@ -45,11 +45,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
 
     def _confirm(self, change: str) -> dict[str, str]:
         """Until the host says confirmed or restored: ask, each time over a connection of its own."""
-        # The shared connection of the tasks before is of no use either when its way is cut.
-        self._connection.reset()
-        if self._connection.transport == "ssh":
-            written = self._connection.get_option("ssh_args") or ""
-            self._connection.set_option("ssh_args", f"{NEW_CONNECTION} {written}".strip())
+        use_new_connections(self._connection)
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             try:

@@ -117,12 +117,20 @@ def test_sources_are_addresses(source: str, right: bool) -> None:
 # On the host ------------------------------------------------------------------------------------------------------
 
 
-def test_ssh_is_found_wherever_it_listens() -> None:
-    said = {
-        "/usr/sbin/sshd": "port 22\nport 2022\naddressfamily any\n",
-        "systemctl": "Listen=0.0.0.0:2222 (Stream)\nListen=[::]:2222 (Stream)\n",
-    }
-    assert host.ssh_ports(lambda words: (0, said[words[0]], ""), 443) == [22, 443, 2022, 2222]
+SSHD = (
+    "port 22\naddressfamily any\nlistenaddress [::]:2022 rdomain lab\n"
+    "listenaddress 0.0.0.0:2023\nlistenaddress 127.0.0.1:2201\n"
+)
+SOCKET = "ActiveState={}\nListen=0.0.0.0:2222 (Stream)\nListen=[::]:2222 (Stream)\n"
+
+
+@pytest.mark.parametrize(
+    ("state", "ports"), [("inactive", [443, 2022, 2023]), ("active", [443, 2222])], ids=["sshd", "socket"]
+)
+def test_ssh_is_found_where_it_listens_and_nowhere_else(state: str, ports: list[int]) -> None:
+    """A socket that nobody started, and settings that a socket overrides, open nothing."""
+    said = {"/usr/sbin/sshd": SSHD, "systemctl": SOCKET.format(state)}
+    assert host.ssh_ports(lambda words: (0, said[words[0]], ""), 443) == ports
 
 
 def test_a_host_without_openssh_keeps_the_port_of_this_session() -> None:

@@ -164,15 +164,46 @@ def test_addresses_and_routes_go_back_to_what_they_were(
     assert [" ".join(command) for command in links.differences(BEFORE, now, routes)] == commands
 
 
-def test_routes_are_read_as_ip_takes_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = (
-        "default via 10.77.0.1 dev enP7s7 proto static onlink \n192.168.100.0/24 dev enp1s0f1np1 scope link linkdown \n"
+def of_6(local: str, **more: Any) -> dict[str, Any]:
+    return {"family": "inet6", "local": local, "prefixlen": 64, "scope": "global"} | more
+
+
+def test_an_ipv6_address_by_which_the_owner_comes_goes_back_too() -> None:
+    """What a router or the kernel gives is neither added nor taken away."""
+    route = "-6 default via fd77::1 dev enP7s7 proto static metric 1024 pref medium"
+    was, now = link("enP7s7", index=2), link("enP7s7", index=2)
+    was["addr_info"] += [of_6("fd77::11"), of_6("2001:db8::1", dynamic=True), of_6("fe80::1", scope="link")]
+    now["addr_info"] += [of_6("fd78::11"), of_6("2001:db8::2", dynamic=True), of_6("fe80::2", scope="link")]
+    found = links.differences(
+        {"links": [was, link("lo")], "routes": [route]}, [now], ["-6 unreachable default dev lo proto static"]
     )
-    monkeypatch.setattr(links, "run", lambda _command: said)
-    assert links.read_routes() == [
-        "default via 10.77.0.1 dev enP7s7 proto static onlink",
-        "192.168.100.0/24 dev enp1s0f1np1 scope link",
+    assert [" ".join(command) for command in found] == [
+        "address del fd78::11/64 dev enP7s7",
+        "address add fd77::11/64 nodad dev enP7s7",
+        "-6 route del unreachable default dev lo proto static",
+        "-6 route replace default via fd77::1 dev enP7s7 proto static metric 1024 pref medium",
     ]
+
+
+def test_routes_are_read_as_ip_takes_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    said = {
+        "-4": "default via 10.77.0.1 dev enP7s7 proto static onlink \n192.168.100.0/24 dev enp1s0f1np1 linkdown \n",
+        "-6": "fd77::/64 dev enP7s7 proto kernel metric 256\ndefault via fd77::1 dev enP7s7 proto static \n",
+    }
+    monkeypatch.setattr(links, "run", lambda command: said[command[1]])
+    monkeypatch.setattr(links, "IPV6", tmp_path)
+    of_4 = ["default via 10.77.0.1 dev enP7s7 proto static onlink", "192.168.100.0/24 dev enp1s0f1np1"]
+    assert links.read_routes() == [*of_4, "-6 default via fd77::1 dev enP7s7 proto static"]
+    monkeypatch.setattr(links, "IPV6", tmp_path / "none")
+    assert links.read_routes() == of_4
+
+
+def test_a_lease_that_runs_is_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a host with DHCP would never count as calm."""
+    lifetimes = iter((86400, 86399))
+    said = '[{"addr_info":[{"local":"10.77.0.11","valid_life_time":%d,"preferred_life_time":60}]}]'
+    monkeypatch.setattr(links, "run", lambda command: said % next(lifetimes) if command[2] == "address" else "[]")
+    assert links.read_state() == links.read_state()
 
 
 # The whole way, on a host where nothing works any more ---------------------------------------------------------------

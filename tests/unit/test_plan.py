@@ -147,3 +147,11 @@ anything = st.recursive(
 @given(st.sampled_from(["workload", "flags", "env", "image", "model", "listen", "silence"]), anything)
 def test_no_value_of_a_service_ends_in_a_traceback(key: str, value: Any) -> None:
     as_json(plan({"tiny": TINY | {key: value}}))
+
+
+@pytest.mark.parametrize(("address", "shown"), [("10.0.0.1", "10.0.0.1"), ("fd77::11", "[fd77::11]")])
+def test_an_endpoint_is_a_url(address: str, shown: str) -> None:
+    fleet = inventory({"tiny": TINY})
+    fleet["hosts"]["titan"]["address"] = address
+    found = plan_fleet(fleet, LIBRARY, OF_RECIPES)
+    assert found["services"]["tiny"]["endpoint"] == f"http://{shown}:8000/v1"

@@ -25,6 +25,8 @@ ROLLBACK = "gb10-firewall-rollback"
 WINDOW_S = 60
 _STAGED = FILE.with_suffix(".staged")
 _SSHD = "/usr/sbin/sshd"
+# An address that others can connect to.
+_OUTSIDE = r"(?!127\.|\[::1\])\S+"
 
 
 class FirewallError(Exception):
@@ -32,12 +34,19 @@ class FirewallError(Exception):
 
 
 def ssh_ports(run: Run, session: int | None) -> list[int]:
-    """Every port that SSH can come in by: of this session, of sshd's settings, and of the socket that starts it."""
+    """Every port that SSH comes in by: of this session, and of the socket that starts sshd, or else of its settings.
+
+    Where systemd listens (Ubuntu), sshd takes the sockets that it is given, whatever its settings say.
+    """
     found = {session} if session else set()
-    _code, settings, _err = run([_SSHD, "-T"])
-    found |= {int(port) for port in re.findall(r"^port (\d+)$", settings, re.MULTILINE)}
-    _code, listens, _err = run(["systemctl", "show", "ssh.socket", "--property", "Listen"])
-    return sorted(found | {int(port) for port in re.findall(r":(\d+) \(Stream\)", listens)})
+    _code, socket, _err = run(["systemctl", "show", "ssh.socket", "--property", "ActiveState,Listen"])
+    if "ActiveState=active" in socket.splitlines():
+        listens = re.findall(rf"^Listen={_OUTSIDE}:(\d+) \(Stream\)", socket, re.MULTILINE)
+    else:
+        _code, settings, _err = run([_SSHD, "-T"])
+        # its `port` lines do not count where ListenAddress names a port
+        listens = re.findall(rf"^listenaddress {_OUTSIDE}:(\d+)\b", settings, re.MULTILINE)
+    return sorted(found | {int(port) for port in listens})
 
 
 def current(file: Path = FILE) -> str:

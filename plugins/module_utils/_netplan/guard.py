@@ -41,6 +41,7 @@ from .links import (
     networkd_is_busy,
     read_links,
     read_routes,
+    read_state,
     remnants,
     renamings,
     run,
@@ -188,7 +189,7 @@ def _wait_for_calm() -> None:
     began = calm_since = time.monotonic()
     seen = ""
     while time.monotonic() < began + CALM_LIMIT_S:
-        now = json.dumps([read_links(), json.loads(run(["ip", "-j", "route", "show", "table", "all"]))])
+        now = read_state()
         if now != seen or networkd_is_busy():
             seen, calm_since = now, time.monotonic()
         elif time.monotonic() > calm_since + CALM_S:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,6 +27,10 @@ Command = list[str]
 NETWORKD = Path("/run/systemd/network")
 # netplan apply takes 1 to 2 s on an idle host.
 COMMAND_TIMEOUT_S = 20.0
+# There unless the kernel was started without IPv6, which `ip -6` then fails for.
+IPV6 = Path("/proc/net/if_inet6")
+# Of what a DHCP server or a router has given; they run.
+_LIFETIMES = re.compile(r'"(?:valid_life_time|preferred_life_time|expires)": *\d+')
 _BUSY = ("pending", "initialized", "configuring")
 # What `ip route` shows of a route's state and does not take back.
 _ROUTE_STATES = {"linkdown", "dead", "offload", "trap"}
@@ -83,9 +88,27 @@ def read_links() -> list[dict[str, Any]]:
 
 
 def read_routes() -> list[str]:
-    """The IPv4 routes of the main table as `ip route` takes them."""
-    lines = run(["ip", "-4", "-o", "route", "show", "table", "main"]).replace("\\", " ").splitlines()
-    return [" ".join(word for word in line.split() if word not in _ROUTE_STATES) for line in lines]
+    """The routes of the main table as `ip` takes them, those of IPv6 after a ``-6``.
+
+    Of IPv6 without what comes with an address (kernel) or from a router (ra).
+    """
+    of_4, of_6 = (
+        [" ".join(word for word in line.split() if word not in _ROUTE_STATES) for line in text.splitlines()]
+        for text in (_routes(family, "-o", "main").replace("\\", " ") for family in ("-4", "-6"))
+    )
+    return of_4 + [f"-6 {route}" for route in of_6 if "proto kernel" not in route and "proto ra" not in route]
+
+
+def read_state() -> str:
+    """Links, addresses, and the routes of every table, as one text that is the same as long as nothing happens."""
+    routes = (_routes(family, "-j", "all") for family in ("-4", "-6"))
+    return _LIFETIMES.sub("", "\n".join([run(["ip", "-j", "address", "show"]), *routes]))
+
+
+def _routes(family: str, form: str, table: str) -> str:
+    if family == "-6" and not IPV6.exists():
+        return ""
+    return run(["ip", family, form, "route", "show", "table", table])
 
 
 def networkd_is_busy() -> bool:
@@ -191,14 +214,30 @@ def differences(change: Mapping[str, Any], links: Iterable[Link], routes: Sequen
     for link in links:
         name = link["ifname"]
         if name in old:
-            was, now = addresses(old[name]), addresses(link)
+            was, now = _lasting(old[name]), _lasting(link)
             commands += [["address", "del", one, "dev", name] for one in sorted(now - was)]
-            commands += [["address", "add", one, "brd", "+", "dev", name] for one in sorted(was - now)]
+            commands += [["address", "add", one, *_beside(one), "dev", name] for one in sorted(was - now)]
     of_old = [route for route in routes if "proto kernel" not in route and _device(route) in (None, *old)]
-    commands += [["route", "del", *route.split()] for route in of_old if route not in change["routes"]]
+    commands += [_route("del", route) for route in of_old if route not in change["routes"]]
     # Routes by way of a gateway need the route to it.
     missing = sorted((route for route in change["routes"] if route not in routes), key=lambda route: " via " in route)
-    return commands + [["route", "replace", *route.split()] for route in missing]
+    return commands + [_route("replace", route) for route in missing]
+
+
+def _lasting(link: Link) -> set[str]:
+    """Its addresses but those of IPv6 that routers give or that belong to every link."""
+    of_6 = (one for one in link["addr_info"] if one["family"] == "inet6" and one["scope"] == "global")
+    return addresses(link) | {f"{one['local']}/{one['prefixlen']}" for one in of_6 if not one.get("dynamic")}
+
+
+def _beside(address: str) -> list[str]:
+    """An IPv6 address is usable at once only if nobody is asked for it before."""
+    return ["nodad"] if ":" in address else ["brd", "+"]
+
+
+def _route(action: str, route: str) -> Command:
+    words = route.split()
+    return ["-6", "route", action, *words[1:]] if words[0] == "-6" else ["route", action, *words]
 
 
 def _device(route: str) -> str | None:

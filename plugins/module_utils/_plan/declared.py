@@ -139,6 +139,11 @@ class Host:
     settings: Mapping[str, Any]
     port: int = 22
 
+    @property
+    def url_host(self) -> str:
+        """The address as a URL has it."""
+        return f"[{self.address}]" if ":" in self.address else self.address
+
 
 @dataclass(frozen=True)
 class Declared:

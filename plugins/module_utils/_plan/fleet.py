@@ -208,7 +208,7 @@ def _decide(ranked: Ranked, sizing: Sizing, budgets: Mapping[str, Budget], findi
         "recipe": placed.recipe["name"],
         "status": placed.recipe["status"]["state"],
         "hosts": [host.name for host in placed.hosts],
-        "endpoint": f"http://{placed.head.address}:{placed.settings['port']}/v1",
+        "endpoint": f"http://{placed.head.url_host}:{placed.settings['port']}/v1",
         "model": served_name(placed, ranked.flags),
         "image": {key: placed.image[key] for key in ("reference", "digest", "vllm")},
         "kv": pool,
