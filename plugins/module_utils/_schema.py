@@ -30,6 +30,8 @@ _TYPES: dict[str, tuple[Any, str]] = {
     "map": (Mapping, "a map"),
     "any": (object, "a value"),
 }
+# Text that YAML reads as a value of this type once its quotes are gone.
+_UNQUOTED = {"int": r"[+-]?\d+", "number": r"[+-]?\d+(\.\d+)?", "bool": "(?i)true|false|yes|no|on|off"}
 _CORRECT = "write it so, or take the line out where it isn't required"
 _BOUNDS: tuple[tuple[Literal["min", "max"], str], ...] = (("min", "at least"), ("max", "at most"))
 
@@ -164,7 +166,7 @@ def _expectation(spec: Spec) -> str:
 def _type_remedy(spec: Spec, value: Any) -> str:
     """Two slips of YAML have a known cure: quotes too many and quotes too few."""
     wanted = spec.get("type", "any")
-    if isinstance(value, str) and wanted in ("int", "number", "bool"):
+    if isinstance(value, str) and re.fullmatch(_UNQUOTED.get(wanted, "(?!)"), value):
         return "write it without quotes"
     if isinstance(value, bool | int | float) and wanted == "str":
         return "write it in quotes"

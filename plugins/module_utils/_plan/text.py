@@ -135,7 +135,7 @@ def _command(words: Sequence[str], image: str) -> str:
 def _host(name: str, host: Mapping[str, Any], width: int) -> Iterator[str]:
     yield _heading(f"host {name}")
     if not host["listens"] and not host["fabric"]["interfaces"]:
-        yield "no service, no cable"
+        yield "nothing planned"
     if host["listens"]:
         rows = [{key: str(row[key]) for key in ("port", "address", "service", "who")} for row in host["listens"]]
         yield table(rows, width) + "\n"
@@ -162,7 +162,7 @@ def _findings(findings: Sequence[Mapping[str, Any]], width: int) -> Iterator[str
         yield "no findings"
         return
     counted = Counter(finding["severity"] for finding in findings)
-    yield _heading("findings: " + ", ".join(f"{counted[name]} {name}s" for name in ("error", "warning", "hint")))
+    yield _heading("findings: " + ", ".join(_count(counted[name], name) for name in ("error", "warning", "hint")))
     for same in _grouped(findings):
         first = same[0]
         places = [finding["place"] for finding in same[:_MOST_PLACES]]
@@ -175,6 +175,10 @@ def _findings(findings: Sequence[Mapping[str, Any]], width: int) -> Iterator[str
             if first.get(label):
                 yield _wrapped(f"    {label + ':':<10}{first[label]}", width, " " * 14)
         yield f"    {'rule:':<10}{first['rule']}\n"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _grouped(findings: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
