@@ -75,3 +75,9 @@ def test_no_secret_is_seen(pair: Pair) -> None:
         texts[f"{host}: journal"] = pair.fleet.root(host, "journalctl --boot --no-pager")
         texts[f"{host}: files"] = pair.fleet.root(host, "cat /run/gb10-fleet/*/* /etc/gb10-fleet/services/*")
     assert [place for place, text in texts.items() if pair.key in text or secret in text] == []
+
+
+def test_it_is_as_declared(pair: Pair) -> None:
+    """What Docker, the kernel and vLLM make of a group's hosts is no drift."""
+    run = pair.playbook("drift.yml", "--limit", ",".join(HOSTS))
+    assert run.returncode == 0, run.stdout[-3000:]
