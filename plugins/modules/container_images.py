@@ -163,7 +163,7 @@ def converge(module: AnsibleModule) -> dict[str, Any]:
     store = ImageStore(Docker(), Places(folder, folder / "hf"), progress, parameters["streams"])
     if module.check_mode or parameters["examine_only"]:
         return told(store.examine(wanted, virgin=module.check_mode))
-    with held(LOCKS / "images.lock", "moving images", parameters["patience"]):
+    with held(LOCKS / "images.lock", "moving images", parameters["patience"], progress.say):
         steps = store.examine(wanted)
         result = told(steps)
         for step, entry in zip(steps, result["images"], strict=True):

@@ -191,7 +191,7 @@ def converge(module: AnsibleModule) -> dict[str, Any]:
     store = ModelStore(places, hub, progress, parameters["streams"])
     if module.check_mode or parameters["examine_only"]:
         return told(store.examine(wanted))
-    with held(LOCKS / "models.lock", "moving models", parameters["patience"]):
+    with held(LOCKS / "models.lock", "moving models", parameters["patience"], progress.say):
         steps = store.examine(wanted)
         result = told(steps)
         for step, entry in zip(steps, result["models"], strict=True):

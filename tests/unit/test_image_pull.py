@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import http.server
 import json
+import re
 import socketserver
 import threading
 from collections.abc import Iterator
@@ -107,6 +108,41 @@ def test_a_pull_that_fails_says_why(docker: type[Docker], answer: tuple[int, byt
     docker.answer = answer
     with pytest.raises(FleetError, match="docker pull vllm:1: manifest unknown"):
         list(pull.events("vllm:1"))
+
+
+@pytest.mark.parametrize(
+    ("said", "rule"),
+    [
+        # what Docker 26 said in the lab, with the overlay2 and with the containerd store
+        ("manifest for lab:5000/x@sha256:11 not found: manifest unknown: manifest unknown", "image-unknown"),
+        ('failed to resolve reference "lab:5000/x@sha256:11": lab:5000/x@sha256:11: not found', "image-unknown"),
+        ('Get "http://lab:5000/v2/x/manifests/1": no basic auth credentials', "registry-login"),
+        (
+            "pull access denied, repository does not exist or may require authorization: authorization failed: "
+            "no basic auth credentials",
+            "registry-login",
+        ),
+        ("unauthorized: authentication required", "registry-login"),
+        ("unexpected status from HEAD request to http://lab:5000/v2/x/manifests/1: 401 Unauthorized", "registry-login"),
+        ("failed to read expected number of bytes: unexpected EOF", "registry-unreachable"),
+        ("dial tcp 10.77.0.11:5000: connect: connection refused", "registry-unreachable"),
+        (
+            'Head "https://lab/v2/x/manifests/1": dial tcp: lookup lab on 127.0.0.53:53: no such host',
+            "registry-unreachable",
+        ),
+        ("write /var/lib/docker/tmp/GetImageBlob1: no space left on device", "disk-full"),
+        ("toomanyrequests: You have reached your pull rate limit", "registry-limit"),
+        ("something new", "docker-failed"),
+    ],
+)
+def test_a_pull_that_fails_says_what_to_do(docker: type[Docker], said: str, rule: str) -> None:
+    docker.answer = 200, json.dumps({"error": said}).encode()
+    with pytest.raises(FleetError, match=re.escape(said)) as caught:
+        list(pull.events("lab:5000/x@sha256:11"))
+    [finding] = caught.value.findings
+    assert finding.rule == rule
+    if rule.startswith("registry"):
+        assert "lab:5000" in finding.remedy
 
 
 def test_a_docker_that_is_not_there_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -202,7 +202,13 @@ class FakeDocker(Docker):
 
     def pull(self, name: str) -> Iterator[dict[str, Any]]:
         self.known[name] = self.pulled[name]
-        return iter([{"status": "Pulling from demo"}, {"status": "Pulling fs layer", "id": "a"}])
+        return iter(
+            [
+                {"status": "Pulling from demo"},
+                {"status": "Pulling fs layer", "id": "a"},
+                {"status": "Retrying in 5 seconds", "id": "a"},
+            ]
+        )
 
     def load(self, chunks: Iterator[bytes]) -> None:
         content = b"".join(chunks)

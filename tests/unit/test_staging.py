@@ -51,6 +51,10 @@ def test_bytes_read_as_disks_are_sold(count: int, words: str) -> None:
         ({"done": 2 * 10**9, "total": 2 * 10**9, "seconds": 10}, "image x, 2.0 GB in 10 s"),
         ({"done": 10**9, "total": 0, "seconds": 10}, "image x, 1.0 GB, 100 MB/s, 10 s"),
         ({"done": 0, "total": 0, "seconds": 61, "said": "2 of 9 layers"}, "image x, 2 of 9 layers, 1 min 01 s"),
+        (
+            {"done": 10**9, "total": 2 * 10**9, "seconds": 9, "said": "it broke"},
+            "image x, 1.0 GB of 2.0 GB, it broke, 9 s",
+        ),
     ],
 )
 def test_progress_tells_bytes_rate_and_time_left(job: dict[str, int], line: str) -> None:
@@ -70,6 +74,17 @@ def test_progress_reaches_its_file(tmp_path: Path) -> None:
         "seconds": 2.0,
         "pid": os.getpid(),
     }
+
+
+def test_what_was_said_holds_until_bytes_come(tmp_path: Path) -> None:
+    seconds = iter(range(0, 99, 2))
+    progress = Progress(tmp_path / "progress", lambda: float(next(seconds)))
+    progress.start("image x", 100)
+    progress.say("it broke")
+    said = [json.loads((tmp_path / "progress").read_bytes()).get("said")]
+    progress.add(1)
+    said.append(json.loads((tmp_path / "progress").read_bytes()).get("said"))
+    assert said == ["it broke", None]
 
 
 def test_a_job_whose_controller_is_gone_ends(tmp_path: Path) -> None:
@@ -111,9 +126,12 @@ def test_a_lock_is_waited_for(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
     with held(lock, "first"):
         waits: list[float] = []
-        with pytest.raises(FleetError), held(lock, "second", patience=10, pause=waits.append):
+        said: list[str] = []
+        with pytest.raises(FleetError), held(lock, "second", 10, said.append, waits.append):
             pass
     assert sum(waits) == pytest.approx(10)
+    assert f"waiting for process {os.getpid()} of " in said[0]
+    assert "first, since" in said[0]
 
 
 def test_who_only_looks_at_a_lock_keeps_nobody_out(tmp_path: Path) -> None:

@@ -49,7 +49,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> ModelStore:
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelStore:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nobody is asked for sizes
     places = Places(tmp_path, tmp_path / "hf", (f"{tmp_path}/home/*/.cache/huggingface/hub",))
     return ModelStore(places, Hub(str(STAND_IN), places.downloads), Progress())
 
@@ -246,6 +247,16 @@ def test_a_users_own_cache_is_a_source(tmp_path: Path, folder: Path, hub: Path, 
     theirs = Hub(str(STAND_IN), elsewhere).download("org/model", None, None, Progress())
     action, manifest = converge(store, from_folder(theirs))
     assert (action, manifest.revision) == ("link", COMMIT)
+
+
+def test_a_cache_with_the_tokenizer_alone_is_no_model(tmp_path: Path, hub: Path, store: ModelStore) -> None:
+    """What a tool leaves that only counts tokens."""
+    theirs = tmp_path / "home" / "alfred" / ".cache" / "huggingface"
+    snapshot = Hub(str(STAND_IN), theirs).download("org/model", None, None, Progress()) / "snapshots" / COMMIT
+    for path in snapshot.glob("model*"):
+        path.unlink()
+    [step] = store.examine([Wanted("org/model", COMMIT, "hub")])
+    assert step.action == "download"
 
 
 def test_what_a_user_has_is_not_downloaded_again(tmp_path: Path, hub: Path, store: ModelStore) -> None:

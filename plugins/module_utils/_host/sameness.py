@@ -6,12 +6,13 @@
 
 from __future__ import annotations
 
-import hashlib
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import identity_from_inspect
 
 Run = Callable[[list[str]], tuple[int, str, str]]
 _DRIVER = Path("/sys/module/nvidia/version")
@@ -29,14 +30,14 @@ def read_driver(run: Run) -> str | None:
 
 
 def read_images(run: Run, references: Sequence[str]) -> dict[str, str | None]:
-    """A hash over each image's layers, since ids differ between Docker's stores; None for one that isn't there."""
+    """Each image's identity, the same in every store of Docker; None for one that isn't there."""
     found: dict[str, str | None] = {}
     for reference in references:
         try:
-            code, out, _err = run(["docker", "image", "inspect", "--format", "{{json .RootFS.Layers}}", reference])
+            code, out, _err = run(["docker", "image", "inspect", reference])
         except FileNotFoundError:
             code, out = 1, ""
-        found[reference] = hashlib.sha256(out.strip().encode()).hexdigest() if code == 0 else None
+        found[reference] = identity_from_inspect(json.loads(out)[0]).digest if code == 0 else None
     return found
 
 

@@ -23,6 +23,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._netplan.ssh_session im
 from ansible_collections.gb10.fleet.plugins.module_utils._probe import docker, files, models, system
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Run, UnreadableError, output, read_parts
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import existing_parent
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.index import NAME, indexed_bytes
 
 _TCP_LISTEN = "0A"
@@ -42,7 +43,7 @@ def read_state(
     """All parts as data, and the reason for each part that could not be read (its value is then None).
 
     ask: the questions of a drift check, as `_drift.questions` makes them; without them only what the preflight needs,
-    and of the images whose references are asked for a hash over the layers. salt: as `_drift.secrets` says.
+    and of the images whose references are asked for their identity. salt: as `_drift.secrets` says.
     """
     parts: dict[str, Callable[[], Any]] = {
         "architecture": platform.machine,
@@ -124,12 +125,11 @@ def memory_bytes(meminfo: str) -> dict[str, int]:
 
 
 def _path_state(path: Path) -> dict[str, Any]:
-    existing = next(place for place in (path, *path.parents) if place.exists())
-    disk = os.statvfs(existing)
+    existing = existing_parent(path)
     mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8")
     return {
         "exists": existing == path,
-        "free_bytes": disk.f_bavail * disk.f_frsize,
+        "free_bytes": shutil.disk_usage(existing).free,
         "filesystem": filesystem(mounts, str(existing.resolve())),
         "weights_bytes": indexed_bytes(path / NAME),
     }

@@ -16,6 +16,7 @@ import json
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -26,6 +27,66 @@ SOCKET = "/run/docker.sock"
 LOGINS = Path("/root/.docker/config.json")
 # Docker's own name for its registry in the logins (docker/cli, ``cli/config/configfile``).
 _HUB = "https://index.docker.io/v1/"
+
+
+@dataclass(frozen=True)
+class _Cause:
+    """Why a pull fails. marks: what Docker says then, on either store. In what is expected and in the remedy,
+    {registry} is what logins call the registry."""
+
+    rule: str
+    marks: tuple[str, ...]
+    expected: str
+    remedy: str
+
+
+# The first whose mark is found counts: a registry that wants a login says of any image that it may not exist.
+_CAUSES = (
+    _Cause(
+        "registry-limit",
+        ("toomanyrequests", "429 Too Many Requests"),
+        "a pull within the limit of {registry}",
+        "wait, or log in on that host, as root: docker login {registry}",
+    ),
+    _Cause(
+        "registry-login",
+        ("unauthorized", "401 Unauthorized", "no basic auth credentials", "access denied", "denied:", "403 Forbidden"),
+        "an image that {registry} gives to this host",
+        "see that its name is right, and log in on that host, as root: docker login {registry}",
+    ),
+    _Cause(
+        "image-unknown",
+        ("not found", "manifest unknown", "name unknown"),
+        "an image that {registry} has",
+        "correct image.reference or image.digest in the recipe or the service",
+    ),
+    _Cause(
+        "disk-full",
+        ("no space left on device",),
+        "room for the image, packed and unpacked",
+        "free some where Docker keeps its images (docker system df tells what holds it), and run again",
+    ),
+    _Cause(
+        "registry-unreachable",
+        (
+            "dial tcp",
+            "unexpected EOF",
+            "i/o timeout",
+            "connection reset",
+            "TLS handshake",
+            "x509:",
+            "failed to do request",
+        ),
+        "a registry that answers until all has come",
+        "see to {registry}, and to that host's way there (DNS, route, Docker's proxy and CA), and run again",
+    ),
+)
+_OTHERWISE = _Cause(
+    "docker-failed",
+    (),
+    "the image",
+    "run it on that host by hand to see more; journalctl -u docker has the daemon's side",
+)
 
 
 class Tally:
@@ -126,10 +187,12 @@ def registry_of(name: str) -> str:
 
 
 def _failed(name: str, said: str) -> Exception:
+    cause = next((cause for cause in _CAUSES if any(mark in said for mark in cause.marks)), _OTHERWISE)
+    registry = registry_of(name)
     return refusal(
-        "docker-failed",
+        cause.rule,
         f"docker pull {name}",
         said.strip() or "failed without a word",
-        "the image",
-        "run it on that host by hand to see more; journalctl -u docker has the daemon's side",
+        cause.expected.format(registry=registry),
+        cause.remedy.format(registry=registry),
     )

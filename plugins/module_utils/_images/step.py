@@ -111,7 +111,7 @@ class Step:
                 size = "size not known yet" if self.moved is None else f"at most {human_bytes(self.moved)}"
                 return f"to be fetched from {self.wanted.peers[-1].host}, {size}"
             case "pull":
-                return f"to be pulled by {self.wanted.digest or 'its tag'}"
+                return f"to be pulled by {self.wanted.digest or 'its tag'}, size not known before"
             case "tag":
                 return f"to be named, it is here as {self.id}"
         return self.found

@@ -171,7 +171,10 @@ class ImageStore:
             tally.take(event)
             if tally.all_came and not came:
                 self._progress.start(f"image {wanted.reference}, unpacking", tally.total)
-            self._progress.reach(tally.done, tally.total)
+            if event.get("status", "").startswith("Retrying in"):
+                self._progress.say("the connection broke, Docker tries again")
+            else:
+                self._progress.reach(tally.done, tally.total)
         if wanted.digest:
             self._docker.tag(name, wanted.reference)
 

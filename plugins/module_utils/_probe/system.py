@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import re
+import shutil
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -20,6 +20,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._host.kernel_settings i
     sysctl_path,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Run, UnreadableError, output
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import existing_parent
 
 _UNIT_FIELDS = (
     "Id",
@@ -106,12 +107,8 @@ def read_clock() -> float:
 
 def free_bytes(paths: Iterable[str]) -> dict[str, dict[str, int]]:
     """``{free, total}`` of the file system of each path, or of its nearest parent that exists."""
-    found = {}
-    for name in paths:
-        path = Path(name)
-        disk = os.statvfs(next(place for place in (path, *path.parents) if place.exists()))
-        found[name] = {"free": disk.f_bavail * disk.f_frsize, "total": disk.f_blocks * disk.f_frsize}
-    return found
+    disks = {name: shutil.disk_usage(existing_parent(Path(name))) for name in paths}
+    return {name: {"free": disk.free, "total": disk.total} for name, disk in disks.items()}
 
 
 def _text(path: Path) -> str | None:

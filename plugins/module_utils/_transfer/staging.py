@@ -93,18 +93,27 @@ def replace_file(path: Path, content: bytes, mode: int = 0o644) -> None:
 
 
 @contextlib.contextmanager
-def held(lock: Path, what: str, patience: float = 0, pause: Callable[[float], None] = time.sleep) -> Iterator[None]:
+def held(
+    lock: Path,
+    what: str,
+    patience: float = 0,
+    waiting: Callable[[str], None] = lambda words: None,
+    pause: Callable[[float], None] = time.sleep,
+) -> Iterator[None]:
     """Hold ``lock`` for the duration; the kernel lets go of it when this process ends, however it ends.
 
-    patience: seconds to wait for another holder. Raises FleetError with the holder's own words.
+    patience: seconds to wait for another holder. waiting: told whom it is waited for, again and again. Raises
+    FleetError with the holder's own words.
     """
     lock.parent.mkdir(parents=True, exist_ok=True)
     tries = max(_LEAST_TRIES, math.ceil(patience / _AGAIN_SECONDS))
     with lock.open("a+", encoding="utf-8") as stream:
         while not _locked(stream.fileno()):
+            stream.seek(0)
+            holder = _holder(stream.read())
             if not tries:
-                stream.seek(0)
-                raise _held_by_another(lock, stream.read())
+                raise _held_by_another(lock, holder)
+            waiting(f"waiting for {holder}")
             tries -= 1
             pause(_AGAIN_SECONDS)
         stream.truncate(0)
@@ -131,13 +140,16 @@ def _locked(descriptor: int) -> bool:
     return True
 
 
-def _held_by_another(lock: Path, text: str) -> FleetError:
-    holder = json.loads(text) if text.startswith("{") else {}
-    words = "process {pid} of {user}: {what}, since {since}".format(**holder) if holder else "another process"
+def _holder(text: str) -> str:
+    """Who holds a lock, in words; text: what it wrote there, nothing if it only looks."""
+    return "process {pid} of {user}: {what}, since {since}".format(**json.loads(text)) if text else "another process"
+
+
+def _held_by_another(lock: Path, holder: str) -> FleetError:
     return refusal(
         "staging-locked",
         str(lock),
-        f"held by {words}",
+        f"held by {holder}",
         "one staging job at a time on a host",
         "wait for it, or end that process if its controller is gone (it ends by itself after "
         f"{LEASE_SECONDS} s without one)",
@@ -183,15 +195,20 @@ class Progress:
             self.add(len(chunk))
 
     def say(self, words: str) -> None:
-        """Tell where a job stands that can't be counted in bytes."""
-        self._job["said"] = words.strip()
-        self.reach(self._job["done"])
+        """Tell what keeps the bytes from coming; it holds until some come."""
+        self._job["said"] = words
+        self._tell()
 
     def reach(self, done: int, total: int | None = None) -> None:
         """Tell the bytes that are done; total: if it was not known at the start."""
         self._job["done"] = done
         if total is not None:
             self._job["total"] = total
+        self._job.pop("said", None)
+        self._tell()
+
+    def _tell(self) -> None:
+        done = self._job["done"]
         if self._clock() - self._written >= 1 or done == self._job["total"] > 0:
             self._write()
 
@@ -225,7 +242,9 @@ def progress_line(job: dict[str, Any]) -> str:
     if not (total or done):
         return f"{what}, {job.get('said') or 'begun'}, {_duration(seconds)}"
     parts = [what, f"{human_bytes(done)} of {human_bytes(total)}" if total else human_bytes(done)]
-    if seconds > 0 and done:
+    if "said" in job:
+        parts += [job["said"], _duration(seconds)]
+    elif seconds > 0 and done:
         rate = done / seconds
         parts += [
             f"{human_bytes(int(rate))}/s",

@@ -6,18 +6,49 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
+import json
 import os
 import shutil
 import subprocess
 import tempfile
 import time
+import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import Progress, refusal
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.cache import Cache, repository_folder
 
 _LOOK_SECONDS = 1
+_ANSWER_SECONDS = 10
+_HUB = "https://huggingface.co"
+
+# What the tool's last words have in them, what was expected then, and what to do.
+_CAUSES = (
+    (
+        ("Access denied", "401", "403"),
+        "a model that the hub gives to the owner of the token",
+        "ask for access on the model's page there, and name the file with the token in model_store_token_file",
+    ),
+    (
+        ("not found in model", "Model '"),
+        "a model and a revision that the hub has",
+        "correct model.repository or model.revision in the recipe; of a private one, name the file with the token in "
+        "model_store_token_file",
+    ),
+    (
+        ("No space left",),
+        "room for the model",
+        "free some on the models' filesystem and run again: what has come is kept",
+    ),
+)
+_OTHERWISE = (
+    "the model's files",
+    "see to that host's way to the hub (DNS, route, HTTPS_PROXY) and run again: what has come is kept",
+)
 
 
 @dataclass(frozen=True)
@@ -32,10 +63,31 @@ class Hub:
     staging: Path
     token_file: Path | None = None
 
-    def download(self, repository: str, revision: str | None, size: int | None, progress: Progress) -> Path:
+    def missing_bytes(self, repository: str, revision: str | None, known: int | None) -> int | None:
+        """What a download has to bring, less what an earlier one brought.
+
+        known: the revision's size for when the hub can't be asked; None if that is not known either.
+        """
+        size = self._size(repository, revision) or known
+        return None if size is None else max(0, size - _bytes_below(self._blobs(repository)))
+
+    def _size(self, repository: str, revision: str | None) -> int | None:
+        """Bytes of all files of a revision, by the hub's API; None when it does not answer."""
+        model = f"{os.environ.get('HF_ENDPOINT', _HUB)}/api/models/{repository}"
+        request = urllib.request.Request(f"{model}/revision/{quote(revision or 'main', safe='')}?blobs=true")
+        try:
+            if self.token_file and self.token_file.exists():  # it is not lent in check mode
+                # not sent on to where the hub may redirect
+                request.add_unredirected_header("Authorization", f"Bearer {self.token_file.read_text().strip()}")
+            with urllib.request.urlopen(request, timeout=_ANSWER_SECONDS) as answer:
+                return sum(int(file["size"]) for file in json.load(answer)["siblings"])
+        except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
+            return None
+
+    def download(self, repository: str, revision: str | None, missing: int | None, progress: Progress) -> Path:
         """Bring one revision (``main`` without one) and return its folder in the staging cache.
 
-        size: expected bytes, for the progress. Raises FleetError with the last words of ``hf``.
+        missing: bytes that are to come, for the progress. Raises FleetError with the last words of ``hf``.
         """
         if shutil.which(self.command) is None:
             raise refusal(
@@ -46,24 +98,32 @@ class Hub:
                 "run with the host that this one fetches it from, or name a tool that is there in model_store_hf",
             )
         self.staging.mkdir(parents=True, exist_ok=True)
-        cache = Cache(self.staging, repository)
-        progress.start(f"model {repository} from the hub", size or 0)
+        blobs = self._blobs(repository)
+        came_before = _bytes_below(blobs)
+        progress.start(f"model {repository} from the hub", missing or 0)
         arguments = ["download", repository, "--revision", revision or "main", "--cache-dir", str(self.staging / "hub")]
         with tempfile.TemporaryFile() as said:
             with subprocess.Popen(
                 [self.command, *arguments], stdout=said, stderr=subprocess.STDOUT, env=self._environment()
             ) as process:
-                while process.poll() is None:
-                    progress.reach(_bytes_below(cache.folder / "blobs"))
-                    time.sleep(_LOOK_SECONDS)
+                try:
+                    while process.poll() is None:
+                        progress.reach(_bytes_below(blobs) - came_before)
+                        time.sleep(_LOOK_SECONDS)
+                except BaseException:
+                    process.kill()  # or it would be waited for, to the end of the download
+                    raise
             if process.returncode:
                 said.seek(0)
                 raise self._failed(arguments, said.read().decode(errors="replace"))
-        return cache.folder
+        return blobs.parent
 
     def forget(self, repository: str) -> None:
         """Remove what a finished download left in the staging cache."""
         shutil.rmtree(self.staging / "hub" / repository_folder(repository), ignore_errors=True)
+
+    def _blobs(self, repository: str) -> Path:
+        return Cache(self.staging, repository).folder / "blobs"
 
     def _environment(self) -> dict[str, str]:
         environment = {
@@ -71,6 +131,8 @@ class Hub:
             "HF_HOME": str(self.staging),
             "HF_HUB_DISABLE_TELEMETRY": "1",
             "HF_HUB_DISABLE_UPDATE_CHECK": "1",
+            # Xet begins a file anew after a break; over HTTP the tool goes on where it stopped (up to 50 GB a file).
+            "HF_HUB_DISABLE_XET": "1",
             "NO_COLOR": "1",
         }
         if self.token_file:
@@ -80,14 +142,16 @@ class Hub:
     def _failed(self, arguments: list[str], said: str) -> Exception:
         lines = [line.strip() for line in said.splitlines() if line.strip()]
         lines = [line for line in lines if "Error" in line] or lines
-        return refusal(
-            "hub-download",
-            f"hf {' '.join(arguments)}",
-            lines[-1] if lines else "failed without a word",
-            "the model's files",
-            "for a gated model give model_store_token_file; what has come is kept, run again to go on",
-        )
+        last = lines[-1] if lines else "failed without a word"
+        known = (words for marks, *words in _CAUSES if any(mark in last for mark in marks))
+        expected, remedy = next(known, _OTHERWISE)
+        return refusal("hub-download", f"hf {' '.join(arguments)}", last, expected, remedy)
 
 
 def _bytes_below(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.glob("*")) if folder.is_dir() else 0
+    sizes = 0
+    for path in folder.glob("*"):
+        # the tool may have just given it its final name
+        with contextlib.suppress(FileNotFoundError):
+            sizes += path.stat().st_size
+    return sizes

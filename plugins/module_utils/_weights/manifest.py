@@ -57,6 +57,12 @@ def revision_of_content(files: tuple[File, ...]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:40]
 
 
+def git_sum(path: Path) -> str:
+    """What git calls a file's content (gitformat-pack(5), "blob"): for small files, which it reads as a whole."""
+    content = path.read_bytes()
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+
+
 def hash_file(path: Path, name: str, counted: Callable[[int], None] = lambda count: None) -> tuple[File, Recipe]:
     """Read a file once for its sum and its recipe. counted: told the bytes as they are read."""
 

@@ -16,19 +16,23 @@ from pathlib import Path
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import obstacle, refusal
 
+# The hub's ETag of a file: its sha256, or, of a small one that is not in LFS, git's sum of it as a blob.
 _SHA256 = re.compile("[0-9a-f]{64}")
+_HUB_SUM = re.compile("[0-9a-f]{64}|[0-9a-f]{40}")
+_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf")
 _UNFINISHED = (".incomplete", ".lock", ".partial")
 
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One file. path: below the model's folder, with slashes. hub_sha256: what the hub says its sum is, where known."""
+    """One file. path: below the model's folder, with slashes. hub_sum: what the hub says its sum is, where known:
+    sha256, or of 40 digits git's."""
 
     path: str
     real: Path
     size: int
     mtime_ns: int
-    hub_sha256: str | None
+    hub_sum: str | None
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,11 @@ class Source:
     @property
     def size(self) -> int:
         return sum(file.size for file in self.files)
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether it is more than the configuration or the tokenizer, which many a tool fetches alone."""
+        return any(file.path.endswith(_WEIGHTS) for file in self.files)
 
     def signature(self) -> list[list[str | int]]:
         """What changes when a file does: enough to skip reading all bytes again."""
@@ -102,7 +111,7 @@ def _file(folder: Path, path: Path) -> SourceFile:
     if not real.is_file():
         raise refusal("model-file", str(path), f"a link to {real}, which is not there", "a file", "download it again")
     stat = real.stat()
-    blob = real.name if real != path and _SHA256.fullmatch(real.name) else None
+    blob = real.name if real != path and _HUB_SUM.fullmatch(real.name) else None
     return SourceFile(name, real, stat.st_size, stat.st_mtime_ns, blob or _downloaded_sum(folder, name))
 
 
@@ -114,6 +123,7 @@ def _download_metadata(folder: Path, name: str) -> list[str]:
 
 def _downloaded_sum(folder: Path, name: str) -> str | None:
     note = _download_metadata(folder, name)
+    # Small files in a folder of his own an owner may edit: a patched config.json is no damage.
     return note[1] if len(note) > 1 and _SHA256.fullmatch(note[1]) else None
 
 

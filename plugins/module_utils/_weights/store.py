@@ -42,6 +42,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._weights.hub import Hub
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.manifest import (
     File,
     Manifest,
+    git_sum,
     hash_file,
     revision_of_content,
 )
@@ -101,7 +102,7 @@ class Step:
                 size = "size not known yet" if self.moved is None else human_bytes(self.moved)
                 return f"to be fetched from {self.wanted.peers[-1].host}, {size}"
             case "download":
-                size = "size unknown" if self.moved is None else human_bytes(self.moved)
+                size = "size not known: the hub did not tell" if self.moved is None else human_bytes(self.moved)
                 return f"to be downloaded from the hub, revision {self.wanted.revision or 'main'}, {size}"
         return self.found
 
@@ -149,7 +150,7 @@ class ModelStore:
             if manifest:
                 return self._fetch(wanted, manifest)
         if source is None:
-            folder = self._hub.download(wanted.repository, wanted.revision, wanted.size, self._progress)
+            folder = self._hub.download(wanted.repository, wanted.revision, step.moved, self._progress)
             source = read_source(folder, wanted.revision)
         manifest = self._adopt(wanted, source)
         self._hub.forget(wanted.repository)
@@ -171,10 +172,14 @@ class ModelStore:
         if source is None and (wanted.source == "host" or wanted.peers):
             return self._step_to_fetch(wanted, found)
         if source is None:
-            return Step(wanted, found, "download", moved=wanted.size)
+            return self._step_to_download(wanted, found)
         if can_link(source.files[0].real, Cache(self._root, wanted.repository).folder):
             return Step(wanted, found, "link", source=source)
         return Step(wanted, found, "copy", source=source, moved=source.size)
+
+    def _step_to_download(self, wanted: Wanted, found: str) -> Step:
+        missing = self._hub.missing_bytes(wanted.repository, wanted.revision, wanted.size)
+        return Step(wanted, found, "download", moved=missing)
 
     def _step_to_fetch(self, wanted: Wanted, found: str) -> Step:
         """One host of the fleet downloads, the others fetch it from there.
@@ -188,7 +193,7 @@ class ModelStore:
             if not sources.in_this_run:
                 if wanted.source == "host":
                     raise
-                return Step(wanted, found, "download", moved=wanted.size)
+                return self._step_to_download(wanted, found)
             answer = None
         manifest = _manifest(wanted, answer) if answer else None
         moved = sum(self._missing_bytes(wanted, file) for file in manifest.files) if manifest else wanted.size
@@ -243,7 +248,9 @@ class ModelStore:
             folder = hub / repository_folder(wanted.repository)
             if not any(folder.glob("blobs/*.incomplete")):
                 with contextlib.suppress(FleetError):
-                    return read_source(folder, wanted.revision)
+                    source = read_source(folder, wanted.revision)
+                    if source.has_weights:
+                        return source
         return None
 
     def _records_as_is(self, wanted: Wanted, source: Source | None) -> list[Record]:
@@ -305,14 +312,19 @@ def _manifest(wanted: Wanted, answer: Mapping[str, Any]) -> Manifest:
 
 
 def _differences(path: Path, known: SourceFile, file: File) -> Sequence[Finding]:
-    if known.hub_sha256 in (None, file.sha256):
+    if known.hub_sum is None:
+        return []
+    kind, found = (
+        ("sha256", file.sha256) if len(known.hub_sum) == len(file.sha256) else ("git's sum", git_sum(known.real))
+    )
+    if found == known.hub_sum:
         return []
     return [
         obstacle(
             "model-file",
             str(path),
-            f"{file.size} bytes, sha256 {file.sha256}",
-            f"{known.hub_sha256}, says the hub",
-            "it is damaged: download it again",
+            f"{file.size} bytes, {kind} {found}",
+            f"{known.hub_sum}, says the hub",
+            "it is damaged or was edited: download it again (a patch belongs into the recipe's overlays)",
         )
     ]
