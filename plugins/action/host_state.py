@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gb10.fleet.plugins.plugin_utils._sudo import refusal
+from ansible_collections.gb10.fleet.plugins.plugin_utils._sudo import refuse_without_terminal
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
@@ -20,4 +20,5 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         result |= self._execute_module(
             module_name="gb10.fleet.host_state", module_args=self._task.args, task_vars=task_vars
         )
-        return result | refusal(result)
+        refuse_without_terminal(result)
+        return result

@@ -13,7 +13,7 @@ from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.plugin_utils._new_connection import use_new_connections
-from ansible_collections.gb10.fleet.plugins.plugin_utils._sudo import refusal
+from ansible_collections.gb10.fleet.plugins.plugin_utils._sudo import refuse_without_terminal
 
 GUARD = "/usr/bin/python3 -IB /usr/local/lib/gb10-fleet/netplan"
 # The host decides within 90 s; an SSH attempt may outlast that by its own timeout.
@@ -30,7 +30,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         result |= self._execute_module(
             module_name="gb10.fleet.netplan_apply", module_args=self._task.args, task_vars=task_vars
         )
-        result |= refusal(result)
+        refuse_without_terminal(result)
         change = result.pop("transaction", None)
         if change is None or result.get("failed"):
             return result

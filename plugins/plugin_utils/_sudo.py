@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ansible.errors import AnsibleActionFail
+
 _TTY = (
     "sudo asks for a terminal on this host (`Defaults requiretty`), and so nothing was changed; write "
     "ansible_pipelining: false for this host in the inventory, or `Defaults:USER !requiretty` in its sudoers "
@@ -16,7 +18,7 @@ _TTY = (
 )
 
 
-def refusal(result: Mapping[str, Any]) -> dict[str, str]:
-    """A better ``msg`` for a module's result that sudo has kept from running; empty for others."""
-    said = str(result.get("module_stderr", ""))
-    return {"msg": _TTY} if "sudo: " in said and "must have a tty" in said else {}
+def refuse_without_terminal(result: Mapping[str, Any]) -> None:
+    """Raise AnsibleActionFail, with what to write, for the result of a module that sudo has kept from running so."""
+    if "must have a tty to run sudo" in str(result.get("module_stderr", "")):
+        raise AnsibleActionFail(_TTY)

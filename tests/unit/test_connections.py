@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import subprocess
 
+import pytest
+from ansible.errors import AnsibleActionFail
 from ansible_collections.gb10.fleet.plugins.plugin_utils._new_connection import use_new_connections
-from ansible_collections.gb10.fleet.plugins.plugin_utils._sudo import refusal
+from ansible_collections.gb10.fleet.plugins.plugin_utils._sudo import refuse_without_terminal
 
 
 class Connection:
@@ -46,5 +48,7 @@ def test_what_is_not_ssh_is_only_reset() -> None:
 
 
 def test_sudo_without_a_terminal_is_named_and_nothing_else() -> None:
-    assert "[sudo-needs-tty]" in refusal({"module_stderr": "sudo: sorry, you must have a tty to run sudo\n"})["msg"]
-    assert refusal({"module_stderr": "Traceback: ..."}) == refusal({"state": {}}) == {}
+    with pytest.raises(AnsibleActionFail, match="sudo-needs-tty"):
+        refuse_without_terminal({"module_stderr": "sudo: sorry, you must have a tty to run sudo\n"})
+    refuse_without_terminal({"module_stderr": "Traceback: ..."})
+    refuse_without_terminal({"state": {}})
