@@ -13,6 +13,7 @@ author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Makes the questions of the plan and asks them with one call of M(gb10.fleet.host_state).
   - Never fails. A host that can't be read answers with no state, and with the reason.
+  - Compares the API keys that the owner keeps on the controller with the host's, and returns whether they are the same.
 options:
   plan:
     description: The plan, as M(gb10.fleet.plan) returns it.

@@ -25,12 +25,17 @@ def outcome(code: int, status: str, lines: list[str]) -> tuple[int, str]:
     told = [line.strip() for line in lines if line.startswith(TELLING)]
     if status == "timeout":
         return COULD_NOT_TELL, "drift: could not tell: the check ran out of time"
-    if code in (0, 2) and told:
-        return code, told[-1]
-    errors = [line.strip() for line in lines if "ERROR" in line or line.startswith("fatal:")]
-    return COULD_NOT_TELL, told[
-        -1
-    ] if told else f"drift: could not tell: {(errors or ['ansible-playbook said nothing'])[0]}"
+    if told:
+        return code if code in (0, 2) else COULD_NOT_TELL, told[-1]
+    return COULD_NOT_TELL, f"drift: could not tell: {_reason(lines)}"
+
+
+def _reason(lines: list[str]) -> str:
+    """Ansible's error. That of an inventory does not name the file, which a warning before it does."""
+    files = [line for line in lines if line.startswith("[WARNING]: Unable to parse ")]
+    errors = [line for line in lines if "ERROR" in line or line.startswith("fatal:")]
+    said = [*files[:1], *errors[:1]] or ["ansible-playbook said nothing"]
+    return ": ".join(line.strip().removeprefix("[WARNING]: ").removeprefix("[ERROR]: ") for line in said)
 
 
 def check(settings: dict[str, Any]) -> tuple[int, str]:

@@ -1,0 +1,89 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""titan checks spark-2 unattended: clean, drifted, off, with a broken inventory, and clean again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from lab.fixtures import Fleet
+
+SCENARIO = Path(__file__).resolve().parents[1]
+PLAYBOOK = "cd /srv/fleet && COLUMNS=200 /opt/ansible/bin/ansible-playbook -i /srv/site"
+WHEELS = "--no-index --find-links /srv/fleet/.cache/drift-timer"
+PIP = json.dumps({"drift_timer_pip_arguments": WHEELS.split(), "drift_timer_keep": 2})
+STATE = "/var/lib/gb10-fleet/drift"
+
+
+class Control:
+    """titan, whose owner has Ansible."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
+
+    def run(self, command: str) -> str:
+        return self.fleet.root("titan", command)
+
+    def night(self) -> tuple[str, str, str]:
+        """What the timer starts: its exit status, the state of its unit afterwards, and its line in the journal."""
+        self.run("systemctl start gb10-drift.service || :")
+        shown = self.run("systemctl show gb10-drift.service -P ExecMainStatus -P ActiveState")
+        status, state = shown.split()
+        lines = self.run("journalctl -u gb10-drift.service -t gb10-drift -o cat --no-pager").splitlines()
+        return status, state, lines[-1] if lines else ""
+
+    def inventory(self, text: str) -> None:
+        self.run(f"cat > /srv/site/hosts.yml <<'END'\n{text}\nEND")
+
+
+@pytest.fixture(scope="module")
+def control() -> Control:
+    found = Control(Fleet(SCENARIO.parents[1] / ".lab-molecule"))
+    found.run(f"python3 -m venv /opt/ansible; /opt/ansible/bin/pip install --quiet {WHEELS} ansible-core")
+    found.run(f"{PLAYBOOK} site.yml")
+    return found
+
+
+def test_typed_on_the_control_host_it_is_the_same(control: Control) -> None:
+    said = control.run(f"{PLAYBOOK} drift-timer.yml --diff -e '{PIP}'")
+    assert "changed=0 " in said, said
+
+
+def test_the_timer_waits_for_the_night(control: Control) -> None:
+    assert (
+        control.run("systemctl is-enabled gb10-drift.timer; systemctl is-active gb10-drift.timer")
+        == "enabled\nactive\n"
+    )
+    assert control.run("systemctl show gb10-drift.timer -P Unit") == "gb10-drift.service\n"
+    assert control.run("systemd-analyze verify gb10-drift.service gb10-drift.timer 2>&1") == ""
+
+
+def test_the_nights(control: Control) -> None:
+    """In one test, since each night goes on where the one before ended."""
+    clean = ("0", "inactive", "drift: everything is as declared: 1 host")
+    assert control.night() == clean
+
+    control.fleet.root("spark-2", "sysctl -qw vm.swappiness=60")
+    assert control.night() == ("2", "inactive", "drift: not everything is as declared: 1 host, 1 warning")
+    report = json.loads(control.run(f"cat {STATE}/reports/report.json"))
+    assert [one["resource"] for one in report["findings"]] == ["sysctl vm.swappiness"]
+    control.fleet.root("spark-2", "sysctl -qw vm.swappiness=1")
+    assert control.night() == clean
+
+    control.fleet.lab("power", "off", "spark-2")
+    said = "drift: could not tell: not everything could be read: 1 host, 1 unknown"
+    assert control.night() == ("1", "failed", said)
+    control.fleet.lab("power", "on", "spark-2")
+
+    control.inventory("all: [")
+    status, state, said = control.night()
+    assert (status, state) == ("1", "failed")
+    assert said.startswith("drift: could not tell: ") and "/srv/site/hosts.yml" in said
+    control.inventory((SCENARIO / "files" / "hosts.yml").read_text())
+    assert control.night() == clean
+
+    kept = control.run(f"ls {STATE}/artifacts").split()
+    assert len(kept) == 2
