@@ -147,3 +147,9 @@ def test_the_worst_host_comes_first() -> None:
     text = page(document(found), [])
     order = re.findall(r'<h3 id="host-([^"]+)"', text)
     assert order == ["spark-3", "titan"] == re.findall(r'<a href="#host-([^"]+)"', text)
+
+
+def test_what_could_not_be_read_is_not_said_to_be_as_declared() -> None:
+    silent = readings(PLAN) | {"titan": Reading(None, {}, "unreachable")}
+    assert "Nothing differs" in page(document(readings(PLAN)), [])
+    assert "Nothing that could be read differs" in page(document(silent), [])

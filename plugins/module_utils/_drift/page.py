@@ -163,7 +163,7 @@ def _bar(total: Sequence[int], most: int) -> str:
 def _findings(document: Mapping[str, Any]) -> Iterator[str]:
     yield '<section id="findings"><h2>Findings</h2>'
     if not document["findings"]:
-        yield "<p>Nothing differs from what is declared.</p>"
+        yield f"<p>Nothing{' that could be read' if document['unknown'] else ''} differs from what is declared.</p>"
     for host in (escape(one["host"]) for one in _ordered(document)):
         mine = [finding for finding in document["findings"] if escape(finding["host"]) == host]
         if mine:
