@@ -170,7 +170,7 @@ def converge(module: AnsibleModule) -> dict[str, Any]:
             if step.changes:
                 image = store.apply(step)
                 entry.update(id=image.id, identity=image.identity.digest)
-    for note in store.notes:
+    for note in progress.notes:
         module.warn(note)
     return result
 

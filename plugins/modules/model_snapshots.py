@@ -197,7 +197,7 @@ def converge(module: AnsibleModule) -> dict[str, Any]:
         for step, entry in zip(steps, result["models"], strict=True):
             manifest = store.apply(step)
             entry.update(revision=manifest.revision, seal=manifest.seal)
-    for note in store.notes:
+    for note in progress.notes:
         module.warn(note)
     return result
 

@@ -26,15 +26,19 @@ _MISSED = 2
 
 
 class Teller:
-    """Which looks at a job are worth a line: each new step at once, what came of it since then every now and then."""
+    """Which looks at a job are worth a line: new steps and notes at once, what came since then now and then."""
 
     def __init__(self) -> None:
         self._shown: dict[str, Any] = {}
         self._looks = 0
+        self._notes = 0
 
     def lines(self, stand: dict[str, Any]) -> Iterator[str]:
         """stand: what ``Progress`` wrote, nothing if it did not yet."""
         self._looks += 1
+        notes = stand.get("notes", [])
+        yield from notes[self._notes :]
+        self._notes = max(self._notes, len(notes))
         is_new = stand.get("what") != self._shown.get("what")
         moved = any(stand.get(key) != self._shown.get(key) for key in ("said", "done", "total"))
         if stand and (is_new or (moved and self._looks >= _LOOKS_A_LINE)):

@@ -73,6 +73,7 @@ def test_progress_reaches_its_file(tmp_path: Path) -> None:
         "began": 0.0,
         "seconds": 2.0,
         "pid": os.getpid(),
+        "notes": [],
     }
 
 

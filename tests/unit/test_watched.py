@@ -57,6 +57,14 @@ def test_a_new_step_is_shown_at_once() -> None:
     assert [line for step in steps for line in teller.lines(step)] == ["reading, begun, 1 s", "loading, begun, 1 s"]
 
 
+def test_what_is_not_as_it_should_be_is_shown_at_once_and_once() -> None:
+    teller = _watched.Teller()
+    steps = [
+        {"what": "x", "done": 0, "total": 0, "seconds": 1, "notes": notes} for notes in ([], ["b: gone"], ["b: gone"])
+    ]
+    assert [line for step in steps for line in teller.lines(step)] == ["x, begun, 1 s", "b: gone"]
+
+
 def test_a_job_that_was_killed_with_its_wrapper_is_not_waited_for() -> None:
     lost = stand(0) + "\n\ngone\n"
     result = Watched([stand(0) + "\n", lost, lost], 99)._watch("titan", None)

@@ -44,24 +44,20 @@ class Offer:
 
 
 class Fetch:
-    """The way of an image's layers to this host, into ``folder``.
+    """The way of an image's layers to this host, into ``folder``. what: the image, for messages."""
 
-    what: the image, for messages. notes: gets sentences on hosts that were not as they should be.
-    """
-
-    def __init__(self, what: str, sources: Sources, folder: Path, progress: Progress, notes: list[str]) -> None:
+    def __init__(self, what: str, sources: Sources, folder: Path, progress: Progress) -> None:
         self._what = what
         self._sources = sources
         self._folder = folder
         self._progress = progress
-        self._notes = notes
 
     def layers(self, layers: Sequence[Layer], old: Sequence[Callable[[], IO[bytes]]]) -> list[Layer]:
         """Fetch the layers; they come as offered, or uncompressed where that is less to send.
 
         old: open uncompressed tars of layers that are here and may resemble them.
         """
-        route = Route(self._sources.peers, self._what)
+        route = Route(self._sources.peers, self._what, notes=self._progress.notes)
         come = [_uncompressed(layer) if old and may_resemble(layer) else layer for layer in layers]
         with Transfer(route, self._folder, self._progress, self._sources.streams, self._sources.connect) as transfer:
             self._progress.start(f"{self._what}, asking how its layers are made", 0)
@@ -77,7 +73,6 @@ class Fetch:
             require_space(self._folder, transfer.missing_bytes(), self._what)
             self._progress.start(f"{self._what} from {self._sources.peers[0].host}", transfer.missing_bytes())
             paths = transfer.finish()
-        self._notes += route.notes
         return [replace(layer, size=paths[_hex(layer.digest)].stat().st_size) for layer in come]
 
     def chunks(self, layer: Layer) -> Iterator[bytes]:

@@ -29,13 +29,9 @@ _COPIES = {"load": 2, "fetch": 3}
 
 
 class ImageStore:
-    """The images of one host.
-
-    streams: how many at once from other hosts. notes: sentences for a person on what was not as it should be.
-    """
+    """The images of one host. streams: how many at once from other hosts."""
 
     def __init__(self, docker: Docker, places: Places, progress: Progress, streams: int = 4) -> None:
-        self.notes: list[str] = []
         self._docker = docker
         self._places = places
         self._records = ImageRecords(places.image_records)
@@ -131,7 +127,7 @@ class ImageStore:
 
     def _fetch(self, step: Step) -> None:
         what = f"image {step.wanted.reference}"
-        fetch = Fetch(what, self._sources(step.wanted), self._places.layers_in, self._progress, self.notes)
+        fetch = Fetch(what, self._sources(step.wanted), self._places.layers_in, self._progress)
         come = fetch.layers(step.parts.missing, self._resembling(step, self._here()))
         parts = step.parts.with_forms(come)
         self._progress.start(f"{what}, loading", sum(layer.size for layer in come))

@@ -33,8 +33,8 @@ _WEIGHT = 0.3
 class Route:
     """The hosts that may have a file, nearest first, and what is known of them. Threads may use it at once.
 
-    what: what is fetched, for messages. streams: how many are used at once. notes: sentences on hosts that were not as
-    they should be, for a person.
+    what: what is fetched, for messages. streams: how many are used at once. notes: gets sentences on hosts that were
+    not as they should be, for a person.
     """
 
     def __init__(
@@ -43,8 +43,9 @@ class Route:
         what: str,
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], None] = time.sleep,
+        notes: list[str] | None = None,
     ) -> None:
-        self.notes: list[str] = []
+        self.notes: list[str] = [] if notes is None else notes
         self.streams = 1
         self._what = what
         self._clock = clock

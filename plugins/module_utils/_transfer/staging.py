@@ -168,7 +168,8 @@ class Progress:
     """Counts the bytes of one job and keeps a small file up to date, which the controller reads.
 
     The controller touches the file at every look; when it stops, the job stops too (FleetError), so that no orphan
-    fills a disk or holds a lock. Without a file it only counts.
+    fills a disk or holds a lock. Without a file it only counts. notes: sentences for a person on what was not as it
+    should be; they outlast a job.
     """
 
     def __init__(self, file: Path | None = None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -176,6 +177,7 @@ class Progress:
         self._clock = clock
         self._written = 0.0
         self._job: dict[str, Any] = {}
+        self.notes: list[str] = []
         self._counting = threading.Lock()
 
     def start(self, what: str, total: int) -> None:
@@ -219,7 +221,8 @@ class Progress:
         self._require_controller(self._file)
         looked = self._file.stat().st_mtime if self._file.exists() else time.time()
         seconds = self._written - self._job["began"]
-        replace_file(self._file, json.dumps({**self._job, "seconds": seconds, "pid": os.getpid()}).encode())
+        stand = {**self._job, "seconds": seconds, "pid": os.getpid(), "notes": self.notes}
+        replace_file(self._file, json.dumps(stand).encode())
         os.utime(self._file, (looked, looked))
 
     @staticmethod

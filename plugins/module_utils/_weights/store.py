@@ -110,12 +110,10 @@ class Step:
 class ModelStore:
     """The models of one host.
 
-    hub: brings what no place on this host has. streams: how many at once from other hosts. notes: sentences for a
-    person on what was not as it should be.
+    hub: brings what no place on this host has. streams: how many at once from other hosts.
     """
 
     def __init__(self, places: Places, hub: Hub, progress: Progress, streams: int = 4) -> None:
-        self.notes: list[str] = []
         self._streams = streams
         self._places = places
         self._records = ModelRecords(places)
@@ -221,7 +219,7 @@ class ModelStore:
     def _fetch(self, wanted: Wanted, manifest: Manifest) -> Manifest:
         """Bring the files that are not here from other hosts, each under its own name as soon as it is proved."""
         what = f"model {wanted.repository}"
-        cache, route = Cache(self._root, wanted.repository), Route(wanted.peers, what)
+        cache, route = Cache(self._root, wanted.repository), Route(wanted.peers, what, notes=self._progress.notes)
         missing = {file.sha256: file for file in manifest.files if not self._is_good(cache.blob(file.sha256), file)}
         with Transfer(route, self._places.files_in, self._progress, self._streams) as transfer:
             self._progress.start(f"{what}, asking how its files are made", 0)
@@ -231,7 +229,6 @@ class ModelStore:
             for sha256, path in transfer.finish().items():
                 take_in(path, missing[sha256], cache.blob(sha256))
                 transfer.drop(sha256)
-        self.notes += route.notes
         cache.publish(manifest)
         self._records.seal(manifest, None)
         return manifest
