@@ -294,7 +294,9 @@ def test_earlier_revisions_go_with_the_files_that_only_they_had(
     _, old = converge(store, from_folder(folder, COMMIT))
     shutil.copytree(folder, tmp_path / "new")
     (tmp_path / "new" / "config.json").write_text('{"new": 1}')
-    _, new = converge(store, Wanted("org/model", OTHER, "path", tmp_path / "new"))
+    newer = Wanted("org/model", OTHER, "path", tmp_path / "new")
+    assert store.examine([newer])[0].found == f"absent, beside revision {COMMIT}"
+    _, new = converge(store, newer)
     pruner = Pruner(Places(tmp_path, tmp_path / "hf"))
     assert pruner.stale({"org/model": {OTHER}}, keep=1) == []
     assert pruner.stale({"org/model": {OTHER, COMMIT}}, keep=0) == []

@@ -50,6 +50,10 @@ class ModelRecords:
         files = self._file(repository, "").parent.glob(f"{revision or '*'}.json")
         return [self._read(file) for file in sorted(files, key=lambda file: file.stat().st_mtime_ns, reverse=True)]
 
+    def revisions(self, repository: str) -> list[str]:
+        """The revisions of a model with a record."""
+        return sorted(file.stem for file in self._file(repository, "").parent.glob("*.json"))
+
     def repositories(self) -> list[str]:
         """All models with a record."""
         newest = (next(folder.glob("*.json"), None) for folder in sorted(self.places.model_records.glob("models--*")))

@@ -157,7 +157,8 @@ class ModelStore:
     def _step(self, wanted: Wanted) -> Step:
         pinned = self._records.of(wanted.repository, wanted.revision) if wanted.revision else []
         source = None if pinned else self._source_at_hand(wanted)
-        found = "absent"
+        others = self._records.revisions(wanted.repository)
+        found = f"absent, beside revision {', '.join(others)}" if others else "absent"
         for record in pinned or self._records_as_is(wanted, source):
             revision = record.manifest.revision
             changed = self._records.changed_files(record)
