@@ -161,6 +161,15 @@ def test_what_the_hub_does_not_have(tmp_path: Path, hub: hub_server.Hub, model: 
         store.apply(step)
 
 
+def test_a_file_that_http_does_not_give(tmp_path: Path, hub: hub_server.Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub.claims["model.safetensors"] = 51 * 10**9
+    monkeypatch.setattr(Hub, "_size", lambda *_: 1)
+    store = store_at(tmp_path)
+    [step] = store.examine([Wanted(MODEL, COMMIT, "hub")])
+    with pytest.raises(FleetError, match=r"too large.*50 GB.*model\.source\.path"):
+        store.apply(step)
+
+
 def test_a_hub_that_is_not_there(tmp_path: Path, hub: hub_server.Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     store = store_at(tmp_path)

@@ -40,6 +40,11 @@ _CAUSES = (
         "model_store_token_file",
     ),
     (
+        ("too large to be downloaded",),
+        "files of up to 50 GB, which is what the hub gives over HTTP",
+        "download it there by hand (hf download --local-dir), and name that folder as model.source.path",
+    ),
+    (
         ("No space left",),
         "room for the model",
         "free some on the models' filesystem and run again: what has come is kept",
