@@ -1,13 +1,20 @@
 # Copyright: gb10.fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A failed check on a host shows the end of that host's journal."""
+"""A failed check on a host shows the end of that host's journal; playbooks as a user runs them."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import os
+import subprocess
+from collections.abc import Callable, Generator
+from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+Playbook = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -20,3 +27,16 @@ def pytest_runtest_makereport(
         journal = host.run("journalctl --boot --no-pager --lines 60").stdout
         report.sections.append((f"journal of {host.backend.hostname}", journal))
     return report
+
+
+@pytest.fixture
+def playbook() -> Playbook:
+    """Run a playbook from the root, with the repository's own configuration, not molecule's."""
+    mine = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "MOLECULE_"))}
+    environment = mine | {"GB10_LAB_DIR": str(ROOT / ".lab-molecule"), "COLUMNS": "200"}
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = ("ansible-playbook", *arguments)
+        return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+    return run
