@@ -203,15 +203,17 @@ class Group:
         """A chat completion through the API, from this machine, by the head's management address."""
         return self.chat() != ""
 
-    def chat(self, key: str = KEY, prompt: str = "hi", patience_s: int = 60) -> str:
-        found = self.completion(key, prompt, patience_s)
+    def chat(self, key: str = KEY, prompt: str = "hi") -> str:
+        found = self.completion(key, prompt)
         return str(found["choices"][0]["message"]["content"]) if found else ""
 
     def completion(self, key: str = KEY, prompt: str = "hi", patience_s: int = 60) -> dict[str, Any]:
-        body = json.dumps({"model": "tiny", "messages": [{"role": "user", "content": prompt}], "max_tokens": 4})
+        asked = {"model": "tiny", "messages": [{"role": "user", "content": prompt}], "max_tokens": 4, "temperature": 0}
         headers = ["-H", f"Authorization: Bearer {key}", "-H", "Content-Type: application/json"]
         url = f"http://{MANAGEMENT[self.head]}:{PORT}/v1/chat/completions"
-        done = self.fleet.lab("net", "--", "curl", "-sf", "-m", str(patience_s), *headers, "-d", body, url, check=False)
+        done = self.fleet.lab(
+            "net", "--", "curl", "-sf", "-m", str(patience_s), *headers, "-d", json.dumps(asked), url, check=False
+        )
         found: dict[str, Any] = json.loads(done.stdout) if done.stdout else {}
         return found
 

@@ -42,8 +42,8 @@ def test_a_saturated_run_is_never_restarted(serving: Group, request: pytest.Fixt
     def client() -> None:
         nonlocal answers
         while time.monotonic() < end:
-            # patient: that an answer is late is what saturation is
-            assert serving.chat(prompt="x" * 1000, patience_s=900)
+            # Late answers are what saturation is, and with random weights an answer may be without a text.
+            assert serving.completion(prompt="x" * 1000, patience_s=900)["usage"]["completion_tokens"]
             answers += 1
 
     with ThreadPoolExecutor(12) as clients:
