@@ -83,7 +83,8 @@ def nodes(start: Start) -> int:
 
 
 def join(start: Start, head: str, **more: str) -> subprocess.Popen[str]:
-    return start("ray", "worker", "start", "--address", head, "--node-ip-address", "127.0.0.2", "--block", **more)
+    words = ("--node-ip-address", "127.0.0.2", "--min-worker-port", "0", "--max-worker-port", "0", "--block")
+    return start("ray", "worker", "start", "--address", head, *words, **more)
 
 
 def test_a_node_joins_and_is_missed(start: Start, head: str) -> None:

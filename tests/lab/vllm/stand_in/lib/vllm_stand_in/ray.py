@@ -164,7 +164,8 @@ def main(words: Sequence[str]) -> int:
         start.add_argument(flag, action="store_true")
     for option in ("--address", "--node-ip-address", "--include-dashboard", "--ray-client-server-port"):
         start.add_argument(option)
-    for option in ("--port", "--num-cpus", "--num-gpus", "--object-store-memory"):
+    numbers = ("--port", "--min-worker-port", "--max-worker-port", "--num-cpus", "--num-gpus", "--object-store-memory")
+    for option in numbers:
         start.add_argument(option, type=int)
     asked = parser.parse_args(words)
     try:
