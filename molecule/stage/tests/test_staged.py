@@ -39,3 +39,11 @@ def test_titan_has_sent_it_once_and_the_cable_carried_it_on(host: Host) -> None:
             assert SIZE < carried(host, "enP7s7", "tx") < 1.3 * SIZE
         case "spark-3":
             assert SIZE < carried(host, "enp1s0f1np1", "rx") < 1.3 * SIZE
+
+
+def test_titan_was_asked_on_its_own_port(host: Host) -> None:
+    if host.backend.hostname == "titan":
+        asked = host.check_output("journalctl --boot --unit ssh --grep 'Connection from 10.77.0.12 ' --output cat")
+        assert {line.partition(" on ")[2].split(" rdomain")[0] for line in asked.splitlines()} == {
+            "10.77.0.11 port 2222"
+        }
