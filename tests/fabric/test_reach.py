@@ -23,12 +23,12 @@ PASSWORD = "by-a-lab-for-a-lab"  # of a host that lives for minutes
 @dataclass(frozen=True)
 class Way:
     """prepare: a shell command on the host. variables: the owner's, of the inventory, ``{config}`` is the lab's own for
-    ssh. ports: what SSH listens on. unit: what listens."""
+    ssh. ports: what SSH listens on. units: what listens."""
 
     prepare: str = "true"
     variables: Mapping[str, Any] = field(default_factory=dict)
     ports: tuple[int, ...] = (22,)
-    unit: str = "ssh.service"
+    units: str = "ssh.service"
 
 
 def sshd(*lines: str) -> str:
@@ -54,7 +54,7 @@ WAYS = {
         {"ansible_port": 2222},
         (2200, 2222),
     ),
-    "socket": Way(SOCKET, {"ansible_port": 2222}, (2222,), "ssh.socket"),
+    "socket": Way(SOCKET, {"ansible_port": 2222}, (2222,), "ssh.socket ssh.service"),
     "behind": Way(
         variables={"ansible_ssh_common_args": f"-F {{config}} -o ProxyUseFdpass=no -o ProxyJump={JUMP}"},
     ),
@@ -104,7 +104,7 @@ DEAF = "/etc/systemd/system/gb10-netplan-change.service.d/deaf.conf"
 def deaf(reached: FabricFleet) -> Iterator[FabricFleet]:
     """Hosts that take no new connection from the moment in which a change begins until it is settled."""
     for host, way in WAYS.items():
-        lines = f"[Service]\\nExecStartPre=systemctl stop {way.unit}\\nExecStopPost=systemctl start {way.unit}\\n"
+        lines = f"[Service]\\nExecStartPre=systemctl stop {way.units}\\nExecStopPost=systemctl start {way.units}\\n"
         reached.root(host, f"mkdir -p $(dirname {DEAF}) && printf '{lines}' > {DEAF} && systemctl daemon-reload")
     yield reached
     for host in WAYS:
