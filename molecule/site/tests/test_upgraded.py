@@ -1,0 +1,58 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An upgrade on titan: what was served before stays until the new service is proved, and is removed then."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+from testinfra.host import Host
+
+testinfra_hosts = ["ssh://titan"]
+
+Playbook = Callable[..., "subprocess.CompletedProcess[str]"]
+BEFORE, AFTER = "gb10-lab/vllm-cpu:0.32.0", "gb10-lab/vllm-stand-in:0.32.0"
+REVISION = "b" * 40
+SNAPSHOTS = "/var/lib/gb10-fleet/hf/hub/models--gb10-lab--tiny/snapshots"
+
+
+def upgrade(playbook: Playbook, *arguments: str, **image: Any) -> subprocess.CompletedProcess[str]:
+    """site.yml with another image and another revision, of which nothing earlier is to be kept."""
+    archive = "/srv/lab/vllm-stand-in-0.32.0.tar"
+    service = {
+        "recipe": "lab-tiny",
+        "hosts": ["titan"],
+        "port": 8000,
+        "served_name": "tiny",
+        "workload": {"max_model_len": 2048, "max_num_seqs": 8},
+        "image": {"reference": AFTER, "source": {"archive": archive}} | image,
+        "model": {"revision": REVISION, "source": {"path": "/srv/lab/tiny"}},
+    }
+    host = {"memory_kib": 15728640, "retention": {"images": 0, "models": 0}}
+    variables = json.dumps({"fleet_services": {"tiny": service}, "fleet_host": host})
+    return playbook("site.yml", "--limit", "titan", "--extra-vars", variables, *arguments)
+
+
+def images(host: Host) -> set[str]:
+    return set(host.check_output("docker image ls --format '{{.Repository}}:{{.Tag}}'").split())
+
+
+def test_what_was_served_stays_when_the_new_service_does_not_come_up(host: Host, playbook: Playbook) -> None:
+    [revision] = host.file(SNAPSHOTS).listdir()
+    run = upgrade(playbook, entrypoint="/nowhere/vllm")
+    said = " ".join((run.stdout + run.stderr).split())
+    assert run.returncode != 0
+    assert f"Kept from before: image {BEFORE}, model gb10-lab/tiny revision {revision}. To go back," in said
+    assert images(host) == {BEFORE, AFTER}
+    assert set(host.file(SNAPSHOTS).listdir()) == {revision, REVISION}
+
+
+def test_what_was_served_is_removed_when_the_new_service_is_proved(host: Host, playbook: Playbook) -> None:
+    run = upgrade(playbook)
+    assert run.returncode == 0, run.stdout
+    assert images(host) == {AFTER}
+    assert host.file(SNAPSHOTS).listdir() == [REVISION]
