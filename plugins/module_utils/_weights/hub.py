@@ -14,11 +14,11 @@ import shutil
 import subprocess
 import tempfile
 import time
+import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from ansible.module_utils.urls import open_url  # type: ignore[import-untyped]  # ansible-core carries no types
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import Progress, refusal
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.cache import Cache, repository_folder
 
@@ -80,12 +80,12 @@ class Hub:
         """Bytes of all files of a revision, by the hub's API; None when it does not answer."""
         model = f"{os.environ.get('HF_ENDPOINT', _HUB)}/api/models/{repository}"
         url = f"{model}/revision/{quote(revision or 'main', safe='')}?blobs=true"
+        asked = urllib.request.Request(url)
         # The token is not lent in check mode, and not sent on to where the hub may redirect.
-        headers = {}
         if self.token_file and self.token_file.exists():
-            headers["Authorization"] = f"Bearer {self.token_file.read_text().strip()}"
+            asked.add_unredirected_header("Authorization", f"Bearer {self.token_file.read_text().strip()}")
         try:
-            with open_url(url, headers=headers, timeout=_ANSWER_SECONDS, unredirected_headers=[*headers]) as answer:
+            with urllib.request.build_opener().open(asked, timeout=_ANSWER_SECONDS) as answer:
                 return sum(int(file["size"]) for file in json.load(answer)["siblings"])
         except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
             return None
