@@ -237,6 +237,7 @@ def test_each_host_is_told_its_own_part() -> None:
     found = plan()
     (head,), (worker,) = (found["hosts"][name]["vllm"] for name in ("spark-2", "spark-3"))
     assert (head["rank"], worker["rank"]) == (0, 1)
+    assert head["hosts"] == worker["hosts"] == ["spark-2", "spark-3"]
     assert json.loads(worker["supervisor"]["content"])["rank"] == 1
     assert head["secret"] == worker["secret"] == {"path": "/etc/gb10-fleet/secrets/pair.group", "head": "spark-2"}
     assert found["hosts"]["spark-4"]["vllm"] == []

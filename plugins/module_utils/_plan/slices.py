@@ -138,6 +138,7 @@ def vllm(services: Iterable[Decided], host: str) -> list[dict[str, Any]]:
             "overlays": service.placed.overlays.files,
             "key": _key(service.placed) if rank["role"] != "worker" else None,
             "rank": rank["supervisor"]["rank"],
+            "hosts": _hosts(service.placed),
             "supervisor": _supervisor(service.placed, rank),
             "secret": _secret(service.placed) if service.placed.is_group else None,
         }
@@ -145,6 +146,10 @@ def vllm(services: Iterable[Decided], host: str) -> list[dict[str, Any]]:
         for rank in service.plan["ranks"]
         if rank["host"] == host
     ]
+
+
+def _hosts(placed: Placed) -> list[str]:
+    return [host.name for host in placed.hosts]
 
 
 # vLLM's --config: YAML, which reads JSON as well.
@@ -178,7 +183,7 @@ def verify(services: Iterable[Decided], host: str) -> list[dict[str, Any]]:
             "key_file": key_file(service.placed) if service.placed.settings.get("api_key_file") else "",
             "status_file": _layout.status_file(service.placed.name),
             "ranks": len(service.placed.hosts),
-            "hosts": [host.name for host in service.placed.hosts],
+            "hosts": _hosts(service.placed),
             "startup_limit_s": service.plan["ranks"][0]["supervisor"]["limits"]["startup_limit_s"],
             "requested_bytes": service.plan["boot"]["requested_bytes"],
             "boots": _observation(_layout.BOOTS, f"boots/{host}", service.plan["boot"]["key"]),

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from .head import Head
 from .host import RankError
-from .report import Report
+from .report import RUN, Report
 from .service import read_key, read_service
 from .worker import Worker
 
@@ -22,6 +22,7 @@ EXIT_BAD_PLAN = 3
 
 
 async def supervise(file: Path) -> int:
+    _note_the_beginning(file.stem)
     service = read_service(file)
     secret = Path(service.secret_file).read_bytes().strip() if service.secret_file else b""
     key = read_key(service.endpoint.key_file if service.endpoint else None)
@@ -31,6 +32,13 @@ async def supervise(file: Path) -> int:
     for told in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(told, running.cancel)
     return await running
+
+
+def _note_the_beginning(name: str, folder: Path = RUN) -> None:
+    """Before anything is read: the role `vllm` restarts a service of which a file is newer."""
+    stamp = folder / name / "started"
+    stamp.parent.mkdir(parents=True, exist_ok=True)
+    stamp.touch()
 
 
 def main() -> None:
