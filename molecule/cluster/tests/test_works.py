@@ -81,8 +81,8 @@ def test_restart_brings_it_back_and_proves_it(pair: Pair) -> None:
     assert all(pair.fleet.ok(host, f"systemctl is-enabled {UNIT}") for host in HOSTS)
 
 
-def test_the_state_of_each_rank_is_a_row(pair: Pair) -> None:
-    run = pair.playbook("status.yml", "-e", "service=tiny-pair")
+def test_the_state_of_each_rank_is_a_row(pair: Pair, change: dict[str, object]) -> None:
+    run = pair.playbook("status.yml", "-e", "service=tiny-pair", **change)
     assert run.returncode == 0, run.stdout[-3000:]
     rows = [line.split() for line in run.stdout.splitlines() if line.startswith("tiny-pair ")]
     assert [row[:4] for row in rows] == [
