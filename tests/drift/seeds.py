@@ -129,7 +129,7 @@ SEEDS = [
         "sha256",
         "sha256",
         f"echo '# mine' >> {RANK}",
-        task="Supervisor | copy it",
+        task="Supervisor | copy it, with what reads the RDMA devices' GIDs",
     ),
     edited(
         "rank-file",
@@ -223,6 +223,7 @@ SEEDS = [
         "other rules",
         task=FIREWALL,
         shows="the rules in the kernel are others",
+        alone=True,
     ),
     Seed(
         "table-gone",

@@ -90,7 +90,14 @@ def state_of(plan: dict[str, Any], host: str) -> dict[str, Any]:
         "running": {name: _container(command) for name, command in containers(plan, host).items()},
         "models": {
             "models": {
-                model["repository"]: {"revision": "c" * 40, "seal": "d" * 64, "changed": [], "gone": [], "broken": ""}
+                model["repository"]: {
+                    "revision": "c" * 40,
+                    "seal": "d" * 64,
+                    "changed": [],
+                    "gone": [],
+                    "broken": "",
+                    "remedy": "",
+                }
                 for model in mine["models"]
             },
             "others": [],

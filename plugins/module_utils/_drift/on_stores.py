@@ -56,7 +56,14 @@ def of_models(view: View) -> Iterator[Difference]:
         return
     for model in view.slice["models"]:
         name = model["repository"]
-        yield from (_differs(view, name, *said) for said in _model(model, found["models"][name]))
+        have = found["models"][name]
+        if have["broken"]:
+            yield Difference(
+                view.host, f"model {name}", "model-record", "a sealed manifest", have["broken"], "error",
+                f"{have['remedy']}: {view.converge(SITE)}",
+                reason="nobody can tell any more whether its files are what was verified",
+            )  # fmt: skip
+        yield from (_differs(view, name, *said) for said in _model(model, have))
     for name in sorted({*found["others"]} - {*view.settings["expect"]["models"]}):
         yield Difference(
             view.host, f"model {name}", "model-undeclared", "nobody declared it", "its files are in the cache", "hint",
@@ -72,9 +79,7 @@ def of_models(view: View) -> Iterator[Difference]:
 
 
 def _model(wanted: Mapping[str, Any], have: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    if have["broken"]:
-        yield "model-record", "a sealed manifest", have["broken"]
-    elif have["revision"] is None:
+    if have["revision"] is None:
         yield "model-missing", wanted["revision"] or "a verified revision", "none"
     if have["gone"]:
         yield "model-file-missing", "all files of the revision", f"missing: {_some(have['gone'])}"

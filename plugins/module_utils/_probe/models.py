@@ -25,10 +25,11 @@ _BLOCK = 1 << 22
 
 
 def read_models(places: Places, wanted: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """``{models: {repository: {revision, seal, changed, gone, broken}}, others: [repository]}``.
+    """``{models: {repository: {revision, seal, changed, gone, broken, remedy}}, others: [repository]}``.
 
     wanted: ``{repository, revision}``, revision None for what ``main`` stands for. revision is None where nothing is
-    recorded, broken the reason why a record can't be trusted. others: models in the cache that are not wanted.
+    recorded, broken the reason why a record can't be trusted, with its remedy. others: models in the cache that are not
+    wanted.
     """
     records = ModelRecords(places)
     models = {model["repository"]: _model(places, records, model) for model in wanted}
@@ -40,13 +41,14 @@ def read_models(places: Places, wanted: Iterable[Mapping[str, Any]]) -> dict[str
 
 def _model(places: Places, records: ModelRecords, wanted: Mapping[str, Any]) -> dict[str, Any]:
     revision = wanted["revision"] or Cache(places.models, wanted["repository"]).main()
-    nothing: dict[str, Any] = {"revision": None, "seal": None, "changed": [], "gone": [], "broken": ""}
+    nothing: dict[str, Any] = {"revision": None, "seal": None, "changed": [], "gone": [], "broken": "", "remedy": ""}
     if revision is None:
         return nothing
     try:
         found = records.of(wanted["repository"], revision)
     except FleetError as error:
-        return nothing | {"revision": revision, "broken": error.findings[0].found}
+        seal = error.findings[0]
+        return nothing | {"revision": revision, "broken": seal.found, "remedy": seal.remedy}
     if not found:
         return nothing
     record = found[0]
@@ -59,6 +61,7 @@ def _model(places: Places, records: ModelRecords, wanted: Mapping[str, Any]) -> 
         "changed": sorted({*changed} - {*gone}),
         "gone": sorted(gone),
         "broken": "",
+        "remedy": "",
     }
 
 
