@@ -9,6 +9,7 @@ import json
 import os
 import re
 import subprocess
+import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,8 @@ class Pair:
         self.fleet, self.declared = fleet, declared
         self.key = (SCENARIO / "key.txt").read_text().strip()
         self.said: list[str] = []
+        # Its own: other runs on this machine write and remove files in the one of the user.
+        self._ansible_home = tempfile.TemporaryDirectory()
 
     # What its owner does -----------------------------------------------------------------------------------------
 
@@ -50,8 +53,8 @@ class Pair:
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
         mine = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "MOLECULE_"))}
-        environment = mine | {"GB10_LAB_DIR": str(self.fleet.directory), "COLUMNS": "200"}
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        own = {"GB10_LAB_DIR": str(self.fleet.directory), "ANSIBLE_HOME": self._ansible_home.name, "COLUMNS": "200"}
+        done = subprocess.run(command, cwd=ROOT, env=mine | own, capture_output=True, text=True, check=False)
         self.said.append(done.stdout + done.stderr)
         return done
 
@@ -96,7 +99,7 @@ class Pair:
             return any(secret in text for secret in secrets)
 
         found = [f"said here, run {number}" for number, text in enumerate(self.said) if shows(text)]
-        left = (ROOT / "inventories", Path.home() / ".ansible", *folders)
+        left = (ROOT / "inventories", Path(self._ansible_home.name), *folders)
         written = (file for folder in left for file in folder.rglob("*") if file.is_file())
         found += [str(file) for file in written if shows(file.read_text("utf-8", "replace"))]
         return found + [leak for host in HOSTS for leak in canary.leaks(self.fleet, host, CONTAINER, secrets)]
