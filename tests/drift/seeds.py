@@ -77,6 +77,14 @@ def edited(name: str, host: str, path: str, rule: str, want: str, have: str, mak
     return Seed(name, host, f"{keep}; {make}", back, f"file {path}", rule, want, have, **seen)  # type: ignore[arg-type]
 
 
+def in_kernel(name: str, host: str, make: str, have: str, *, alone: bool = False) -> Seed:
+    """A change of the live rules, which their file undoes."""
+    undo, shows = "nft -f /etc/gb10-fleet/firewall.nft", "the rules in the kernel are others"
+    return Seed(
+        name, host, make, undo, RULES, "firewall-live", "planned", have, task=FIREWALL, shows=shows, alone=alone
+    )  # fmt: skip
+
+
 SEEDS = [
     # Files
     edited(
@@ -200,43 +208,9 @@ SEEDS = [
         task="Place the API keys",
         shows="",
     ),
-    Seed(
-        "rule-inserted",
-        "titan",
-        "nft insert rule inet gb10_fleet input tcp dport 9999 accept",
-        "nft -f /etc/gb10-fleet/firewall.nft",
-        RULES,
-        "firewall-live",
-        "planned",
-        "other rules",
-        task=FIREWALL,
-        shows="the rules in the kernel are others",
-    ),
-    Seed(
-        "chain-flushed",
-        "spark-2",
-        "nft flush chain inet gb10_fleet input",
-        "nft -f /etc/gb10-fleet/firewall.nft",
-        RULES,
-        "firewall-live",
-        "planned",
-        "other rules",
-        task=FIREWALL,
-        shows="the rules in the kernel are others",
-        alone=True,
-    ),
-    Seed(
-        "table-gone",
-        "spark-3",
-        "nft delete table inet gb10_fleet",
-        "nft -f /etc/gb10-fleet/firewall.nft",
-        RULES,
-        "firewall-live",
-        "planned",
-        "not in the kernel",
-        task=FIREWALL,
-        shows="the rules in the kernel are others",
-    ),
+    in_kernel("rule-inserted", "titan", "nft insert rule inet gb10_fleet input tcp dport 9999 accept", "other rules"),
+    in_kernel("chain-flushed", "spark-2", "nft flush chain inet gb10_fleet input", "other rules", alone=True),
+    in_kernel("table-gone", "spark-3", "nft delete table inet gb10_fleet", "not in the kernel"),
     edited(
         "rules-file",
         "spark-2",
