@@ -17,9 +17,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "collections"))
 
+from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import parse_range  # noqa: E402
 from ansible_collections.gb10.fleet.plugins.module_utils._rules import AREAS, RULES, Rule  # noqa: E402
 from ansible_collections.gb10.fleet.plugins.module_utils._rules._unchecked import NOT_CHECKABLE, SAME_AS  # noqa: E402
-from ansible_collections.gb10.fleet.plugins.module_utils._vllm.version import parse_range  # noqa: E402
 
 DOCUMENT = ROOT / "docs" / "rules.md"
 HEAD = """\

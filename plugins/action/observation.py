@@ -11,7 +11,7 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gb10.fleet.plugins.module_utils._host.json_settings import written
+from ansible_collections.gb10.fleet.plugins.module_utils._settings.json_settings import written
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types

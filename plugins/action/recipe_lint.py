@@ -12,7 +12,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.lint import lint_recipes, report
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.recipe_lint import lint_recipes, report
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
 
 

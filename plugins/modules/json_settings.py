@@ -78,7 +78,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._host.json_settings import (
+from ansible_collections.gb10.fleet.plugins.module_utils._settings.json_settings import (
     changed_keys,
     merged,
     parsed,

@@ -59,7 +59,7 @@ changes:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._host.kernel_settings import (
+from ansible_collections.gb10.fleet.plugins.module_utils._settings.kernel_settings import (
     Wanted,
     contradictions,
     read_live,

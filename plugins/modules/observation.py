@@ -59,7 +59,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._host.json_settings import written
+from ansible_collections.gb10.fleet.plugins.module_utils._settings.json_settings import written
 
 
 def main() -> None:

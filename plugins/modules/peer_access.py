@@ -73,8 +73,8 @@ import pwd
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gb10.fleet.plugins.module_utils._peers.program import peer_program
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer import access
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.program import peer_program
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import replace_file
 
 CACHES = ["/root/.cache/huggingface/hub", "/home/*/.cache/huggingface/hub"]

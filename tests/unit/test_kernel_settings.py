@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._host import kernel_settings as settings
+from ansible_collections.gb10.fleet.plugins.module_utils._settings import kernel_settings as settings
 
 LIVE = {"vm.swappiness": "60", "vm.dirty_bytes": "0", "nvme0n1/queue/read_ahead_kb": "128", "swap": "/swap.img"}
 SWAPS = "Filename\tType\tSize\tUsed\tPriority\n"

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.program import peer_program
+from ansible_collections.gb10.fleet.plugins.module_utils._peers.program import peer_program
 
 MAKE = f"import sys; from {peer_program.__module__} import peer_program; sys.stdout.buffer.write(peer_program())"
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.lint import Verdict, lint_recipes, report
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.recipe_lint import Verdict, lint_recipes, report
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
 
 LIBRARY, OF_RECIPES = load_all([SHIPPED_RECIPES])

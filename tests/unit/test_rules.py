@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.releases import load
+from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import parse_range
 from ansible_collections.gb10.fleet.plugins.module_utils._lint.judge import lint_map
 from ansible_collections.gb10.fleet.plugins.module_utils._rules import AREAS, RULES
 from ansible_collections.gb10.fleet.plugins.module_utils._rules._unchecked import NOT_CHECKABLE, NUMBERED, SAME_AS
-from ansible_collections.gb10.fleet.plugins.module_utils._vllm.version import parse_range
 from rule_cases import CASES
 
 ROOT = Path(__file__).resolve().parents[2]

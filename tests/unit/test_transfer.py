@@ -22,9 +22,9 @@ from typing import Any
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._images.docker import Docker
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer import contents as given
+from ansible_collections.gb10.fleet.plugins.module_utils._peers import contents as given
+from ansible_collections.gb10.fleet.plugins.module_utils._peers.contents import AbsentError, Contents, LateError
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer import peer
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.contents import AbsentError, Contents, LateError
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.fetch import Transfer, Wish
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.parts import PART
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.peer import (
@@ -362,7 +362,7 @@ def test_lost_hosts_are_tried_again_a_few_times(clock: Clock) -> None:
 
 
 SERVER = (
-    "from ansible_collections.gb10.fleet.plugins.module_utils._transfer.server import main; "
+    "from ansible_collections.gb10.fleet.plugins.module_utils._peers.server import main; "
     "import sys; main(sys.argv[1:])"
 )
 TARGET = """

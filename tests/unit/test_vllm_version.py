@@ -4,7 +4,12 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._vllm.version import as_range, neighbours, parse, parse_range
+from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import (
+    as_range,
+    neighbours,
+    parse,
+    parse_range,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 

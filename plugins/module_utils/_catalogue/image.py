@@ -16,8 +16,8 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.extract import extract, extract_tree
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.store import store
+from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import parse
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._vllm.version import parse
 
 # A number that no rule's range holds, for builds without a usable one.
 _NO_NUMBER = "0.0.0"

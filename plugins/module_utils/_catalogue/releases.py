@@ -17,7 +17,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._vllm.version import (
+from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import (
     Range,
     as_range,
     neighbours,

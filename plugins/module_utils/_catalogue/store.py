@@ -22,7 +22,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.releases imp
     choices_of,
     keys_of,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._vllm.version import as_range, parse
+from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import as_range, parse
 
 
 def store(releases: Iterable[Release]) -> dict[str, Any]:

@@ -24,8 +24,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._drift.managed import (
     managed_json,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import RAILS
-from ansible_collections.gb10.fleet.plugins.module_utils._host.json_settings import merged
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan.document import PATH as NETPLAN
+from ansible_collections.gb10.fleet.plugins.module_utils._settings.json_settings import merged
 
 _KINDS = {"file": "a file", "folder": "a folder", "link": "a link", "absent": "no such file", "other": "something else"}
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import parse as parse_version
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._kv.trouble import bad_input
-from ansible_collections.gb10.fleet.plugins.module_utils._vllm.version import parse as parse_version
 
 OLDEST = (0, 11, 0)
 NEWEST = (0, 33, 0)

@@ -18,9 +18,9 @@ from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.releases imp
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, ordered
 from ansible_collections.gb10.fleet.plugins.module_utils._lint.against_catalogue import catalogue_findings, never_known
 from ansible_collections.gb10.fleet.plugins.module_utils._lint.door import Request, read_request
-from ansible_collections.gb10.fleet.plugins.module_utils._lint.launch import Launch
 from ansible_collections.gb10.fleet.plugins.module_utils._lint.wording import View
 from ansible_collections.gb10.fleet.plugins.module_utils._rules import RULES, rules_for
+from ansible_collections.gb10.fleet.plugins.module_utils._rules.launch import Launch
 from ansible_collections.gb10.fleet.plugins.module_utils._vllm.command import Words, read_command
 
 _WEIGHT = ("error", "warning", "hint")

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.releases import Catalogue, Release
+from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import Range, parse
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, Severity
-from ansible_collections.gb10.fleet.plugins.module_utils._vllm.version import Range, parse
 
 _PREFIX = re.compile(r"^(VLLM_|--?(no-)?)")
 _SHOWN = 80

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import parse
 from ansible_collections.gb10.fleet.plugins.module_utils._lint.judge import LintFinding, lint_map
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Budget
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.observed import Observed, image_key
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.slices import Decided
-from ansible_collections.gb10.fleet.plugins.module_utils._vllm.version import parse
 
 # A model without --revision: the recipe's own finding says so with its place, and where it says nothing there is none.
 _SAID_OF_THE_RECIPE = frozenset({"L18"})

@@ -18,7 +18,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._host.json_settings import merged
+from ansible_collections.gb10.fleet.plugins.module_utils._settings.json_settings import merged
 
 # Larger files are compared by their sums alone.
 TEXT_LIMIT = 1 << 16

@@ -14,12 +14,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._host.kernel_settings import (
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Run, UnreadableError, output
+from ansible_collections.gb10.fleet.plugins.module_utils._settings.kernel_settings import (
     normalised,
     swap_areas,
     sysctl_path,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Run, UnreadableError, output
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import existing_parent
 
 _UNIT_FIELDS = (

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import parse_range
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, Severity
-from ansible_collections.gb10.fleet.plugins.module_utils._lint.launch import Launch
-from ansible_collections.gb10.fleet.plugins.module_utils._vllm.version import parse_range
+from ansible_collections.gb10.fleet.plugins.module_utils._rules.launch import Launch
 
 ALL = ".."
 

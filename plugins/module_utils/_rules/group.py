@@ -9,8 +9,8 @@ from __future__ import annotations
 import ipaddress
 import re
 
-from ansible_collections.gb10.fleet.plugins.module_utils._lint.launch import Launch
 from ansible_collections.gb10.fleet.plugins.module_utils._rules._base import Hit, Hits, rule, show
+from ansible_collections.gb10.fleet.plugins.module_utils._rules.launch import Launch
 
 _EXECUTOR = "argv --distributed-executor-backend"
 _INTERFACES = ("GLOO_SOCKET_IFNAME", "UCX_NET_DEVICES")

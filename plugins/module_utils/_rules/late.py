@@ -9,8 +9,8 @@ X: read from the releases' sources. K: checks of the KV cache's start-up. L: fro
 
 from __future__ import annotations
 
-from ansible_collections.gb10.fleet.plugins.module_utils._lint.launch import Launch
 from ansible_collections.gb10.fleet.plugins.module_utils._rules._base import Hit, Hits, rule, show
+from ansible_collections.gb10.fleet.plugins.module_utils._rules.launch import Launch
 
 _GIB = 2**30
 _STOCK = ("upstream", "ngc")

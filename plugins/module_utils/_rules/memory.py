@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.gb10.fleet.plugins.module_utils._lint.launch import Launch
 from ansible_collections.gb10.fleet.plugins.module_utils._rules._base import Hit, Hits, rule, show
+from ansible_collections.gb10.fleet.plugins.module_utils._rules.launch import Launch
 
 _GB = 10**9
 _GIB = 2**30

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ansible_collections.gb10.fleet.plugins.module_utils._lint.launch import Launch
 from ansible_collections.gb10.fleet.plugins.module_utils._rules._base import Hit, Hits, rule, show
+from ansible_collections.gb10.fleet.plugins.module_utils._rules.launch import Launch
 
 _UNKNOWN_VARIABLE = ("catalogue-unknown-variable", "catalogue-wrong-value")
 # What replaces a backend variable, by its first words.

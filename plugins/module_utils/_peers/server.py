@@ -26,8 +26,8 @@ from typing import IO, Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._images.docker import Docker
+from ansible_collections.gb10.fleet.plugins.module_utils._peers.contents import AbsentError, Contents, LateError
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.access import PLACES
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.contents import AbsentError, Contents, LateError
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
 
 # Who asks takes a host for dead that is silent for much longer.

@@ -12,11 +12,11 @@ from functools import cached_property
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.releases import Release
+from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import parse, parse_range
 from ansible_collections.gb10.fleet.plugins.module_utils._vllm.command import Command, Words
 from ansible_collections.gb10.fleet.plugins.module_utils._vllm.docker_command import Bind
 from ansible_collections.gb10.fleet.plugins.module_utils._vllm.image_facts import Image
 from ansible_collections.gb10.fleet.plugins.module_utils._vllm.model_facts import Model
-from ansible_collections.gb10.fleet.plugins.module_utils._vllm.version import parse, parse_range
 
 # A GB10, where nothing else is said (data/gb10.yml).
 SM = 121

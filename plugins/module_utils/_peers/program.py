@@ -13,7 +13,7 @@ import zipfile
 from pathlib import PurePosixPath
 from types import ModuleType
 
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer import server
+from ansible_collections.gb10.fleet.plugins.module_utils._peers import server
 
 _UTILITIES = "ansible_collections.gb10.fleet.plugins.module_utils."
 # A zip's earliest date: the same sources make the same bytes.

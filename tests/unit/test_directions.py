@@ -1,0 +1,158 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What may import what: packages depend in one direction, and only named files do I/O."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+UTILS = Path(__file__).parents[2] / "plugins" / "module_utils"
+PREFIX = "ansible_collections.gb10.fleet.plugins.module_utils"
+
+# Single files that know nothing of hosts, models or vLLM. Every package may import them.
+GROUND = {"_findings", "_gb10", "_layers", "_layout", "_report", "_schema", "_yaml_text"}
+GROUND_MAY_IMPORT = {"_gb10": "_layers _yaml_text", "_schema": "_findings"}
+
+# package: the packages that it may import, lowest first. A new arrow is a decision: it must not close a circle.
+MAY_IMPORT = {
+    "_rank": "",  # copied to hosts as it is
+    "_netplan": "",
+    "_firewall": "",
+    "_settings": "",
+    "_transfer": "",
+    "_catalogue": "",
+    "_fabric": "_netplan",
+    "_images": "_transfer",
+    "_weights": "_transfer",
+    "_peers": "_images _transfer _weights",
+    "_vllm": "_catalogue",
+    "_memory": "_vllm",
+    "_kv": "_catalogue _memory",
+    "_rules": "_catalogue _vllm",
+    "_lint": "_catalogue _rules _vllm",
+    "_recipes": "_vllm _weights",
+    "_probe": "_images _settings _transfer _weights",
+    "_host": "_catalogue _fabric _firewall _images _lint _netplan _probe _transfer _weights",
+    "_drift": "_fabric _firewall _host _netplan _probe _settings _vllm",
+    "_plan": "_catalogue _drift _fabric _firewall _host _kv _lint _memory _recipes _transfer _vllm",
+}
+
+# Modules that read or change the machine. pathlib's PurePath and urllib.parse only handle text.
+IO_MODULES = {
+    "ansible",
+    "asyncio",
+    "fcntl",
+    "http",
+    "os",
+    "pathlib.Path",
+    "select",
+    "shutil",
+    "signal",
+    "socket",
+    "ssl",
+    "subprocess",
+    "tempfile",
+    "urllib.error",
+    "urllib.request",
+}
+# Whatever is missing here is pure: plain data in, plain data out. package or file: why it does I/O.
+IO = {
+    "_gb10.py": "reads data/gb10.yml",
+    "_report.py": "the terminal's width",
+    "_catalogue/extract.py": "reads a checkout of vLLM",
+    "_catalogue/image.py": "reads vLLM's source out of an image",
+    "_catalogue/releases.py": "reads and writes data/vllm_catalogue",
+    "_catalogue/source.py": "reads a checkout of vLLM",
+    "_fabric/arp.py": "sends ARP probes",
+    "_fabric/gids.py": "reads /sys; copied to hosts",
+    "_fabric/reading.py": "reads /sys",
+    "_fabric/together.py": "runs programs side by side",
+    "_firewall/host.py": "reads and writes the host's rules",
+    "_host/ranks.py": "reads the supervisors' files",
+    "_host/sameness.py": "reads the files to compare",
+    "_host/service.py": "asks the service, by Ansible's own client",
+    "_host/state.py": "reads the host",
+    "_images": "asks Docker and registries, writes layers",
+    "_kv/case.py": "reads config.json where a path is given",
+    "_netplan/guard.py": "changes the network and takes it back; copied to hosts",
+    "_netplan/judge.py": "the paths of netplan's files",
+    "_netplan/links.py": "asks ip and networkctl",
+    "_netplan/ssh_session.py": "reads /proc",
+    "_peers": "serves a host's files to its peers",
+    "_plan/declared.py": "the paths of archives beside the inventory",
+    "_plan/observed.py": "reads what verify wrote beside the inventory",
+    "_probe": "reads the host",
+    "_rank": "supervises a rank on its host",
+    "_recipes/recipe.py": "reads recipes and their configs",
+    "_settings/kernel_settings.py": "reads and writes /proc/sys and /sys",
+    "_transfer/fetch.py": "fetches from peers",
+    "_transfer/peer.py": "runs ssh",
+    "_transfer/places.py": "paths of parts under way",
+    "_transfer/spool.py": "writes parts",
+    "_transfer/staging.py": "locks and free space",
+    "_vllm/door.py": "reads the middleware that containers mount",
+    "_vllm/image_facts.py": "reads data/vllm_images.yml",
+    "_vllm/model_facts.py": "reads data/vllm_models.yml",
+    "_weights": "reads and writes the model store",
+}
+
+
+def package(name: str) -> str:
+    """The package or the single file directly below module_utils, of a dotted name or a relative path."""
+    return name.replace("/", ".").split(".")[0]
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Dotted names of all that a file imports, also inside functions. Ours are relative to module_utils."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        yield from (name.removeprefix(f"{PREFIX}.") for name in names)
+
+
+FILES = {str(path.relative_to(UTILS)): sorted(set(imported(path))) for path in sorted(UTILS.rglob("*.py"))}
+PACKAGES = sorted({package(name) for name in FILES})
+
+
+def arrows(name: str) -> set[str]:
+    """The other packages that a package's files import."""
+    names = {package(found) for file, imports in FILES.items() if package(file) == name for found in imports}
+    return names.intersection(PACKAGES) - {name}
+
+
+def io_of(file: str) -> list[str]:
+    return [name for name in FILES[file] if any(f"{name}.".startswith(f"{module}.") for module in IO_MODULES)]
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_a_package_imports_only_what_lies_below_it(name: str) -> None:
+    allowed = GROUND_MAY_IMPORT.get(name, "") if name in GROUND else MAY_IMPORT[name]
+    assert arrows(name) - (set() if name in GROUND else GROUND) <= set(allowed.split())
+
+
+def test_no_circles() -> None:
+    """Packages are taken away as long as one has all that it may import taken away before it."""
+    left = {name: set(allowed.split()) for name, allowed in MAY_IMPORT.items()}
+    while ready := [name for name, allowed in left.items() if not allowed.intersection(left)]:
+        for name in ready:
+            del left[name]
+    assert not left
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if not {file, package(file)}.intersection(IO)])
+def test_what_is_not_named_above_is_pure(file: str) -> None:
+    assert not io_of(file)
+
+
+@pytest.mark.parametrize("name", IO)
+def test_each_exception_is_needed(name: str) -> None:
+    assert any(io_of(file) for file in FILES if name in (file, package(file)))
