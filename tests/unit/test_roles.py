@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from drift_fleet import planned
 
 ROOT = Path(__file__).resolve().parents[2]
 ROLES = sorted(path.name for path in (ROOT / "roles").iterdir())
@@ -41,3 +43,11 @@ def test_the_readme_leads_to_the_options(role: str) -> None:
     text = (ROOT / "roles" / role / "README.md").read_text("utf-8")
     assert text.startswith(f"# gb10.fleet.{role}\n")
     assert "(meta/argument_specs.yml)" in text
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_no_option_can_contradict_the_plan(role: str) -> None:
+    """A path that the plan decides is no option: services, preflight and drift would still go by the plan's."""
+    plan = json.dumps(planned())
+    paths = [value for value in read(role, "defaults/main.yml").values() if str(value).startswith("/")]
+    assert [path for path in paths if json.dumps(path)[1:-1] in plan] == []
