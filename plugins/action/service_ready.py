@@ -11,13 +11,13 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.gb10.fleet.plugins.module_utils._host.verify import (
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import boot_record
+from ansible_collections.gb10.fleet.plugins.module_utils._verify.promised import (
     comparison,
     computed_by_others,
     promised,
     verdict,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import boot_record
 from ansible_collections.gb10.fleet.plugins.module_utils._vllm.boot_log import BootLog
 
 POLL_S = 3.0

@@ -23,8 +23,7 @@ requirements:
 from typing import Any
 
 from ansible.plugins.callback import CallbackBase
-from ansible_collections.gb10.fleet.plugins.module_utils._host.ranks import status_table
-from ansible_collections.gb10.fleet.plugins.module_utils._report import end_table
+from ansible_collections.gb10.fleet.plugins.module_utils._verify.tables import end_table, status_table
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carries no types

@@ -47,7 +47,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.gb10.fleet.plugins.module_utils._host.preflight import preflight
+from ansible_collections.gb10.fleet.plugins.module_utils._preflight.needs import preflight
 
 
 def preflight_sentences(needs: Any, state: Any, others: Any = None, severity: str = "error") -> list[str]:

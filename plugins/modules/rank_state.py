@@ -77,8 +77,8 @@ ranks:
 from functools import partial
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._host.ranks import health, problems, read_ranks
-from ansible_collections.gb10.fleet.plugins.module_utils._host.state import UnreadableError
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import UnreadableError
+from ansible_collections.gb10.fleet.plugins.module_utils._verify.ranks import health, problems, read_ranks
 
 RANK = {
     "service": {"type": "str", "required": True},

@@ -37,9 +37,12 @@ MAY_IMPORT = {
     "_lint": "_catalogue _rules _vllm",
     "_recipes": "_vllm _weights",
     "_probe": "_images _settings _transfer _weights",
-    "_host": "_catalogue _fabric _firewall _images _lint _netplan _probe _transfer _weights",
-    "_drift": "_fabric _firewall _host _netplan _probe _settings _vllm",
-    "_plan": "_catalogue _drift _fabric _firewall _host _kv _lint _memory _recipes _transfer _vllm",
+    "_host": "_fabric _firewall _netplan _probe _transfer _weights",
+    "_host_tuning": "",
+    "_preflight": "_lint",
+    "_verify": "_catalogue _probe",
+    "_drift": "_fabric _firewall _host_tuning _netplan _probe _settings _vllm",
+    "_plan": "_catalogue _drift _fabric _firewall _host_tuning _kv _lint _memory _recipes _transfer _vllm",
 }
 
 # Modules that read or change the machine. pathlib's PurePath and urllib.parse only handle text.
@@ -63,7 +66,6 @@ IO_MODULES = {
 # Whatever is missing here is pure: plain data in, plain data out. package or file: why it does I/O.
 IO = {
     "_gb10.py": "reads data/gb10.yml",
-    "_report.py": "the terminal's width",
     "_catalogue/extract.py": "reads a checkout of vLLM",
     "_catalogue/image.py": "reads vLLM's source out of an image",
     "_catalogue/releases.py": "reads and writes data/vllm_catalogue",
@@ -73,9 +75,8 @@ IO = {
     "_fabric/reading.py": "reads /sys",
     "_fabric/together.py": "runs programs side by side",
     "_firewall/host.py": "reads and writes the host's rules",
-    "_host/ranks.py": "reads the supervisors' files",
-    "_host/sameness.py": "reads the files to compare",
-    "_host/service.py": "asks the service, by Ansible's own client",
+    "_verify/ranks.py": "reads the supervisors' files",
+    "_verify/service.py": "asks the service, by Ansible's own client",
     "_host/state.py": "reads the host",
     "_images": "asks Docker and registries, writes layers",
     "_kv/case.py": "reads config.json where a path is given",
@@ -95,6 +96,7 @@ IO = {
     "_transfer/places.py": "paths of parts under way",
     "_transfer/spool.py": "writes parts",
     "_transfer/staging.py": "locks and free space",
+    "_verify/tables.py": "the terminal's width",
     "_vllm/door.py": "reads the middleware that containers mount",
     "_vllm/image_facts.py": "reads data/vllm_images.yml",
     "_vllm/model_facts.py": "reads data/vllm_models.yml",

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._host.preflight import preflight
 from ansible_collections.gb10.fleet.plugins.module_utils._host.state import filesystem
+from ansible_collections.gb10.fleet.plugins.module_utils._preflight.needs import preflight
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.index import indexed_bytes
 
 GIB = 1 << 30

@@ -9,10 +9,9 @@ import pytest
 import yaml
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gb10.fleet.plugins.filter.recipe_import import FilterModule
-from ansible_collections.gb10.fleet.plugins.module_utils._layers import flags_to_argv
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.foreign import import_recipe
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import parse
-from ansible_collections.gb10.fleet.plugins.module_utils._vllm.written_flags import read_flags, split_command
+from ansible_collections.gb10.fleet.plugins.module_utils._vllm.flags import flags_to_argv, read_flags, split_command
 from hypothesis import given
 from hypothesis import strategies as st
 

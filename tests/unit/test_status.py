@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._host.ranks import health, problems, status_table
-from ansible_collections.gb10.fleet.plugins.module_utils._report import end_table
+from ansible_collections.gb10.fleet.plugins.module_utils._verify.ranks import health, problems
+from ansible_collections.gb10.fleet.plugins.module_utils._verify.tables import end_table, status_table
 
 GIB = 1 << 30
 PLAN: dict[str, Any] = {"services": {"pair": {"ranks": [{"host": "spark-2"}, {"host": "spark-3"}]}}}

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._host.service import answer_text
-from ansible_collections.gb10.fleet.plugins.module_utils._host.verify import (
+from ansible_collections.gb10.fleet.plugins.module_utils._verify.promised import (
     comparison,
     computed_by_others,
     last_words,
     promised,
     verdict,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._report import end_table
+from ansible_collections.gb10.fleet.plugins.module_utils._verify.service import answer_text
+from ansible_collections.gb10.fleet.plugins.module_utils._verify.tables import end_table
 
 UNIT = "gb10-vllm-nano.service"
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""Reading a host: /proc and read-only commands in, plain data out. `_host.preflight` and `_drift` judge it."""
+"""Reading a host: /proc and read-only commands in, plain data out. `_preflight.needs` and `_drift` judge it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from typing import Any
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.reading import ask_neighbours, read_links, read_rdma
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall import host as firewall
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall.ruleset import ruleset
-from ansible_collections.gb10.fleet.plugins.module_utils._host.sameness import read_driver, read_images
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan.ssh_session import session_port
 from ansible_collections.gb10.fleet.plugins.module_utils._probe import docker, files, models, system
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Run, UnreadableError, output, read_parts
@@ -47,13 +46,13 @@ def read_state(
     """
     parts: dict[str, Callable[[], Any]] = {
         "architecture": platform.machine,
-        "memory_bytes": lambda: memory_bytes(Path("/proc/meminfo").read_text(encoding="ascii")),
+        "memory_bytes": lambda: system.memory_bytes(Path("/proc/meminfo").read_text(encoding="ascii")),
         "paths": lambda: {path: _path_state(Path(path)) for path in paths},
         "listening": _listening,
-        "driver": lambda: read_driver(run),
+        "driver": lambda: system.read_driver(run),
     }
     if ask is None:
-        parts |= {"containers": lambda: _containers(run), "images": lambda: read_images(run, images)}
+        parts |= {"containers": lambda: _containers(run), "images": lambda: docker.read_identities(run, images)}
         return read_parts(parts, PATIENCE_S)
     return read_parts(parts | _asked(run, ask, salt), PATIENCE_S + ask["deep"]["seconds"])
 
@@ -114,14 +113,6 @@ def _firewall(run: Run, plan: Mapping[str, Any]) -> dict[str, Any]:
         except (firewall.FirewallError, UnreadableError, OSError) as error:
             why = str(error)
     return {"text": firewall.current(), "planned": planned, "live": live, "live_planned": live_planned, "why": why}
-
-
-def memory_bytes(meminfo: str) -> dict[str, int]:
-    """Total and available memory of /proc/meminfo's text, in bytes."""
-    found = dict(re.findall(r"^(MemTotal|MemAvailable):\s+(\d+) kB$", meminfo, re.MULTILINE))
-    if len(found) != 2:
-        raise UnreadableError("/proc/meminfo lacks MemTotal or MemAvailable")
-    return {"total": int(found["MemTotal"]) * 1024, "available": int(found["MemAvailable"]) * 1024}
 
 
 def _path_state(path: Path) -> dict[str, Any]:

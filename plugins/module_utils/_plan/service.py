@@ -13,7 +13,7 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
-from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, fill, flags_to_argv, merge
+from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, fill, merge
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import Host
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.launch import Container, Mount
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.parallel import split
@@ -26,6 +26,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import 
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.spec import IMAGE, MODEL
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import check
 from ansible_collections.gb10.fleet.plugins.module_utils._vllm import door
+from ansible_collections.gb10.fleet.plugins.module_utils._vllm.flags import flags_to_argv
 
 
 @dataclass(frozen=True)

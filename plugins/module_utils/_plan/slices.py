@@ -14,7 +14,7 @@ from typing import Any
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall.plan import plan_firewall
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact, facts
-from ansible_collections.gb10.fleet.plugins.module_utils._host.tuning_files import tuning_files, tuning_links
+from ansible_collections.gb10.fleet.plugins.module_utils._host_tuning.files import tuning_files, tuning_links
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import gib
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import Host
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.observed import image_key

@@ -38,6 +38,18 @@ def read_engine(run: Run) -> dict[str, Any]:
     return {"installed": True, "running": True, "version": info["ServerVersion"], "store": store}
 
 
+def read_identities(run: Run, references: Sequence[str]) -> dict[str, str | None]:
+    """Each image's identity, the same in every store of Docker; None for one that isn't there."""
+    found: dict[str, str | None] = {}
+    for reference in references:
+        try:
+            code, out, _err = run(["docker", "image", "inspect", reference])
+        except FileNotFoundError:
+            code, out = 1, ""
+        found[reference] = identity_from_inspect(json.loads(out)[0]).digest if code == 0 else None
+    return found
+
+
 def read_images(run: Run, references: Iterable[str], records: Path) -> dict[str, dict[str, Any] | None]:
     """``{id, identity, layers, digests, recorded}`` by reference, None where Docker has no such image.
 

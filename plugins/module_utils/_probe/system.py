@@ -33,6 +33,7 @@ _UNIT_FIELDS = (
     "ActiveEnterTimestampMonotonic",
 )
 _INFINIBAND = Path("/sys/class/infiniband")
+_DRIVER = Path("/sys/module/nvidia/version")
 
 
 def read_sysctl(keys: Iterable[str]) -> dict[str, str | None]:
@@ -52,6 +53,25 @@ def read_kernel(run: Run) -> dict[str, Any]:
         "memlock": shown.strip().partition("=")[2],
         "reboot_required": Path("/run/reboot-required").exists(),
     }
+
+
+def memory_bytes(meminfo: str) -> dict[str, int]:
+    """Total and available memory of /proc/meminfo's text, in bytes."""
+    found = dict(re.findall(r"^(MemTotal|MemAvailable):\s+(\d+) kB$", meminfo, re.MULTILINE))
+    if len(found) != 2:
+        raise UnreadableError("/proc/meminfo lacks MemTotal or MemAvailable")
+    return {"total": int(found["MemTotal"]) * 1024, "available": int(found["MemAvailable"]) * 1024}
+
+
+def read_driver(run: Run) -> str | None:
+    """NVIDIA's driver; None where there is none."""
+    if _DRIVER.exists():
+        return _DRIVER.read_text(encoding="ascii").strip()
+    try:
+        code, out, _err = run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"])
+    except FileNotFoundError:
+        return None
+    return out.strip() if code == 0 else None
 
 
 def read_firmware() -> dict[str, str | None]:

@@ -23,7 +23,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import 
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.spec import MODEL
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check, describe
-from ansible_collections.gb10.fleet.plugins.module_utils._vllm.written_flags import read_flags, split_command
+from ansible_collections.gb10.fleet.plugins.module_utils._vllm.flags import read_flags, split_command
 
 _TEXTS: Spec = {"type": "list", "default": [], "elements": {"type": "str"}}
 _VALUES: Spec = {

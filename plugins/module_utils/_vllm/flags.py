@@ -2,14 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""A written ``vllm serve`` command as a map of flags: the way back from `_layers.flags_to_argv`."""
+"""The options of ``vllm serve`` as a map of flags: written as arguments, and read from a written command."""
 
 from __future__ import annotations
 
 import json
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 # vLLM's own short forms (vllm/entrypoints/openai/cli_args.py, vllm/engine/arg_utils.py).
@@ -23,6 +23,36 @@ _SHORT = {
     "-tp": "tensor-parallel-size",
     "-O": "optimization-level",
 }
+
+
+def flags_to_argv(flags: Mapping[str, Any]) -> list[str]:
+    """Options of ``vllm serve`` as arguments, sorted by name, for a process and not for a shell.
+
+    True is the bare option, False its ``--no-`` form, a list several arguments after one option, a map one JSON
+    argument, None nothing. Numbers and texts are written as they are.
+    """
+    return [argument for name in sorted(flags) for argument in _arguments(name, flags[name])]
+
+
+def _arguments(name: str, value: Any) -> list[str]:
+    match value:
+        case None:
+            return []
+        case True:
+            return [f"--{name}"]
+        case False:
+            return [f"--no-{name}"]
+        case list():
+            return [f"--{name}", *map(_as_text, value)]
+    text = _as_text(value)
+    # argparse takes a word that begins with a dash for the next option
+    return [f"--{name}={text}"] if text.startswith("-") else [f"--{name}", text]
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, Mapping | list | bool):
+        return json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return str(value)
 
 
 def split_command(text: str) -> list[str]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._host.sameness import Run, read_images
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.docker import read_identities
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Run
 
 
 def docker(**image: Any) -> Run:
@@ -22,7 +23,7 @@ def docker(**image: Any) -> Run:
 
 
 def read(**image: Any) -> str | None:
-    return read_images(docker(**image), ["vllm:1"])["vllm:1"]
+    return read_identities(docker(**image), ["vllm:1"])["vllm:1"]
 
 
 def test_an_image_is_the_same_whatever_its_store_calls_it() -> None:
@@ -34,4 +35,4 @@ def test_other_layers_or_another_configuration_are_another_image() -> None:
 
 
 def test_an_image_that_is_not_there() -> None:
-    assert read_images(docker(), ["other:1"]) == {"other:1": None}
+    assert read_identities(docker(), ["other:1"]) == {"other:1": None}

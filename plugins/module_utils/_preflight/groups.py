@@ -2,43 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""What has to be the same on all hosts of a service: the reading of one host, and the judgement over all."""
+"""What has to be the same on all hosts of a service."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
-from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import identity_from_inspect
-
-Run = Callable[[list[str]], tuple[int, str, str]]
-_DRIVER = Path("/sys/module/nvidia/version")
-
-
-def read_driver(run: Run) -> str | None:
-    """NVIDIA's driver; None where there is none."""
-    if _DRIVER.exists():
-        return _DRIVER.read_text(encoding="ascii").strip()
-    try:
-        code, out, _err = run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"])
-    except FileNotFoundError:
-        return None
-    return out.strip() if code == 0 else None
-
-
-def read_images(run: Run, references: Sequence[str]) -> dict[str, str | None]:
-    """Each image's identity, the same in every store of Docker; None for one that isn't there."""
-    found: dict[str, str | None] = {}
-    for reference in references:
-        try:
-            code, out, _err = run(["docker", "image", "inspect", reference])
-        except FileNotFoundError:
-            code, out = 1, ""
-        found[reference] = identity_from_inspect(json.loads(out)[0]).digest if code == 0 else None
-    return found
 
 
 def of_groups(groups: Sequence[Mapping[str, Any]], states: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:

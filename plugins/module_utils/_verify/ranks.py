@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
-from ansible_collections.gb10.fleet.plugins.module_utils._host.service import Run, document, unit_state
-from ansible_collections.gb10.fleet.plugins.module_utils._host.state import memory_bytes
-from ansible_collections.gb10.fleet.plugins.module_utils._report import size, table
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Run
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.system import memory_bytes
+from ansible_collections.gb10.fleet.plugins.module_utils._report import size
+from ansible_collections.gb10.fleet.plugins.module_utils._verify.service import document, unit_state
 
 _SERVING, _STOPPED = "serving", "stopped"
 
@@ -103,43 +104,3 @@ def _on_its_way(place: str, word: str, told: Mapping[str, Any]) -> Iterator[Find
 
 def _problem(rule: str, place: str, found: str, expected: str, remedy: str) -> Finding:
     return Finding(rule, "host", "warning", place, found, expected, remedy)
-
-
-# Showing ----------------------------------------------------------------------------------------------------------
-
-
-def status_table(
-    plan: Mapping[str, Any],
-    services: Sequence[str],
-    ranks: Mapping[tuple[str, str], Mapping[str, Any]],
-    failed: Mapping[str, str],
-) -> str:
-    """One row a rank, then one line a problem with its remedy.
-
-    ranks: (host, service) -> what `read_ranks` found. failed: host -> why it could not be asked.
-    """
-    rows = []
-    lines = [f"{host}: {message}" for host, message in failed.items()]
-    for name in services:
-        for number, planned in enumerate(plan["services"][name]["ranks"]):
-            rank = ranks.get((planned["host"], name))
-            rows.append(_row(name, number, planned["host"], rank, planned["host"] in failed))
-            lines += [f"{planned['host']}: {problem.sentence()}" for problem in (problems(rank) if rank else ())]
-    return "\n\n".join(part for part in (table(rows), "\n".join(lines) or "no problems") if part)
-
-
-def _row(service: str, number: int, host: str, rank: Mapping[str, Any] | None, is_failed: bool) -> dict[str, str]:
-    told = (rank["told"] if rank else None) or {}
-    speed, use = told.get("tokens_per_s"), told.get("kv_use")
-    requests = None if told.get("running") is None else f"{told['running']:.0f} + {told['waiting'] or 0:.0f}"
-    return {
-        "service": service,
-        "rank": str(number),
-        "host": host,
-        "health": health(rank) if rank else "unreachable" if is_failed else "not asked",
-        "since": told.get("since", "-"),
-        "tokens/s": "-" if speed is None else f"{speed:.1f}",
-        "running + waiting": requests or "-",
-        "KV use": "-" if use is None else f"{use:.0%}",
-        "memory free": size(rank["memory"]["available"]) if rank else "-",
-    }

@@ -10,14 +10,14 @@ import http.client
 import json
 import re
 import urllib.error
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.urls import open_url  # type: ignore[import-untyped]  # ansible-core carries no types
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Run
 
-Run = Callable[[list[str]], tuple[int, str, str]]
 _UNIT_FIELDS = ("ActiveState", "SubState", "Result", "NRestarts", "InvocationID", "ExecMainStartTimestamp")
 _REQUEST_S = 120
 

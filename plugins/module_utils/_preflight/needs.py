@@ -12,8 +12,8 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, ordered
-from ansible_collections.gb10.fleet.plugins.module_utils._host.sameness import of_groups
 from ansible_collections.gb10.fleet.plugins.module_utils._lint.judge import lint_launch
+from ansible_collections.gb10.fleet.plugins.module_utils._preflight.groups import of_groups
 from ansible_collections.gb10.fleet.plugins.module_utils._report import size
 
 # A transfer needs room for partial files beside what it writes.

@@ -1,0 +1,118 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The table of services at the end of a run: what was proved, or how the ranks do."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._report import size, table
+from ansible_collections.gb10.fleet.plugins.module_utils._verify.ranks import health, problems
+
+NOT_REACHED = "not reached"
+
+
+def end_table(
+    plan: Mapping[str, Any],
+    services: Sequence[str],
+    hosts: Sequence[str],
+    verified: Mapping[tuple[str, str], Mapping[str, Any]],
+    ranks: Mapping[tuple[str, str], Mapping[str, Any]],
+    failed: Mapping[str, str],
+) -> str:
+    """The end of a run about these services and hosts: a row for each rank, then the answers, then what went wrong.
+
+    verified: (host, service) -> what a head's endpoint gave: state, answer, comparison, problems. ranks: (host,
+    service) -> how its rank does: health. failed: host -> what stopped it.
+    """
+    rows, answers = [], []
+    for name in services:
+        service = plan["services"][name]
+        for rank in service["ranks"]:
+            host = rank["host"]
+            if host not in hosts:
+                continue
+            proof, look = verified.get((host, name)), ranks.get((host, name))
+            state = proof["state"] if proof else look["health"] if look else NOT_REACHED
+            rows.append(_proof_row(name, service, rank, "failed" if host in failed else state))
+            if proof and proof["answer"]:
+                answers.append(f'{name} on {host} says: "{_one_line(proof["answer"])}"')
+            if proof and proof["comparison"]:
+                answers.append(f"{name} on {host}: {proof['comparison']}")
+    bare = [host for host in hosts if not any(row["host"] == host for row in rows)]
+    rows += [dict.fromkeys(rows[0] if rows else ("host", "state"), "-") | _bare(host, failed) for host in bare]
+    problems = [f"{host}: {message}" for host, message in failed.items() if host in hosts]
+    problems += [f"{host}: {sentence}" for (host, _name), proof in verified.items() for sentence in proof["problems"]]
+    return "\n\n".join(part for part in (table(rows), "\n".join(answers), _wrapped(problems)) if part)
+
+
+def _proof_row(name: str, service: Mapping[str, Any], rank: Mapping[str, Any], state: str) -> dict[str, str]:
+    kv = service["kv"]
+    return {
+        "host": rank["host"],
+        "service": name,
+        "endpoint": service["endpoint"],
+        "model": service["model"],
+        "context": f"{kv['context']:,}" if kv["context"] else "-",
+        "KV pool": f"{size(kv['bytes'])}, {kv['tokens']:,} tokens" if kv["tokens"] else "-",
+        "memory": size(rank["memory_bytes"]),
+        "state": state,
+    }
+
+
+def _bare(host: str, failed: Mapping[str, str]) -> dict[str, str]:
+    return {"host": host, "state": "failed" if host in failed else "no service"}
+
+
+def _one_line(text: str) -> str:
+    """A model may answer anything, also what would move the terminal's cursor."""
+    return "".join(character if character.isprintable() else " " for character in text).strip()
+
+
+def _wrapped(problems: Sequence[str]) -> str:
+    width = max(60, shutil.get_terminal_size((140, 24)).columns)
+    return "\n".join(
+        textwrap.fill(problem, width, subsequent_indent="    ", break_long_words=False) for problem in problems
+    )
+
+
+def status_table(
+    plan: Mapping[str, Any],
+    services: Sequence[str],
+    ranks: Mapping[tuple[str, str], Mapping[str, Any]],
+    failed: Mapping[str, str],
+) -> str:
+    """One row a rank, then one line a problem with its remedy.
+
+    ranks: (host, service) -> what `read_ranks` found. failed: host -> why it could not be asked.
+    """
+    rows = []
+    lines = [f"{host}: {message}" for host, message in failed.items()]
+    for name in services:
+        for number, planned in enumerate(plan["services"][name]["ranks"]):
+            rank = ranks.get((planned["host"], name))
+            rows.append(_rank_row(name, number, planned["host"], rank, planned["host"] in failed))
+            lines += [f"{planned['host']}: {problem.sentence()}" for problem in (problems(rank) if rank else ())]
+    return "\n\n".join(part for part in (table(rows), "\n".join(lines) or "no problems") if part)
+
+
+def _rank_row(service: str, number: int, host: str, rank: Mapping[str, Any] | None, is_failed: bool) -> dict[str, str]:
+    told = (rank["told"] if rank else None) or {}
+    speed, use = told.get("tokens_per_s"), told.get("kv_use")
+    requests = None if told.get("running") is None else f"{told['running']:.0f} + {told['waiting'] or 0:.0f}"
+    return {
+        "service": service,
+        "rank": str(number),
+        "host": host,
+        "health": health(rank) if rank else "unreachable" if is_failed else "not asked",
+        "since": told.get("since", "-"),
+        "tokens/s": "-" if speed is None else f"{speed:.1f}",
+        "running + waiting": requests or "-",
+        "KV use": "-" if use is None else f"{use:.0%}",
+        "memory free": size(rank["memory"]["available"]) if rank else "-",
+    }
