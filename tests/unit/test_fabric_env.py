@@ -47,10 +47,14 @@ LINK = {"links": [{"addresses": {"spark-1:enP7s7": "192.168.102.10/24", "spark-2
 
 def environments(fabric: dict[str, Any], hosts: list[str], **options: str) -> dict[str, dict[str, str]]:
     slices, problems = plan_fabric(fabric, HOSTS)
-    environment, findings = group_environment(slices, hosts, "fleet_services.big.hosts", **options)
+    members, findings = group_environment(slices, hosts, "fleet_services.big.hosts", **options)
     assert [*problems, *findings] == []
-    assert all(variable["reason"] and variable["source"] for table in environment.values() for variable in table)
-    return {host: {variable["name"]: variable["value"] for variable in table} for host, table in environment.items()}
+    assert all(one["reason"] and one["source"] for member in members.values() for one in member.variables)
+    return {
+        host: ({"address": member.address} if member.address else {})
+        | {one["name"]: one["value"] for one in member.variables}
+        for host, member in members.items()
+    }
 
 
 ROCE = {
@@ -72,7 +76,7 @@ def meeting(address: str, interface: str) -> dict[str, str]:
         "MN_IF_NAME",
         "OMPI_MCA_btl_tcp_if_include",
     )
-    return {"VLLM_HOST_IP": address} | dict.fromkeys(names, interface)
+    return {"address": address} | dict.fromkeys(names, interface)
 
 
 def test_a_direct_pair_uses_both_rails() -> None:
@@ -113,7 +117,7 @@ def test_a_ring_meets_over_the_management_network_and_uses_both_ports() -> None:
 
 def test_a_switch_connects_all() -> None:
     environment = environments(SWITCH, ["spark-4", "spark-1", "spark-3"])
-    assert {host: env["VLLM_HOST_IP"] for host, env in environment.items()} == {
+    assert {host: env["address"] for host, env in environment.items()} == {
         "spark-4": "192.168.100.13",
         "spark-1": "192.168.100.10",
         "spark-3": "192.168.100.12",
@@ -126,7 +130,7 @@ def test_socket_mode_is_deliberate_and_may_use_a_slow_link() -> None:
         "NCCL_NET": "Socket",
         "UCX_NET_DEVICES": "enp1s0f1np1",
     }
-    assert environments(LINK, ["spark-1", "spark-2"], transport="socket")["spark-1"]["VLLM_HOST_IP"] == "192.168.102.10"
+    assert environments(LINK, ["spark-1", "spark-2"], transport="socket")["spark-1"]["address"] == "192.168.102.10"
 
 
 PORT_0, PORT_1 = "rocep1s0f0:1,roceP2p1s0f0:1", "rocep1s0f1:1,roceP2p1s0f1:1"

@@ -132,6 +132,26 @@ def test_each_rank_has_its_own_hosts_variables() -> None:
     assert "NCCL_IB_GID_INDEX" not in head
 
 
+OVERRIDES = {"VLLM_HOST_IP": "10.9.9.9", "RAY_AUTH_MODE": "", "RAY_AUTH_TOKEN_PATH": None, "HF_HOME": "/elsewhere"}
+
+
+@pytest.mark.parametrize("name", OVERRIDES)
+@pytest.mark.parametrize("where", ["service", "host"])
+def test_what_follows_from_the_placement_is_not_overridden(name: str, where: str) -> None:
+    written = {"env": {name: OVERRIDES[name]}}
+    found = plan(**written) if where == "service" else plan(own={"spark-3": {"services": {"pair": written}}})
+    (error,) = (finding for finding in found["findings"] if finding["severity"] == "error")
+    place = "fleet_services.pair" if where == "service" else "spark-3: fleet_host.services.pair"
+    assert (error["rule"], error["place"]) == ("recipe-planned-env", f"{place}.env.{name}")
+    assert error["remedy"].startswith("take it out; ")
+    assert found["services"] == {}
+
+
+def test_a_host_may_not_set_a_planned_flag() -> None:
+    found = plan(own={"spark-2": {"services": {"pair": {"flags": {"node-rank": 1}}}}})
+    assert errors(found) == ["recipe-planned-flag"]
+
+
 def test_the_owner_has_the_last_word_on_a_variable() -> None:
     own = {"spark-3": {"services": {"pair": {"env": {"NCCL_DEBUG": "INFO"}}}}}
     head, worker = (environment(rank) for rank in ranks(env={"NCCL_NET": "Socket"}, own=own))

@@ -86,6 +86,7 @@ FIX = {"reason": "because", "source": "a note"}
         ("flags/max-model-len", "8k", "schema-type", "tiny.yml: flags.max-model-len"),
         ("flags/gpu-memory-utilization", 85, "schema-range", "tiny.yml: flags.gpu-memory-utilization"),
         ("env/VLLM_USE_DEEP_GEMM", 0, "schema-type", "tiny.yml: env.VLLM_USE_DEEP_GEMM"),
+        ("env/VLLM_HOST_IP", "10.9.9.9", "recipe-planned-env", "tiny.yml: env.VLLM_HOST_IP"),
         ("env/HF_TOKEN", "hf_x", "recipe-secret", "tiny.yml: env.HF_TOKEN"),
         ("status/state", "works", "schema-choice", "tiny.yml: status.state"),
         ("status/when", "spring", "schema-pattern", "tiny.yml: status.when"),

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""The NCCL, Gloo, UCX and Open MPI environment of a group of hosts: each host's own, from that host's interfaces.
+"""The address of each host in a group, and its NCCL, Gloo, UCX and Open MPI environment, from that host's interfaces.
 
 Every variable says why it is set and where that is known from. The GID index is not among them: it is read at launch
 (`_fabric.gids`).
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -26,16 +27,27 @@ _NAMES = "cluster owner's notes, NCCL/MPI environment variables"
 _NCCL = "NCCL user guide, since 2.21"
 
 
+@dataclass(frozen=True)
+class Member:
+    """A host's part in a group of hosts.
+
+    address: the IPv4 address that the other ranks reach it by, None in a group of one. variables: of its containers.
+    """
+
+    address: str | None = None
+    variables: Sequence[Variable] = ()
+
+
 def group_environment(
     slices: Slices, hosts: Sequence[str], place: str, transport: str | None = None, rails: str | None = None
-) -> tuple[dict[str, list[Variable]], list[Finding]]:
-    """Each host's variables for a service over these hosts, head first, and what makes such a group impossible.
+) -> tuple[dict[str, Member], list[Finding]]:
+    """Each host's address and variables for a service over these hosts, head first, and what makes it impossible.
 
     slices: the plan's fabric slices by host. transport and rails: instead of the fabric's own. A group of one host
     needs no variables.
     """
     if len(set(hosts)) < 2:
-        return {host: [] for host in hosts}, []
+        return {host: Member() for host in hosts}, []
     transport = transport or slices[hosts[0]]["transport"]
     rails = rails or slices[hosts[0]]["rails"]
     usable = {host: _interfaces(slices[host], hosts, transport) for host in hosts}
@@ -43,7 +55,7 @@ def group_environment(
     if findings:
         return {}, findings
     common = _common_segments(usable)
-    environment = {}
+    members = {}
     for host in hosts:
         chosen = [one for one in usable[host] if one["segment"] in common] if common else usable[host]
         if rails == "single" or transport == "socket":
@@ -51,8 +63,8 @@ def group_environment(
         if rails == "single" and common:
             chosen = chosen[:1]
         control = _control(chosen[0]) if common else _management(slices[host])
-        environment[host] = _variables(control, chosen, transport, is_ring=not common)
-    return environment, []
+        members[host] = _member(control, chosen, transport, is_ring=not common)
+    return members, []
 
 
 # Who reaches whom -------------------------------------------------------------------------------------------------
@@ -133,18 +145,13 @@ def _management(part: Mapping[str, Any]) -> tuple[str, str]:
 # What they are told -----------------------------------------------------------------------------------------------
 
 
-def _variables(
-    control: tuple[str, str], chosen: Sequence[Mapping[str, Any]], transport: str, *, is_ring: bool
-) -> list[Variable]:
+def _member(control: tuple[str, str], chosen: Sequence[Mapping[str, Any]], transport: str, *, is_ring: bool) -> Member:
     name, address = control
     way = "the ranks meet over the management network: a ring has no route between all" if is_ring else (
         "the ranks meet over the cable; each host names its own interface"
     )  # fmt: skip
     devices = [f"{one['rdma_device']}:1" for one in chosen if one["rdma_device"]]
     variables = [
-        _variable(
-            "VLLM_HOST_IP", address, "the address that other ranks reach this one by", "eugr, sparkrun, NemoClaw"
-        ),
         _variable("NCCL_SOCKET_IFNAME", name, way, _NAMES),
         _variable(
             "GLOO_SOCKET_IFNAME",
@@ -159,7 +166,7 @@ def _variables(
     variables += _roce(devices) if transport == "roce" else _socket(name)
     if is_ring and transport == "roce":
         variables += _ring()
-    return sorted(variables, key=lambda variable: variable["name"])
+    return Member(address, sorted(variables, key=lambda variable: variable["name"]))
 
 
 def _variable(name: str, value: str, reason: str, source: str) -> Variable:

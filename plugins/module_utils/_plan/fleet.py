@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.environment import Slices, Variable, group_environment
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.environment import Member, Slices, group_environment
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.plan import plan_fabric
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, ordered
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer, fact
@@ -82,12 +82,12 @@ def plan_fleet(
     fabric, problems = plan_fabric(declared.fabric, declared.hosts)
     findings.add(problems)
     placed = [*_placed(declared, library, of_recipes, findings)]
-    told = _told_of_fabric(placed, fabric, findings)
-    placed = [service for service in placed if service.name in told]
+    members = _members(placed, fabric, findings)
+    placed = [service for service in placed if service.name in members]
     sized = {service.name: _size(service, library, observed, findings) for service in placed}
     here = _by_host(declared, placed)
     budgets = {name: _budget(host, here[name], sized, observed, findings) for name, host in declared.hosts.items()}
-    ranked = [_rank(service, budgets, told[service.name], fabric) for service in placed]
+    ranked = [_rank(service, budgets, members[service.name], fabric) for service in placed]
     services = {
         ranks.placed.name: Decided(ranks.placed, _decide(ranks, sized[ranks.placed.name], budgets, findings))
         for ranks in ranked
@@ -134,22 +134,20 @@ def _placed(
                 yield placed
 
 
-def _told_of_fabric(
-    placed: Iterable[Placed], fabric: Slices, findings: _Findings
-) -> dict[str, Mapping[str, Sequence[Variable]]]:
-    """By service what the fabric tells each of its hosts; without the groups that can't be."""
-    told: dict[str, Mapping[str, Sequence[Variable]]] = {}
+def _members(placed: Iterable[Placed], fabric: Slices, findings: _Findings) -> dict[str, Mapping[str, Member]]:
+    """By service the part of each of its hosts in the fabric; without the groups that can't be."""
+    members: dict[str, Mapping[str, Member]] = {}
     for service in placed:
         hosts = service.settings["hosts"]
-        variables, problems = group_environment(fabric, hosts, f"{service.place}.hosts")
+        of_hosts, problems = group_environment(fabric, hosts, f"{service.place}.hosts")
         if service.is_group:
             flags = decide_flags(service, default_layer("flags"))
             port, version = service.settings["port"], service.image["vllm"]
             problems += parallel_problems(service.place, port, len(hosts), flags, version)
         findings.add(problems, hosts)
         if not problems:
-            told[service.name] = variables
-    return told
+            members[service.name] = of_hosts
+    return members
 
 
 def _by_host(declared: Declared, placed: Iterable[Placed]) -> dict[str, list[Placed]]:
@@ -183,18 +181,16 @@ def _memory_total(host: Host) -> int:
     return int(host.settings.get("memory_kib", fact("hardware", "memory_total_kib"))) * 1024
 
 
-def _rank(
-    placed: Placed, budgets: Mapping[str, Budget], told: Mapping[str, Sequence[Variable]], fabric: Slices
-) -> Ranked:
+def _rank(placed: Placed, budgets: Mapping[str, Budget], members: Mapping[str, Member], fabric: Slices) -> Ranked:
     """What the service's ranks are made from."""
     shares = [budgets[host.name].shares[placed.name] for host in placed.hosts]
     written = decide_flags(placed, default_layer("flags"))
     flags = decide_flags(placed, default_layer("flags"), memory_flags(shares, written))
-    of_group = {host.name: group_layers(told[host.name], flags) if placed.is_group else [] for host in placed.hosts}
+    of_group = {host.name: group_layers(members[host.name], flags) if placed.is_group else [] for host in placed.hosts}
     environments = {
         host.name: decide_environment(placed, host, default_layer("env"), *of_group[host.name]) for host in placed.hosts
     }
-    return Ranked(placed, flags, environments, fabric)
+    return Ranked(placed, flags, environments, members, fabric)
 
 
 def _decide(ranked: Ranked, sizing: Sizing, budgets: Mapping[str, Budget], findings: _Findings) -> dict[str, Any]:

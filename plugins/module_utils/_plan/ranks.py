@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.environment import Member
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer, fact
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, merge
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Share
@@ -55,11 +56,12 @@ _WORD = "word "  # which a tokenizer of bytes makes five tokens of
 
 @dataclass(frozen=True)
 class Ranked:
-    """A placed service, its decided options, and each host's decided variables and slice of the fabric."""
+    """A placed service, its decided options, and by host its variables, its part in the group, its fabric's slice."""
 
     placed: Placed
     flags: Mapping[str, Value]
     environments: Mapping[str, Mapping[str, Value]]
+    members: Mapping[str, Member]
     fabric: Mapping[str, Mapping[str, Any]]
 
     @property
@@ -73,13 +75,15 @@ class Ranked:
     @property
     def addresses(self) -> list[str]:
         """Each rank's address in the group."""
-        return [str(self.environments[host.name]["VLLM_HOST_IP"].value) for host in self.placed.hosts]
+        return [self.members[host.name].address or "" for host in self.placed.hosts]
 
 
-def group_layers(of_fabric: Sequence[Mapping[str, str]], flags: Mapping[str, Value]) -> list[Layer]:
+def group_layers(member: Member, flags: Mapping[str, Value]) -> list[Layer]:
     """The lowest layers of a rank's variables: those of its fabric (`_fabric.environment`), and those of Ray."""
-    values = {variable["name"]: variable["value"] for variable in of_fabric}
-    reasons = {variable["name"]: variable["reason"] for variable in of_fabric}
+    values = {variable["name"]: variable["value"] for variable in member.variables}
+    reasons = {variable["name"]: variable["reason"] for variable in member.variables}
+    values["VLLM_HOST_IP"] = str(member.address)
+    reasons["VLLM_HOST_IP"] = "the address that other ranks reach this one by"
     layers = [Layer("fabric", values, reasons)]
     if flags[EXECUTOR].value == RAY:
         reason = "the group's secret, as a file"

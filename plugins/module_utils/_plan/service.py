@@ -75,6 +75,10 @@ def place(
         model = {**model, "weights_bytes": library.weights_bytes(recipe["name"]) or model.get("weights_bytes")}
     findings += flag_problems(settings["flags"], f"{where}.flags")
     findings += environment_problems(settings["env"], f"{where}.env")
+    for host in hosts:
+        own, place = host.settings.get("services", {}).get(name, {}), f"{host.name}: fleet_host.services.{name}"
+        findings += [*flag_problems(own.get("flags", {}), f"{place}.flags")]
+        findings += [*environment_problems(own.get("env", {}), f"{place}.env")]
     placed = Placed(name, settings, recipe, hosts, image, model)
     overlays, problems = _overlays(placed, library)
     if settings.get("api_key_file"):

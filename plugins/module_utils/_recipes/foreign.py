@@ -16,6 +16,7 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, Severity, ordered
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import (
+    PLANNED_ENV,
     PLANNED_FLAGS,
     SECRETS,
     draft_repository,
@@ -326,6 +327,9 @@ def _environment(theirs: Mapping[Any, Any], name: str, findings: list[Finding]) 
             findings.append(
                 _said("import-secret", "warning", place, "a secret", "a file", "use api_key_file or HF's token file")
             )
+        elif key in PLANNED_ENV:
+            found, remedy = f"{key} {text}", PLANNED_ENV[key].partition("; ")[2]
+            findings.append(_said("import-planned", "hint", place, found, "what the plan decides", remedy))
         elif "$" in text:
             findings.append(
                 _said("import-variable", "warning", place, text, "a value", "write the value in the service")

@@ -28,6 +28,13 @@ from ansible_collections.gb10.fleet.plugins.module_utils._yaml_text import read_
 PLANNED_FLAGS = frozenset(
     {"api-key", "headless", "host", "master-addr", "master-port", "model", "nnodes", "node-rank", "port", "ssl-keyfile"}
 )
+# The same of variables, each with what to do instead.
+PLANNED_ENV = {
+    "HF_HOME": "take it out; to take weights from a folder of the host, write model.source {path: FOLDER}",
+    "RAY_AUTH_MODE": "take it out; Ray asks for the group's own secret",
+    "RAY_AUTH_TOKEN_PATH": "take it out; Ray asks for the group's own secret",
+    "VLLM_HOST_IP": "take it out; to change a rank's address, change the host's address in fleet_fabric",
+}
 SECRETS = frozenset({"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "VLLM_API_KEY"})
 
 _TAKE = "write a number in its plain form, or take it out"
@@ -72,7 +79,9 @@ def flag_problems(flags: Mapping[str, Any], place: str) -> Iterator[Finding]:
 
 
 def environment_problems(environment: Mapping[str, Any], place: str) -> Iterator[Finding]:
-    """A secret in the environment could be read by `docker inspect`."""
+    """What the plan decides, and secrets, which `docker inspect` would show."""
+    for name in sorted(PLANNED_ENV.keys() & environment.keys()):
+        yield _error("recipe-planned-env", below(place, name), "set by hand", "left to the plan", PLANNED_ENV[name])
     for name in sorted(SECRETS & environment.keys()):
         remedy = "write api_key_file in the service" if name == "VLLM_API_KEY" else "give the token to model_store"
         yield _error("recipe-secret", below(place, name), "a secret in the environment", "a file", remedy)
