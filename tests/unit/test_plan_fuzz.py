@@ -18,7 +18,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.observed import O
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_json, as_text
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._vllm.boot_log import BootLog
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -119,6 +119,7 @@ def test_the_site_itself_is_planned() -> None:
 
 @FEW
 @given(st.sampled_from(places(SITE)), GARBAGE, st.none() | st.text(max_size=8))
+@example(("fleet_host", "host_tuning", "sysctl", "vm.swappiness"), "", None)
 def test_garbage_anywhere_in_an_inventory(path: tuple[Any, ...], value: Any, key: str | None) -> None:
     check(planned(changed(SITE, path, value, key)))
 

@@ -84,7 +84,7 @@ HOST: Spec = {
             "type": "map",
             "default": {},
             "options": {
-                "sysctl": {"type": "map", "values": {"type": "str", "nullable": True}},
+                "sysctl": {"type": "map", "values": {"type": "str", "nullable": True, "min": 1}},
                 "read_ahead_kb": {"type": "int", "nullable": True, "min": 0},
                 "swap": {"type": "bool", "nullable": True},
                 "memlock": {"type": "str", "nullable": True, "pattern": r"unlimited|\d+"},
