@@ -83,12 +83,12 @@ def test_each_rank_is_a_row_of_its_state(pair: Pair) -> None:
 
 def test_stopped_after_a_failure_and_started_again(pair: Pair) -> None:
     pair.fail_once()
-    converges(pair, "stop.yml", "--extra-vars", f"service={NAME}")
+    converges(pair, "gb10.fleet.stop", "--extra-vars", f"service={NAME}")
     for host in HOSTS:
         assert (
             pair.fleet.root(host, f"docker ps --all --quiet; systemctl is-enabled {UNIT}", check=False) == "disabled\n"
         )
-    converges(pair, "restart.yml", "--extra-vars", f"service={NAME}")
+    converges(pair, "gb10.fleet.restart", "--extra-vars", f"service={NAME}")
     assert pair.ask(OTHER_KEY)[0] == 200
 
 

@@ -55,10 +55,11 @@ def main() -> int:
     playbook = str(VENV / "bin" / "ansible-playbook")
     example = ("-i", "inventories/example")
     shims = sorted(path.name for path in ROOT.glob("*.yml") if path.name != "galaxy.yml")
+    playbooks = sorted(f"gb10.fleet.{path.stem}" for path in (ROOT / "playbooks").glob("*.yml"))
     commands: list[tuple[str, ...]] = [
         (playbook, "--version"),
         (str(VENV / "bin" / "pytest"), "tests/unit"),
-        (playbook, *example, "--syntax-check", *shims),
+        (playbook, *example, "--syntax-check", *shims, *playbooks),
         (playbook, *example, "plan.yml"),
     ]
     environment = os.environ | {"PATH": f"{VENV / 'bin'}{os.pathsep}{os.environ['PATH']}"}

@@ -56,7 +56,7 @@ def test_the_next_run_restarts_the_group_once_the_head_first_to_stop(pair: Pair,
 
 def test_stopped_it_stays_stopped_and_says_so(pair: Pair) -> None:
     pair.fail_once()
-    assert pair.playbook("stop.yml", "-e", "service=tiny-pair").returncode == 0
+    assert pair.playbook("gb10.fleet.stop", "-e", "service=tiny-pair").returncode == 0
     for host in HOSTS:
         assert pair.fleet.root(
             host, f"systemctl is-active {UNIT}; systemctl is-enabled {UNIT}", check=False
@@ -65,16 +65,16 @@ def test_stopped_it_stays_stopped_and_says_so(pair: Pair) -> None:
             "disabled",
         ]
         assert pair.fleet.root(host, "docker ps --all --quiet") == ""
-    again = pair.playbook("stop.yml", "-e", "service=tiny-pair")
+    again = pair.playbook("gb10.fleet.stop", "-e", "service=tiny-pair")
     assert again.returncode == 0
     assert "changed: [" not in again.stdout
     said = pair.playbook("status.yml").stdout
-    assert said.count("restart.yml -e service=tiny-pair") == len(HOSTS)
+    assert said.count("gb10.fleet.restart -e service=tiny-pair") == len(HOSTS)
 
 
 def test_restart_brings_it_back_and_proves_it(pair: Pair) -> None:
     before = pair.epochs()
-    run = pair.playbook("restart.yml", "-e", "service=tiny-pair")
+    run = pair.playbook("gb10.fleet.restart", "-e", "service=tiny-pair")
     assert run.returncode == 0, run.stdout[-3000:]
     assert pair.ask(OTHER_KEY)[0] == 200
     assert pair.epochs() != before
@@ -113,8 +113,8 @@ def test_a_host_that_is_off_is_named(pair: Pair) -> None:
     ("arguments", "sentence"),
     [
         (["cluster-tp2.yml", "--limit", "spark-2"], "-l spark-2,spark-3"),
-        (["stop.yml", "--limit", "spark-3", "-e", "service=tiny-pair"], "-l spark-2,spark-3"),
-        (["restart.yml"], "known are: tiny-pair"),
+        (["gb10.fleet.stop", "--limit", "spark-3", "-e", "service=tiny-pair"], "-l spark-2,spark-3"),
+        (["gb10.fleet.restart"], "known are: tiny-pair"),
         (["status.yml", "-e", "service=tiny-piar"], 'write "tiny-pair"'),
     ],
 )

@@ -48,7 +48,7 @@ def control() -> Control:
 
 
 def test_typed_on_the_control_host_it_is_the_same(control: Control) -> None:
-    said = control.run(f"{PLAYBOOK} drift-timer.yml --diff -e '{PIP}'")
+    said = control.run(f"{PLAYBOOK} gb10.fleet.drift_timer --diff -e '{PIP}'")
     assert "changed=0 " in said, said
 
 

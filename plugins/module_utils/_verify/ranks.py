@@ -64,10 +64,10 @@ def problems(rank: Mapping[str, Any]) -> Iterator[Finding]:
         return
     if word == "failed":
         found = told.get("error") or f"its unit failed: {unit['result']}"
-        remedy = f"journalctl -u gb10-vllm-{name} says why; then: ansible-playbook restart.yml -e service={name}"
+        remedy = f"journalctl -u gb10-vllm-{name} says why; then: ansible-playbook gb10.fleet.restart -e service={name}"
         yield _problem("rank-failed", place, found, "", remedy)
     elif word == _STOPPED:
-        remedy = f"ansible-playbook restart.yml -e service={name}"
+        remedy = f"ansible-playbook gb10.fleet.restart -e service={name}"
         yield _problem("rank-stopped", place, "does not run", "a running rank", remedy)
     elif word != _SERVING:
         yield from _on_its_way(place, word, told)
