@@ -65,7 +65,8 @@ class WatchedAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no 
         file = f"/run/gb10-fleet-progress-{secrets.token_hex(8)}"
         self._shell(f": > {file}")
         try:
-            job, before, missed, teller = self._start({"progress_file": file}, task_vars), {}, 0, Teller()
+            before: dict[str, Any] = {}
+            job, missed, teller = self._start({"progress_file": file}, task_vars), 0, Teller()
             while not job.get("finished") and not job.get("failed"):
                 time.sleep(_LOOK_SECONDS)
                 stand, alive = self._look(file, before.get("pid"))

@@ -52,8 +52,8 @@ class Part:
 PARTS = {
     "lint": Part("ruff, yamllint, ansible-lint (production)", (RUFF, YAMLLINT, ANSIBLE_LINT)),
     "types": Part(
-        "mypy --strict over what decides, and over the lab",
-        (("mypy", "-p", f"{COLLECTION}.module_utils"), ("mypy", "tests/lab", "tests/tools")),
+        "mypy --strict over all plugins, and over the lab",
+        (("mypy", "-p", COLLECTION), ("mypy", "tests/lab", "tests/tools")),
     ),
     "unit": Part("tables and properties, on the oldest ansible-core that we support", (UNIT,)),
     "docs": Part("the documentation of plugins and roles", (DOCS,)),

@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+from drift_fleet import planned
 
 ROOT = Path(__file__).resolve().parents[2]
 SKIPPED = (".", "collections")
@@ -64,3 +65,12 @@ def test_a_command_of_the_readme_exists(words: list[str]) -> None:
     name = next(word for word in words[1:] if word.endswith(".yml") or word.startswith("gb10.fleet."))
     playbook = ROOT / name if name.endswith(".yml") else ROOT / "playbooks" / f"{name.rpartition('.')[2]}.yml"
     assert playbook.exists()
+
+
+def test_the_architecture_names_the_keys_of_a_plan() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    named = set(re.findall(r"\w+", text.partition("\n## The plan\n")[2].partition("\n## ")[0]))
+    plan = planned()
+    slices = {key for host in plan["hosts"].values() for key in host}
+    services = {key for service in plan["services"].values() for key in service}
+    assert set(plan) | slices | services | {key for one in plan["findings"] for key in one} <= named

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ansible.module_utils.urls import open_url  # type: ignore[import-untyped]  # ansible-core carries no types
+from ansible.module_utils.urls import open_url
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Run
 
 _UNIT_FIELDS = ("ActiveState", "SubState", "Result", "NRestarts", "InvocationID", "ExecMainStartTimestamp")
