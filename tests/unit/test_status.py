@@ -51,7 +51,7 @@ def rank(number: int = 0, *, active: str = "active", free: int = 20 * GIB, **cha
         (rank(1, ranks_seen=[]), "serving", None, ""),
         (rank(definition=None), "not there", "rank-missing", "run site.yml"),
         (rank(active="inactive"), "stopped", "rank-stopped", "ansible-playbook gb10.fleet.restart -e service=pair"),
-        (rank(active="failed", error="3 starts did not last"), "failed", "rank-failed", "gb10.fleet.restart -e service=pair"),
+        (rank(active="failed", error="3 starts did not last"), "failed", "rank-failed", "gb10.fleet.restart -e"),
         (rank(told=None), "starting", None, ""),
         (rank(told=None, active="failed"), "failed", "rank-failed", "journalctl -u gb10-vllm-pair"),
         (rank(state="waiting", error="spark-3 is not there"), "waiting", "rank-waits", "the rank that it names"),
