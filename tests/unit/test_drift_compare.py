@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import Reading, compare
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.difference import View
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.known_bad import of_known_bad
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.report import as_json, as_text, report
 from drift_fleet import CONTAINER, UNIT, changed, mac, planned, readings
 from hypothesis import given, settings
@@ -156,6 +158,23 @@ def test_a_change_is_said_where_it_is(
     assert (one.host, one.resource, one.rule) == (host, resource, rule)
     assert want in one.want and have in one.have
     assert one.remedy
+
+
+@pytest.mark.parametrize(
+    ("image", "rules"),
+    [
+        ({"reference": "vllm/vllm-openai:v0.24.0", "digest": None}, []),
+        ({"reference": "vllm/vllm-openai:gemma4", "digest": None}, ["known-bad bad-tag"]),
+        ({"reference": "vllm/vllm-openai:nightly", "digest": None}, ["known-bad moving-tag"]),
+        ({"reference": "vllm/vllm-openai:nightly", "digest": "sha256:" + "0" * 64}, []),
+        ({"reference": "eugr/spark-vllm:nightly-20260704", "digest": None}, []),
+    ],
+)
+def test_bad_and_moving_tags(image: dict[str, Any], rules: list[str]) -> None:
+    plan = copy.deepcopy(PLAN)
+    plan["hosts"]["titan"]["images"] = [image]
+    state = readings(PLAN)["titan"].state or {}
+    assert [one.rule for one in of_known_bad(View("titan", plan, state))] == rules
 
 
 @pytest.mark.parametrize("part", sorted(readings(PLAN)["titan"].state or {}))

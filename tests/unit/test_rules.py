@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import subprocess
 import sys
@@ -15,8 +16,9 @@ from typing import Any
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.releases import load
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import parse_range
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact, facts
 from ansible_collections.gb10.fleet.plugins.module_utils._lint.judge import lint_map
-from ansible_collections.gb10.fleet.plugins.module_utils._rules import AREAS, RULES
+from ansible_collections.gb10.fleet.plugins.module_utils._rules import AREAS, RULES, launch
 from ansible_collections.gb10.fleet.plugins.module_utils._rules._unchecked import NOT_CHECKABLE, NUMBERED, SAME_AS
 from rule_cases import CASES
 
@@ -78,6 +80,16 @@ def test_rule_is_complete(rule: Any) -> None:
     assert all(covered in RULES or covered.startswith("catalogue-") for covered in rule.covers)
     named = [edge for text in rule.severities for edge in (parse_range(text).first, parse_range(text).last) if edge]
     assert set(named) <= set(load().releases)
+
+
+@pytest.mark.parametrize("area", [*AREAS, launch], ids=lambda area: area.__name__.rsplit(".", 1)[-1])
+def test_gb10s_figures_stand_in_its_data(area: Any) -> None:
+    """A threshold that data/gb10.yml has is read from there."""
+    limits = [entry["value"] for entry in facts()["limits"].values()]
+    known = {value for value in limits if isinstance(value, float)} - {0.9, 0.92}  # vLLM's own defaults too
+    known |= {121, 127601452, fact("host_tuning", "read_ahead_kb"), fact("fabric", "mtu")}
+    tree = ast.parse(inspect.getsource(area))
+    assert not known & {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
 
 
 def test_areas_are_ordered_by_id() -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import MTU_MAX, MTU_MIN, PORTS, RAILS
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.spec import FABRIC
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.spec import FABRIC, MTU
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import check
 
@@ -96,12 +96,13 @@ def _mtu_problems(place: str, mtu: int | None) -> Iterator[Finding]:
     if mtu is None:
         return
     if not MTU_MIN <= mtu <= MTU_MAX:
-        remedy = "write 9000, or 1500 where a switch can't carry more"
+        remedy = f"write {MTU}, or 1500 where a switch can't carry more"
         reason = "the interface refuses any other MTU"
         yield error("fabric-mtu-range", place, str(mtu), f"{MTU_MIN} to {MTU_MAX}", remedy, reason)
-    elif mtu < 9000 and place == "fleet_fabric.mtu":
+    elif mtu < MTU and place == "fleet_fabric.mtu":
         yield Finding(
-            "fabric-mtu-small", "fabric", "hint", place, str(mtu), "9000", "write 9000 unless a switch can't carry it",
+            "fabric-mtu-small", "fabric", "hint", place, str(mtu), str(MTU),
+            f"write {MTU} unless a switch can't carry it",
             "jumbo frames are worth 0.7 to 1.5 % of all-reduce, and stable GIDs were seen with them", "Pulsar",
         )  # fmt: skip
 

@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 
+MTU: int = fact("fabric", "mtu")
 _END: Spec = {"type": "str", "pattern": r"[^\s:]+:[^\s:]+", "expected": "an end like spark-2:1 (host:port)"}
 _LINK_END: Spec = {"type": "str", "pattern": r"[^\s:]+:[^\s:]+", "expected": "an end like spark-2:enP7s7"}
 _ADDRESS: Spec = {"type": "str", "expected": "an address with its prefix, like 192.168.100.10/24"}
@@ -32,7 +34,7 @@ FABRIC: Spec = {
     "options": {
         "pool": {"type": "str", "default": "192.168.100.0/22", "expected": "a network like 192.168.100.0/22"},
         "prefix": {"type": "int", "min": 16, "max": 30, "default": 24},
-        "mtu": {"type": "int", "default": 9000},
+        "mtu": {"type": "int", "default": MTU},
         "mode": {"type": "str", "choices": ["static", "link-local"], "default": "static"},
         "transport": {"type": "str", "choices": ["roce", "socket"], "default": "roce"},
         "rails": {"type": "str", "choices": ["dual", "single"], "default": "dual"},

@@ -19,13 +19,15 @@ ALL = ".."
 
 @dataclass(frozen=True)
 class Hit:
-    """Where a rule applies, and what was found there. severity, expected, remedy: where they differ from the rule's."""
+    """Where a rule applies, and what was found there. The rest: where it differs from the rule's."""
 
     place: str
     found: str
     severity: Severity | None = None
     expected: str = ""
     remedy: str = ""
+    reason: str = ""
+    source: str = ""
 
 
 Hits = Iterator[Hit]
@@ -68,8 +70,8 @@ class Rule:
                 hit.found,
                 hit.expected or self.expected,
                 hit.remedy or self.remedy,
-                self.reason,
-                self.source,
+                hit.reason or self.reason,
+                hit.source or self.source,
             )
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import ipaddress
 import re
 
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._rules._base import Hit, Hits, rule, show
 from ansible_collections.gb10.fleet.plugins.module_utils._rules.launch import Launch
 
 _EXECUTOR = "argv --distributed-executor-backend"
+_MTU: int = fact("fabric", "mtu")
 _INTERFACES = ("GLOO_SOCKET_IFNAME", "UCX_NET_DEVICES")
 
 
@@ -209,14 +211,14 @@ def device_without_address(launch: Launch) -> Hits:
     "R150",
     "warning",
     kind="host",
-    expected="MTU 9000",
+    expected=f"MTU {_MTU}",
     remedy="let the role fabric set it",
     reason="small frames cost throughput and CPU",
     source="cluster owner's notes, IP setup",
 )
 def small_frames(launch: Launch) -> Hits:
     """A fabric interface with a small MTU."""
-    if launch.spread and launch.host.mtu is not None and launch.host.mtu < 9000:
+    if launch.spread and launch.host.mtu is not None and launch.host.mtu < _MTU:
         yield Hit("host", f"MTU {launch.host.mtu}")
 
 

@@ -10,6 +10,9 @@ import re
 
 from ansible_collections.gb10.fleet.plugins.module_utils._rules._base import Hit, Hits, rule, show
 from ansible_collections.gb10.fleet.plugins.module_utils._rules.launch import Launch
+from ansible_collections.gb10.fleet.plugins.module_utils._vllm.image_facts import moving_tag
+
+_MOVING = moving_tag()
 
 
 def _shell(launch: Launch) -> bool:
@@ -79,11 +82,11 @@ def no_cuda_13(launch: Launch) -> Hits:
     "R005",
     "warning",
     expected="a digest, or a release's tag",
-    remedy="write image@sha256:... as `docker image inspect` shows it",
-    reason="the tag moves: the next pull may bring another vLLM with other options and kernels",
-    source="Spark guide, introduction",
+    remedy=_MOVING.remedy,
+    reason=_MOVING.effect,
+    source=_MOVING.source,
 )
-def moving_tag(launch: Launch) -> Hits:
+def unpinned_tag(launch: Launch) -> Hits:
     """A tag such as nightly or latest without a digest."""
     if launch.image and launch.image.moving and not launch.image.digest:
         yield Hit("image", launch.image.reference)
@@ -92,16 +95,17 @@ def moving_tag(launch: Launch) -> Hits:
 @rule(
     "R006",
     "error",
-    expected="vllm/vllm-openai:gemma4-cu130, or v0.20.0 and later",
-    remedy="take the tag gemma4-cu130",
-    reason="the tag gemma4 is 0.18.2-dev without CUDA 13: Failed to run cutlass FP4 gemm on sm120/sm121",
-    source="Spark guide, section 7.2",
+    expected="another tag",
+    remedy="take the one that data/vllm_images.yml names",
+    reason="data/vllm_images.yml says of each what it does",
+    source="data/vllm_images.yml",
     covers=("R004",),
 )
-def bare_gemma4_tag(launch: Launch) -> Hits:
-    """The upstream tag gemma4 on GB10."""
-    if launch.image and launch.gb10 and launch.image.is_("vllm/vllm-openai:gemma4"):
-        yield Hit("image", launch.image.reference)
+def bad_tag(launch: Launch) -> Hits:
+    """A tag that is known to fail on GB10."""
+    bad = launch.image.bad if launch.image else None
+    if launch.image and bad and launch.gb10:
+        yield Hit("image", launch.image.reference, remedy=bad.remedy, reason=bad.effect, source=bad.source)
 
 
 @rule(

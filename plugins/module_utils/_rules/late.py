@@ -9,11 +9,14 @@ X: read from the releases' sources. K: checks of the KV cache's start-up. L: fro
 
 from __future__ import annotations
 
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._rules._base import Hit, Hits, rule, show
 from ansible_collections.gb10.fleet.plugins.module_utils._rules.launch import Launch
 
 _GIB = 2**30
 _STOCK = ("upstream", "ngc")
+_GROUP_SHARE: float = fact("limits", "utilization_group")
+_KEPT_GIB: float = fact("memory", "instanttensor_gib")
 
 
 @rule(
@@ -257,9 +260,9 @@ def bytes_without_guard(launch: Launch) -> Hits:
     "L13",
     "hint",
     kind="memory",
-    expected="4.4 GiB less for the cache",
+    expected=f"{_KEPT_GIB:.1f} GiB less for the cache",
     remedy="count it in",
-    reason="the loader keeps about 4.4 GiB",
+    reason=f"the loader keeps about {_KEPT_GIB:.1f} GiB",
     source="GLM EXL3 on GB10, issue 204",
 )
 def instanttensor_room(launch: Launch) -> Hits:
@@ -286,16 +289,16 @@ def hybrid_in_group(launch: Launch) -> Hits:
     "L17",
     "warning",
     kind="memory",
-    expected="0.80 or less over several hosts",
+    expected=f"{_GROUP_SHARE:.2f} or less over several hosts",
     remedy="lower it",
     reason="NCCL's buffers come from the rest",
     source="Pulsar, docs/TUNING.md",
     covers=("R095",),
 )
 def group_share(launch: Launch) -> Hits:
-    """A utilization above 0.80 over several hosts."""
+    """A utilization above what a host of a group bears."""
     share = launch.utilization
-    if launch.spread and share is not None and 0.80 < share <= 0.85:
+    if launch.spread and share is not None and _GROUP_SHARE < share <= fact("limits", "utilization"):
         yield Hit("argv --gpu-memory-utilization", f"{share:g}")
 
 

@@ -13,14 +13,16 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.releases import Release
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import parse, parse_range
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._vllm.command import Command, Words
 from ansible_collections.gb10.fleet.plugins.module_utils._vllm.docker_command import Bind
 from ansible_collections.gb10.fleet.plugins.module_utils._vllm.image_facts import Image
 from ansible_collections.gb10.fleet.plugins.module_utils._vllm.model_facts import Model
 
-# A GB10, where nothing else is said (data/gb10.yml).
-SM = 121
-MEMORY_BYTES = 127_601_452 * 1024
+# A GB10, where nothing else is known.
+SM = int(fact("hardware", "compute_capability").replace(".", ""))
+GPUS: int = fact("hardware", "gpus")
+MEMORY_BYTES: int = fact("hardware", "memory_total_kib") * 1024
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class Host:
     """The host, and what a look at it told. memory_bytes: MemTotal. utilizations: of the other services on it."""
 
     sm: int = SM
-    gpus: int = 1
+    gpus: int = GPUS
     memory_bytes: int = MEMORY_BYTES
     mem_available_bytes: int | None = None
     driver: str | None = None

@@ -6,26 +6,31 @@
 
 from __future__ import annotations
 
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._rules._base import Hit, Hits, rule
 from ansible_collections.gb10.fleet.plugins.module_utils._rules.launch import Launch
 
 _GB = 10**9
+_GIB = 2**30
+_FAST: float = fact("limits", "utilization_fastsafetensors")
+_EAGER: float = fact("limits", "eager_load_extra_gib") * _GIB
+_COMPILERS: float = fact("limits", "compilers_gib") * _GIB
 
 
 @rule(
     "R090",
     {"0.11.0..0.23.0": "error", "0.24.0..": "warning"},
     kind="memory",
-    expected="0.76 or less with fastsafetensors",
+    expected=f"{_FAST:.2f} or less with fastsafetensors",
     remedy="lower it, or drop --load-format",
     reason="the loader's peak froze a host; from 0.24.0 on vLLM gives memory back while it loads",
     source="32 GB Nemotron guide, tips; vLLM pull request 45179",
 )
 def fastsafetensors_peak(launch: Launch) -> Hits:
-    """fastsafetensors with a utilization above 0.76."""
+    """fastsafetensors with a utilization above what its peak leaves room for."""
     share = launch.utilization
     share = launch.default_utilization if share is None and not launch.has("--kv-cache-memory-bytes") else share
-    if launch.gb10 and launch.text("--load-format") == "fastsafetensors" and share is not None and share > 0.76:
+    if launch.gb10 and launch.text("--load-format") == "fastsafetensors" and share is not None and share > _FAST:
         yield Hit("argv --gpu-memory-utilization", f"{share:g}")
 
 
@@ -63,7 +68,7 @@ def fastsafetensors_not_installed(launch: Launch) -> Hits:
     "R093",
     "hint",
     kind="memory",
-    expected="--safetensors-load-strategy eager, where 20 GB are free during the load",
+    expected=f"--safetensors-load-strategy eager, where {_EAGER / _GB:.0f} GB are free during the load",
     remedy="write it for a faster load",
     reason="mapped files load in 8 to 9 minutes on Spark, eager ones in 1 to 2",
     source="cluster owner's notes, model loading",
@@ -73,7 +78,7 @@ def slow_load(launch: Launch) -> Hits:
     strategy, weights = launch.text("--safetensors-load-strategy"), launch.model.weights_bytes or 0
     default = launch.text("--load-format") in (None, "auto", "safetensors")
     available = launch.host.mem_available_bytes
-    if strategy == "eager" and available is not None and weights and available - weights < 20 * _GB:
+    if strategy == "eager" and available is not None and weights and available - weights < _EAGER:
         free = f"{(available - weights) / _GB:.0f} GB are left beside the weights"
         yield Hit("argv --safetensors-load-strategy", free, severity="warning", remedy="drop it, or free memory")
     elif strategy is None and default and weights > 40 * _GB:
@@ -84,7 +89,7 @@ def slow_load(launch: Launch) -> Hits:
     "R094",
     "warning",
     kind="memory",
-    expected="30 GB free for the first start",
+    expected=f"{_COMPILERS / _GB:.0f} GB free for the first start",
     remedy="lower --gpu-memory-utilization for the first start, or take an image with sm_121 kernels",
     reason="FlashInfer compiles kernels at run time: six compilers of 1.5 to 6 GB each",
     source="32 GB Nemotron guide, root cause 4",
@@ -92,5 +97,5 @@ def slow_load(launch: Launch) -> Hits:
 def compilers_need_room(launch: Launch) -> Hits:
     """The first start of an NGC image with little memory left."""
     left = (1 - (launch.utilization or launch.default_utilization)) * launch.host.memory_bytes
-    if launch.family == "ngc" and launch.host.compile_cache is False and left < 30 * _GB:
+    if launch.family == "ngc" and launch.host.compile_cache is False and left < _COMPILERS:
         yield Hit("host", f"{left / _GB:.0f} GB beside vLLM's share, no compiled kernels yet")

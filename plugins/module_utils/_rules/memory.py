@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._rules._base import Hit, Hits, rule, show
 from ansible_collections.gb10.fleet.plugins.module_utils._rules.launch import Launch
 
@@ -14,7 +15,11 @@ _GIB = 2**30
 _UTILIZATION = "argv --gpu-memory-utilization"
 _RUNTIME_BYTES = 5 * _GB
 _QWEN_VL = r".*/Qwen3-VL-235B-.*AWQ"
-_SYSCTL = {"vm.swappiness": "1", "vm.dirty_bytes": "268435456"}
+_HIGH: float = fact("limits", "utilization")
+_FROZE: float = fact("limits", "utilization_froze")
+_TOGETHER: float = fact("limits", "utilization_together")
+_SYSCTL: dict[str, str] = fact("host_tuning", "sysctl")
+_TARGET: str = fact("host_tuning", "default_target")
 
 
 @rule(
@@ -37,16 +42,17 @@ def no_utilization(launch: Launch) -> Hits:
     "R087",
     "warning",
     kind="memory",
-    expected="0.85 or less",
+    expected=f"{_HIGH:.2f} or less",
     remedy="lower it",
-    reason="page cache, driver and kernel need the rest: above 0.90 hosts ran out of memory with free RAM showing",
+    reason="page cache, driver and kernel need the rest: "
+    f"above {_FROZE:.2f} hosts ran out of memory with free RAM showing",
     source="Spark guide, section 2",
 )
 def high_utilization(launch: Launch) -> Hits:
-    """A utilization above 0.85 (warning) or 0.90 (error)."""
+    """A utilization above what we never exceed (warning), or above what hosts froze at (error)."""
     share = launch.utilization
-    if launch.gb10 and share is not None and share > 0.85:
-        yield Hit(_UTILIZATION, f"{share:g}", severity="error" if share > 0.90 else "warning")
+    if launch.gb10 and share is not None and share > _HIGH:
+        yield Hit(_UTILIZATION, f"{share:g}", severity="error" if share > _FROZE else "warning")
 
 
 @rule(
@@ -73,7 +79,7 @@ def below_weights(launch: Launch) -> Hits:
     "R089",
     "error",
     kind="memory",
-    expected="at most 0.92 for all services of a host together",
+    expected=f"at most {_TOGETHER:.2f} for all services of a host together",
     remedy="lower the utilization of one",
     reason="each takes its share of the whole memory; 0.70 and 0.50 together went well only with older accounting",
     source="cluster owner's notes, Qwen3.5-35B-A3B-FP8",
@@ -83,7 +89,7 @@ def shares_of_a_host(launch: Launch) -> Hits:
     share = launch.utilization
     if share is not None and launch.host.utilizations:
         total = share + sum(launch.host.utilizations)
-        if total > 0.92:
+        if total > _TOGETHER:
             yield Hit(_UTILIZATION, f"{share:g}, {total:.2f} together")
 
 
@@ -91,15 +97,15 @@ def shares_of_a_host(launch: Launch) -> Hits:
     "R095",
     "warning",
     kind="memory",
-    expected="--enforce-eager, or 0.85 or less",
+    expected=f"--enforce-eager, or {_HIGH:.2f} or less",
     remedy="lower the utilization",
     reason="compilation and graph capture let memory climb to 117 GB on a shared memory",
     source="32 GB Nemotron guide, known limitations",
 )
 def graphs_at_high_share(launch: Launch) -> Hits:
-    """CUDA graphs with a utilization above 0.85."""
+    """CUDA graphs with a utilization above what we never exceed."""
     share = launch.utilization
-    if launch.gb10 and share is not None and share > 0.85 and not launch.switch("--enforce-eager"):
+    if launch.gb10 and share is not None and share > _HIGH and not launch.switch("--enforce-eager"):
         yield Hit(_UTILIZATION, f"{share:g} without --enforce-eager")
 
 
@@ -173,7 +179,7 @@ def swap_in_group(launch: Launch) -> Hits:
     "R100",
     "hint",
     kind="host",
-    expected="vm.swappiness=1, vm.dirty_bytes=268435456",
+    expected=", ".join(f"{name}={value}" for name, value in _SYSCTL.items()),
     remedy="let the role host_tuning set it",
     reason="a shared memory doesn't bear large dirty caches and early swapping",
     source="32 GB Nemotron guide, tips",
@@ -190,8 +196,8 @@ def kernel_settings(launch: Launch) -> Hits:
     "R101",
     "hint",
     kind="host",
-    expected="multi-user.target",
-    remedy="systemctl set-default multi-user.target",
+    expected=_TARGET,
+    remedy=f"systemctl set-default {_TARGET}",
     reason="a desktop takes 2 to 3 GB of the one memory",
     source="32 GB Nemotron guide, tips",
 )

@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._rules._base import Hit, Hits, rule, show
 from ansible_collections.gb10.fleet.plugins.module_utils._rules.launch import Launch
 
 _OFFLINE = "env HF_HUB_OFFLINE"
+_READ_AHEAD_KIB: int = fact("host_tuning", "read_ahead_kb")
 
 
 def _offline(launch: Launch) -> bool:
@@ -142,14 +144,14 @@ def cache_on_overlay(launch: Launch) -> Hits:
     "R135",
     "hint",
     kind="host",
-    expected="8192 KiB or more",
+    expected=f"{_READ_AHEAD_KIB} KiB or more",
     remedy="let the role host_tuning set it",
     reason="mapped weights are read page by page",
     source="cluster owner's notes, model loading",
 )
 def read_ahead(launch: Launch) -> Hits:
     """A small read-ahead of the NVMe."""
-    if launch.host.read_ahead_kib is not None and launch.host.read_ahead_kib < 8192:
+    if launch.host.read_ahead_kib is not None and launch.host.read_ahead_kib < _READ_AHEAD_KIB:
         yield Hit("host read_ahead_kib", str(launch.host.read_ahead_kib))
 
 

@@ -19,10 +19,19 @@ DATA = Path(__file__).resolve().parents[3] / "data" / "vllm_images.yml"
 
 
 @dataclass(frozen=True)
+class Fault:
+    """What is bad about a tag, as ``data/vllm_images.yml`` says it."""
+
+    effect: str
+    remedy: str
+    source: str
+
+
+@dataclass(frozen=True)
 class Image:
     """An image by its reference. family: upstream, ngc, eugr, custom. vllm: its version as known, else None.
 
-    driver: the least host driver that it asks for. known: the other facts of its tag.
+    moving: its tag names no build. driver: the least host driver that it asks for. bad: why it fails on a GB10.
     """
 
     reference: str
@@ -34,6 +43,7 @@ class Image:
     moving: bool
     driver: str | None = None
     transformers: int | None = None
+    bad: Fault | None = None
 
     def is_(self, name: str) -> bool:
         """Whether it is that repository and tag, written with or without the registry's default name."""
@@ -44,6 +54,11 @@ class Image:
 def _facts() -> Mapping[str, Any]:
     data: Mapping[str, Any] = read_yaml(DATA.read_text("utf-8"))
     return data
+
+
+def moving_tag() -> Fault:
+    """What is bad about a tag that moves, where no digest pins it."""
+    return Fault(**{key: value for key, value in _facts()["moving"].items() if key != "tags"})
 
 
 @functools.lru_cache(maxsize=512)
@@ -64,9 +79,10 @@ def image_of(reference: str) -> Image:
         digest,
         family,
         known.get("vllm") or _version_in(facts["release_tags"].get(family), tag),
-        re.fullmatch(facts["moving_tags"], tag) is not None,
+        re.fullmatch(facts["moving"]["tags"], tag) is not None,
         known.get("driver"),
         known.get("transformers"),
+        Fault(**known["bad"]) if "bad" in known else None,
     )
 
 
