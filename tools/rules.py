@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "collections"))
 
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import parse_range  # noqa: E402
+from ansible_collections.gb10.fleet.plugins.module_utils._lint.names import Name, misleading  # noqa: E402
 from ansible_collections.gb10.fleet.plugins.module_utils._rules import AREAS, RULES, Rule  # noqa: E402
 from ansible_collections.gb10.fleet.plugins.module_utils._rules._unchecked import NOT_CHECKABLE, SAME_AS  # noqa: E402
 
@@ -36,6 +37,8 @@ marked, as hints.
 COLUMNS = """\
 | id | severity | what | expected, remedy | reason | source |
 |---|---|---|---|---|---|"""
+NAMES = """\
+Options and variables that mislead, made from `data/vllm_names.yml`: said instead of what the catalogue says of them."""
 CHECKS = """\
 ## Catalogue
 
@@ -64,7 +67,8 @@ source read (`gb10.fleet.vllm_catalogue_info`).
 
 
 def document() -> str:
-    parts = [HEAD, CHECKS]
+    names = "\n".join(map(_name_row, misleading()))
+    parts = [HEAD, CHECKS, f"## Misleading names\n\n{NAMES}\n\n{COLUMNS}\n{names}\n"]
     for area in AREAS:
         rules = [rule for rule in RULES.values() if inspect.getmodule(rule.check) is area]
         title = area.__name__.rsplit(".", 1)[-1].capitalize()
@@ -76,7 +80,7 @@ def document() -> str:
 
 
 def _row(rule: Rule) -> str:
-    cells = (
+    return _cells(
         rule.identity,
         "<br>".join(_severities(rule)),
         rule.summary,
@@ -84,6 +88,15 @@ def _row(rule: Rule) -> str:
         rule.reason,
         rule.source,
     )
+
+
+def _name_row(row: Name) -> str:
+    names = "; ".join(f"{name}: {instead}" for name, instead in row.names.items())
+    severity = row.severity + (f", {row.releases.words()}" if row.releases else "")
+    return _cells(row.id, severity, row.what, f"{names}; {row.remedy}", row.reason, row.source)
+
+
+def _cells(*cells: str) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 

@@ -152,8 +152,7 @@ CASES: dict[str, tuple[Launch, Launch]] = {
         serve(PLAIN, env={"VLLM_ENCODER_CACHE_TOKENS": "131072"}),
         serve(
             PLAIN,
-            env={"VLLM_ENCODER_CACHE_TOKENS": "131072"},
-            mounts=[{"target": "/usr/lib/python3/dist-packages/vllm/v1/core/sched/scheduler.py"}],
+            env={"VLLM_MAX_AUDIO_CLIP_FILESIZE_MB": "25"},
         ),
     ),
     "R033": (serve(f"{PLAIN} --speculative-disable-by-batch-size 32"), serve(PLAIN)),

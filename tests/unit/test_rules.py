@@ -9,6 +9,7 @@ import ast
 import inspect
 import subprocess
 import sys
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,13 @@ from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.releases imp
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import parse_range
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact, facts
 from ansible_collections.gb10.fleet.plugins.module_utils._lint.judge import lint_map
+from ansible_collections.gb10.fleet.plugins.module_utils._lint.names import Name, misleading
 from ansible_collections.gb10.fleet.plugins.module_utils._rules import AREAS, RULES, launch
 from ansible_collections.gb10.fleet.plugins.module_utils._rules._unchecked import NOT_CHECKABLE, NUMBERED, SAME_AS
 from rule_cases import CASES
 
 ROOT = Path(__file__).resolve().parents[2]
+KINDS = {rule.identity: rule.kind for rule in RULES.values()} | {row.id: "catalogue" for row in misleading()}
 SEVERITIES = ("error", "warning", "hint")
 
 
@@ -31,14 +34,14 @@ def found_by(identity: str, launch: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_every_rule_is_in_the_table() -> None:
-    assert set(CASES) == set(RULES)
+    assert set(CASES) == set(KINDS)
 
 
 def test_every_statement_of_the_sources_has_a_place() -> None:
     """Checked, said by another rule, or listed with the reason why not: each in one place."""
-    places = [*RULES, *NOT_CHECKABLE, *SAME_AS]
+    places = [*KINDS, *NOT_CHECKABLE, *SAME_AS]
     assert sorted(places) == sorted(NUMBERED)
-    assert all(other in RULES or other.startswith("catalogue-") for other in SAME_AS.values())
+    assert all(other in KINDS or other.startswith("catalogue-") for other in SAME_AS.values())
 
 
 def test_the_document_is_up_to_date() -> None:
@@ -49,7 +52,7 @@ def test_the_document_is_up_to_date() -> None:
 def test_trips(identity: str) -> None:
     findings = found_by(identity, CASES[identity][0])
     assert findings
-    assert all(finding["kind"] == RULES[identity].kind for finding in findings)
+    assert all(finding["kind"] == KINDS[identity] for finding in findings)
 
 
 @pytest.mark.parametrize("identity", CASES)
@@ -78,8 +81,19 @@ def test_rule_is_complete(rule: Any) -> None:
     assert rule.kind in ("catalogue", "combination", "memory", "host")
     assert set(rule.severities.values()) <= set(SEVERITIES)
     assert all(covered in RULES or covered.startswith("catalogue-") for covered in rule.covers)
-    named = [edge for text in rule.severities for edge in (parse_range(text).first, parse_range(text).last) if edge]
-    assert set(named) <= set(load().releases)
+    assert releases_in(rule.severities) <= set(load().releases)
+
+
+def releases_in(ranges: Iterable[str]) -> set[str]:
+    edges = [edge for text in ranges for edge in (parse_range(text).first, parse_range(text).last)]
+    return {edge.removeprefix("<") for edge in edges if edge}
+
+
+@pytest.mark.parametrize("row", misleading(), ids=lambda row: row.id)
+def test_a_misleading_name_is_complete(row: Name) -> None:
+    assert all((row.what, row.remedy, row.reason, row.source, *row.names.values()))
+    assert row.severity in SEVERITIES
+    assert releases_in([row.releases.text] if row.releases else []) <= set(load().releases)
 
 
 @pytest.mark.parametrize("area", [*AREAS, launch], ids=lambda area: area.__name__.rsplit(".", 1)[-1])

@@ -20,7 +20,7 @@ _FORM = re.compile(
     r"v?(?P<release>\d+\.\d+(?:\.\d+)*)"
     r"(?P<pre>(?:a|b|rc)\d+)?(?:\.post(?P<post>\d+))?(?:[.-]dev(?P<dev>\d*))?(?P<local>\+[0-9A-Za-z.]+)?$"
 )
-_RANGE = re.compile(r"(?P<low>[0-9.]*?)\.\.(?P<high>[0-9.]*)$")
+_RANGE = re.compile(r"(?P<low>[0-9.]*?)\.\.(?P<before><?)(?P<high>[0-9.]*)$")
 
 
 @total_ordering
@@ -73,7 +73,10 @@ def neighbours(build: Version, releases: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Range:
-    """Releases as ``0.15.0..0.19.1, 0.28.0..``: closed spans; an open end means onwards or from the first."""
+    """Releases as ``0.15.0..0.19.1, 0.28.0..``: closed spans; an open end means onwards or from the first.
+
+    ``..<0.17.0`` ends before 0.17.0.
+    """
 
     spans: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
     text: str
@@ -98,6 +101,8 @@ class Range:
 
 def _span_words(part: str) -> str:
     low, _, high = part.partition("..")
+    if high.startswith("<"):
+        return f"from {low}, before {high[1:]}" if low else f"before {high[1:]}"
     if low and high:
         return low if low == high else f"{low} to {high}"
     if high:
@@ -107,6 +112,12 @@ def _span_words(part: str) -> str:
 
 def _numbers(text: str) -> tuple[int, ...]:
     return (*map(int, text.split(".")), 0, 0)[:3]
+
+
+def _below(release: tuple[int, ...]) -> tuple[int, ...]:
+    """The end of all that comes before a release."""
+    last = max(position for position, number in enumerate(release) if number)
+    return (*release[:last], release[last] - 1, *(10**6 for _ in release[last + 1 :]))
 
 
 @lru_cache(maxsize=4096)
@@ -119,6 +130,8 @@ def parse_range(text: str) -> Range:
             raise ValueError(f"not a range of releases: {part!r}; write 0.15.0..0.19.1, 0.28.0..")
         low = _numbers(match["low"]) if match["low"] else (0,)
         high = _numbers(match["high"]) if match["high"] else (10**6,)
+        if match["before"]:
+            high = _below(high)
         spans.append((low, high))
     return Range(tuple(spans), text)
 

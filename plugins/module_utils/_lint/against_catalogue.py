@@ -6,20 +6,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.releases import Catalogue, Option
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._lint.names import name_findings
 from ansible_collections.gb10.fleet.plugins.module_utils._lint.option_values import value_findings
 from ansible_collections.gb10.fleet.plugins.module_utils._lint.wording import View, cut, history, meant, say
 from ansible_collections.gb10.fleet.plugins.module_utils._vllm.command import MODULE, Command, Given, Words
 from ansible_collections.gb10.fleet.plugins.module_utils._vllm.values import variable_expects
 
+# What the catalogue says of a name, and the table of misleading names says better.
+_LESS = ("catalogue-unknown-option", "catalogue-unknown-variable", "catalogue-wrong-value")
 _KINDS = {"int": "a whole number", "float": "a number", "json": "JSON", "size": "a number"}
 
 
 def catalogue_findings(view: View, words: Words, command: Command, env: Mapping[str, str]) -> Iterator[Finding]:
-    """Every catalogue finding of a command and its environment."""
+    """Every catalogue finding of a command and its environment. What is known of a misleading name comes instead."""
+    named = list(name_findings(command, env, view.release.version))
+    yield from named
+    yield from _without(named, _catalogue_findings(view, words, command, env))
+
+
+def _without(named: Iterable[Finding], findings: Iterable[Finding]) -> Iterator[Finding]:
+    """The catalogue's findings, but for those on names that the table of misleading ones speaks of."""
+    places = {finding.place for finding in named}
+    return (finding for finding in findings if finding.rule not in _LESS or finding.place not in places)
+
+
+def _catalogue_findings(view: View, words: Words, command: Command, env: Mapping[str, str]) -> Iterator[Finding]:
     if words.form != "other" and words.words:
         yield from _no_model(command)
         yield from _module_words(view, command) if words.form == "module" else _model_words(view, words, command)
@@ -151,6 +166,12 @@ def _variable(view: View, name: str, value: str) -> Iterator[Finding]:
 
 def never_known(command: Command, env: Mapping[str, str], catalogue: Catalogue) -> Iterator[Finding]:
     """What can be said without knowing the release: names that none of them ever had."""
+    named = list(name_findings(command, env, None))
+    yield from named
+    yield from _without(named, _never_known(command, env, catalogue))
+
+
+def _never_known(command: Command, env: Mapping[str, str], catalogue: Catalogue) -> Iterator[Finding]:
     for given in command.given:
         if given.option is None and not given.ambiguous and catalogue.option_range(given.spelling) is None:
             remedy = meant(given.spelling, catalogue.newest.spellings)

@@ -18,6 +18,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.releases imp
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, ordered
 from ansible_collections.gb10.fleet.plugins.module_utils._lint.against_catalogue import catalogue_findings, never_known
 from ansible_collections.gb10.fleet.plugins.module_utils._lint.door import Request, read_request
+from ansible_collections.gb10.fleet.plugins.module_utils._lint.names import misleading
 from ansible_collections.gb10.fleet.plugins.module_utils._lint.wording import View
 from ansible_collections.gb10.fleet.plugins.module_utils._rules import RULES, rules_for
 from ansible_collections.gb10.fleet.plugins.module_utils._rules.launch import Launch
@@ -127,7 +128,8 @@ def _marked(finding: Finding, silence: Mapping[str, str]) -> LintFinding:
 def _unused(silence: Mapping[str, str]) -> Iterator[Finding]:
     """Silenced ids that no rule has: a misspelling leaves the finding loud."""
     for identity in silence:
-        if identity not in RULES and not identity.startswith(("catalogue-", "schema-", "lint-")):
+        known = identity in RULES or identity in {row.id for row in misleading()}
+        if not known and not identity.startswith(("catalogue-", "schema-", "lint-")):
             place, remedy = f"silence.{identity[:80]}", "docs/rules.md lists them"
             found, expected = "no rule of that id", "the id of a finding"
             yield Finding("lint-silence", "catalogue", "warning", place, found, expected, remedy)

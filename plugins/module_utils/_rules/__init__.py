@@ -17,10 +17,11 @@ from ansible_collections.gb10.fleet.plugins.module_utils._rules import (
     model,
     names,
     prefix,
+    releases,
     storage,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._rules._base import RULES, Hit, Rule, rules_for
 
-AREAS = (image, names, kernels, kv, prefix, memory, loading, model, storage, group, late)
+AREAS = (image, releases, names, kernels, kv, prefix, memory, loading, model, storage, group, late)
 
 __all__ = ["AREAS", "RULES", "Hit", "Rule", "rules_for"]

@@ -109,20 +109,6 @@ def bad_tag(launch: Launch) -> Hits:
 
 
 @rule(
-    "R007",
-    {"0.11.0..0.16.0": "error"},
-    expected="vLLM 0.17.0 or later",
-    remedy="take a newer image",
-    reason="checkpoints that mix FP8 and NVFP4 need the method modelopt_mixed",
-    source="Spark guide, section 6; catalogue, quantization modelopt_mixed",
-)
-def mixed_precision(launch: Launch) -> Hits:
-    """A ModelOpt MIXED_PRECISION checkpoint before 0.17.0."""
-    if launch.model.quant_algo == "MIXED_PRECISION":
-        yield Hit("model", "MIXED_PRECISION")
-
-
-@rule(
     "R008",
     {"0.18.0..": "error"},
     expected="ray in the image, or no Ray",
@@ -206,67 +192,6 @@ def audio_not_installed(launch: Launch) -> Hits:
 
 
 @rule(
-    "R013",
-    {"0.11.0..0.19.1": "error"},
-    expected="""--hf-overrides '{"architectures":["NemotronH_Nano_VL_V2"]}', or vLLM 0.20.0""",
-    remedy="take v0.20.0 for the whole model, or the override for vision without audio",
-    reason="the Omni architecture is known from 0.20.0 on; NVIDIA's 26.04 serves it as the older vision model",
-    source="Spark guide, section 7.3.2",
-    covers=("R009", "R012"),
-)
-def omni_too_early(launch: Launch) -> Hits:
-    """Nemotron-3 Nano Omni before 0.20.0 without the override."""
-    omni = launch.model.is_(".*Nemotron-3-Nano-Omni.*") or "Nano_Omni" in (launch.model.architecture or "")
-    if omni and launch.command.json("--hf-overrides").get("architectures") != ["NemotronH_Nano_VL_V2"]:
-        yield Hit("model", launch.model.architecture or launch.model.repository)
-
-
-@rule(
-    "R014",
-    {"0.11.0..0.20.2": "error"},
-    expected="vLLM 0.21.0 or later",
-    remedy="take an image with 0.21.0 or later",
-    reason="DFlash works from 0.21.0 on; 0.20 knows the name already, and fails later",
-    source="Spark guide, section 14",
-    covers=("catalogue-unknown-name",),
-)
-def dflash_too_early(launch: Launch) -> Hits:
-    """DFlash before 0.21.0."""
-    if launch.method == "dflash" and launch.family != "ngc":
-        yield Hit("argv --speculative-config", "method dflash")
-
-
-@rule(
-    "R015",
-    {"0.11.0..0.20.2": "error"},
-    expected="a nightly, a prebuilt DFlash image, or NGC 26.06 and later",
-    remedy="take another image: NGC's reaches 0.21 with 26.06",
-    reason="the stock NGC 26.04 is vLLM 0.19.0; DFlash needs 0.21.0",
-    source="Spark guide, section 14.5",
-    covers=("catalogue-unknown-name",),
-)
-def dflash_on_early_ngc(launch: Launch) -> Hits:
-    """DFlash on an NGC image before vLLM 0.21.0."""
-    if launch.method == "dflash" and launch.family == "ngc":
-        yield Hit("argv --speculative-config", "method dflash")
-
-
-@rule(
-    "R016",
-    {"0.11.0..0.22.1": "error"},
-    expected="vLLM 0.23.0 or later",
-    remedy="take a newer image",
-    reason="Gemma4UnifiedForConditionalGeneration is registered from 0.23.0 on",
-    source="Spark guide, section 7.2.3; catalogue, architecture",
-    covers=("R009",),
-)
-def gemma4_unified_too_early(launch: Launch) -> Hits:
-    """A Gemma4Unified checkpoint before 0.23.0."""
-    if launch.model.architecture == "Gemma4UnifiedForConditionalGeneration":
-        yield Hit("model", launch.model.architecture)
-
-
-@rule(
     "R017",
     "error",
     expected="vLLM 0.17.0 or later with Transformers 5",
@@ -286,20 +211,6 @@ def qwen35_too_early(launch: Launch) -> Hits:
 
 
 @rule(
-    "R018",
-    {"0.11.0..0.24.0": "error"},
-    expected="vLLM 0.25.0 or later",
-    remedy="take an image with 0.25.0 or later, or built-in MTP instead",
-    reason="this drafter has sliding-window layers, which vllm/model_executor/models/qwen3_dflash.py has from 0.25.0",
-    source="Spark guide, section 7.1.2 (pull request 40898)",
-)
-def sliding_drafter_too_early(launch: Launch) -> Hits:
-    """The DFlash drafter of Qwen3.6-27B before 0.25.0."""
-    if launch.speculation.get("model") == "z-lab/Qwen3.6-27B-DFlash" and launch.family in (None, "upstream", "ngc"):
-        yield Hit("argv --speculative-config", "z-lab/Qwen3.6-27B-DFlash")
-
-
-@rule(
     "R019",
     "error",
     expected="ghcr.io/z-lab/vllm-openai:gemma4-dflash-cu130",
@@ -312,20 +223,6 @@ def gemma4_dflash(launch: Launch) -> Hits:
     image = launch.image
     if launch.method == "dflash" and launch.model.family == "gemma4" and image and "gemma4-dflash" not in image.tag:
         yield Hit("image", image.reference)
-
-
-@rule(
-    "R020",
-    {"0.11.0..0.20.2": "error"},
-    expected="vLLM 0.21.0 or later",
-    remedy="take a newer image; don't force it through draft_model",
-    reason="MTP with a paired draft for Gemma 4 (gemma4_mtp) exists from 0.21.0 on",
-    source="Spark guide, section 14.7; catalogue, speculative method gemma4_mtp",
-)
-def gemma4_mtp_too_early(launch: Launch) -> Hits:
-    """MTP for Gemma 4 before 0.21.0."""
-    if launch.method in ("mtp", "gemma4_mtp") and launch.model.family == "gemma4":
-        yield Hit("argv --speculative-config", f"method {launch.method}")
 
 
 @rule(
@@ -359,20 +256,6 @@ def ngc_2511_conv3d(launch: Launch) -> Hits:
     """NGC 25.11 with a vision model and no sitecustomize.py."""
     if _is_2511(launch) and launch.model.vision and launch.mounted("sitecustomize") is False:
         yield Hit("mounts", "no sitecustomize.py")
-
-
-@rule(
-    "R023",
-    {"0.11.0..0.19.1": "warning"},
-    expected="gemma4_patched.py mounted over vllm/model_executor/models/gemma4.py",
-    remedy="mount the file that comes with the bg-digitalservices checkpoint",
-    reason="vLLM 0.19 can't map this checkpoint's expert scales: KeyError experts.0.down_proj.input_scale (#38912)",
-    source="Spark guide, section 7.2.2",
-)
-def gemma4_loader(launch: Launch) -> Hits:
-    """Gemma-4-26B-A4B NVFP4 before 0.20.0 without its patched loader."""
-    if launch.model.is_(r".*/gemma-4-26b-a4b.*nvfp4.*") and launch.mounted("models/gemma4.py") is False:
-        yield Hit("mounts", "no mount over models/gemma4.py")
 
 
 @rule(

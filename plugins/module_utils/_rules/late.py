@@ -87,20 +87,6 @@ def half_a_pair(launch: Launch) -> Hits:
 
 
 @rule(
-    "X12",
-    {"0.18.0..0.28.0": "error"},
-    expected="vLLM 0.29.0, or the package in the image",
-    remedy="drop --load-format, or install instanttensor before the start",
-    reason="instanttensor is a dependency from 0.29.0 on only",
-    source="requirements/cuda.txt of 0.28.0 and 0.29.0",
-)
-def instanttensor_not_installed(launch: Launch) -> Hits:
-    """instanttensor in a stock image before 0.29.0."""
-    if launch.text("--load-format") == "instanttensor" and launch.family in _STOCK:
-        yield Hit("argv --load-format", "instanttensor")
-
-
-@rule(
     "X13",
     {"0.28.0..": "error"},
     expected="one of the two",

@@ -50,21 +50,6 @@ def fastsafetensors_group(launch: Launch) -> Hits:
 
 
 @rule(
-    "R092",
-    {"0.11.0..0.19.1": "error"},
-    expected="vLLM 0.20.0, or the package in the image",
-    remedy="drop --load-format, install fastsafetensors before the start, or take 0.20.0",
-    reason="the upstream image has the package from 0.20.0 on (X12)",
-    source="requirements/cuda.txt of 0.19.1 and 0.20.0",
-)
-def fastsafetensors_not_installed(launch: Launch) -> Hits:
-    """fastsafetensors in an upstream image before 0.20.0."""
-    wanted = launch.text("--load-format") == "fastsafetensors"
-    if wanted and launch.family == "upstream" and "fastsafetensors" not in launch.words.script.split("vllm serve")[0]:
-        yield Hit("argv --load-format", "fastsafetensors")
-
-
-@rule(
     "R093",
     "hint",
     kind="memory",
