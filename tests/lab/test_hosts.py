@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from .disk import OWNER
-from .fixtures import Fleet, eventually
+from .fixtures import COMMAND, Fleet, eventually
 
 BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
 # A container image without a registry: the C library's loader and a few programs of the host itself.
@@ -39,6 +40,17 @@ def test_owner_logs_in_with_checked_keys_and_becomes_root(fleet: Fleet) -> None:
         fleet.workspace.known_hosts.with_suffix(".away").rename(fleet.workspace.known_hosts)
     assert refused.returncode != 0
     assert "verification failed" in refused.stderr
+
+
+def test_a_connection_reads_no_bashrc(fleet: Fleet, tmp_path: Path) -> None:
+    """Whatever shell the user of this machine has."""
+    (tmp_path / ".bashrc").write_text("touch ~/was-read\n")
+    given = {name: value for name, value in os.environ.items() if name != "SHLVL"}
+    environment = given | {"HOME": str(tmp_path), "SHELL": "/bin/bash"}
+    command = [str(COMMAND), "-d", str(fleet.directory), "ssh", "titan", "-o", "ControlPath=none", "hostname"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
+    assert done.stdout == "titan\n", done.stderr
+    assert not (tmp_path / "was-read").exists()
 
 
 def test_hosts_differ_in_what_identifies_them(fleet: Fleet) -> None:

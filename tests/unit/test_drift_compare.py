@@ -148,7 +148,9 @@ def test_a_fleet_as_planned_is_clean() -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "change", "resource", "rule", "want", "have"), CASES, ids=lambda value: str(value)[:40]
+    ("host", "change", "resource", "rule", "want", "have"),
+    CASES,
+    ids=lambda value: None if callable(value) else str(value)[:40],
 )
 def test_a_change_is_said_where_it_is(
     host: str, change: Change, resource: str, rule: str, want: str, have: str
