@@ -1,5 +1,5 @@
 # The parts of the tests by name; what each one runs stands in tests/tools/gates.py. No part needs make: ./test unit
-PARTS := quick lint types unit docs changelog newest sanity lab cluster molecule
+PARTS := quick images lint types unit docs changelog newest sanity lab cluster molecule
 
 .PHONY: help setup test demo lock clean $(PARTS)
 .DEFAULT_GOAL := help

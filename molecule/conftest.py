@@ -33,7 +33,7 @@ def pytest_runtest_makereport(
 def playbook() -> Playbook:
     """Run a playbook from the root, with the repository's own configuration, not molecule's."""
     mine = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "MOLECULE_"))}
-    environment = mine | {"GB10_LAB_DIR": str(ROOT / ".lab-molecule"), "COLUMNS": "200"}
+    environment = mine | {"COLUMNS": "200"}
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = ("ansible-playbook", *arguments)

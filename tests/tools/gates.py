@@ -1,10 +1,12 @@
 # Copyright: gb10.fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs the parts of the test suite one by one, fast ones first, and ends with a table of their results.
+"""Runs the parts of the test suite, two jobs at a time, and ends with a table of their results.
 
-A part is a list of commands; all of them run, and one that fails makes it fail. A command that can't run here exits
-with 77 after a last line that says why: the part is skipped, which counts as failed where CI is set in the environment.
+A part is one job, or several that are independent of each other, as the molecule scenarios are. A job is a list of
+commands; all of them run, and one that fails makes it fail. What a job says is printed as a whole when it ends; a job
+that runs alone is heard at once. A command that can't run here exits with 77 after a last line that says why: the job
+is skipped, which counts as failed where CI is set in the environment.
 """
 
 from __future__ import annotations
@@ -12,18 +14,24 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
 from pathlib import Path
-from subprocess import PIPE, STDOUT, Popen
 from typing import Literal
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = ROOT / ".venv" / "bin"
 SKIP = 77
 COLLECTION = "ansible_collections.gb10.fleet.plugins"
+# The machines that we test on have two cores; a job uses about one.
+AT_ONCE = 2
+HEARTBEAT_S = 60
+# These start first, so that nothing long is left to the end. A scenario that isn't here comes after them, by name.
+LONG_SCENARIOS = ("site", "cluster", "drift", "stage", "image_store", "drift_timer", "fabric")
 
 Command = Sequence[str]
 Outcome = Literal["passed", "failed", "skipped"]
@@ -34,22 +42,44 @@ PYTEST = (PYTHON, "-m", "pytest", f"--color={'yes' if COLOUR else 'no'}")
 RUFF = ("ruff", "check", ".")
 YAMLLINT = ("yamllint", "--strict", ".")
 UNIT = (*PYTEST, "tests/unit")
-LAB_DEPS = ("tests/lab/lab", "deps")
 ANSIBLE_LINT = ("ansible-lint", "--offline", "--strict")
 DOCS = ("antsibull-docs", "lint-collection-docs", "--plugin-docs", "--skip-rstcheck", ".")
+LAB, BUILD = "tests/lab/lab", "tests/lab/vllm/build"
+
+
+def scenarios() -> list[str]:
+    """All but `default`, which molecule wants to exist and which tests nothing."""
+    names = {path.parent.name for path in (ROOT / "molecule").glob("*/molecule.yml")} - {"default"}
+    return [*filter(names.__contains__, LONG_SCENARIOS), *sorted(names.difference(LONG_SCENARIOS))]
 
 
 @dataclass(frozen=True)
 class Part:
-    """One named part. optional: there are machines that we support where it can't run."""
+    """One named part. optional: there are machines that we support where it can't run.
+
+    each: what it is made of, if more than one job; each job's commands have that name as their last word.
+    """
 
     summary: str
     commands: tuple[Command, ...]
     optional: bool = False
-    needs_root: bool = False
+    needs_lab: bool = False
+    each: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Job:
+    """Commands that run one after the other."""
+
+    name: str
+    part: Part
+    commands: tuple[Command, ...]
 
 
 PARTS = {
+    "images": Part(
+        "what the hosts of a lab and their containers start from", ((LAB, "base"), (BUILD,)), needs_lab=True
+    ),
     "lint": Part("ruff, yamllint, ansible-lint (production)", (RUFF, YAMLLINT, ANSIBLE_LINT)),
     "types": Part(
         "mypy --strict over all plugins, and over the lab",
@@ -62,16 +92,17 @@ PARTS = {
         "unit tests and plan.yml on the newest ansible-core", ((PYTHON, "tests/tools/newest.py"),), optional=True
     ),
     "sanity": Part("ansible-test sanity on the built and installed artifact", ((PYTHON, "tests/tools/sanity.py"),)),
-    "lab": Part("the lab: cables, power, nothing left behind", (LAB_DEPS, (*PYTEST, "tests/lab")), needs_root=True),
+    "lab": Part("the lab: cables, power, nothing left behind", ((*PYTEST, "tests/lab"),), needs_lab=True),
     "cluster": Part(
         "a group of two hosts heals itself; all of it: pytest tests/cluster --whole",
-        (LAB_DEPS, (*PYTEST, "tests/cluster")),
-        needs_root=True,
+        ((*PYTEST, "tests/cluster"),),
+        needs_lab=True,
     ),
     "molecule": Part(
-        "each role on lab hosts: check, converge, idempotence, verify",
-        (LAB_DEPS, (PYTHON, "tests/tools/scenarios.py")),
-        needs_root=True,
+        "each role on lab hosts: check, converge, idempotence, verify; one scenario: molecule/site",
+        ((PYTHON, "tests/tools/scenario.py"),),
+        needs_lab=True,
+        each=scenarios(),
     ),
 }
 QUICK = Part(
@@ -79,14 +110,27 @@ QUICK = Part(
 )
 
 
-@dataclass(frozen=True)
+def jobs(name: str, part: Part) -> list[Job]:
+    if not part.each:
+        return [Job(name, part, part.commands)]
+    return [Job(f"{name}/{one}", part, tuple((*command, one) for command in part.commands)) for one in part.each]
+
+
+@dataclass
 class Result:
-    part: str
-    outcome: Outcome
-    seconds: float
-    note: str
-    passed: int
-    failed: int
+    """Of one job, as it grows. seconds: by the clock; cpu: of its processes here, not of the hosts of its lab."""
+
+    job: Job
+    output: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    cpu: float = 0.0
+    passed: int = 0
+    failed: int = 0
+    skipped_because: str = ""
+
+    @property
+    def outcome(self) -> Outcome:
+        return "failed" if self.failed else "skipped" if self.skipped_because else "passed"
 
 
 def counted(line: str) -> tuple[int, int]:
@@ -98,67 +142,125 @@ def counted(line: str) -> tuple[int, int]:
     return counts.get("passed", 0), counts.get("failed", 0) + counts.get("error", 0)
 
 
-def run(name: str, part: Part) -> Result:
-    """Runs one part's commands with their output on the terminal."""
+def run(job: Job, aloud: bool) -> Result:
+    """aloud: its output goes to the terminal as it comes."""
     start = time.monotonic()
-    passed = failed = 0
-    skipped_because = ""
-    print(f"\n===== {name}: {part.summary}", flush=True)
-    if part.needs_root and os.geteuid() != 0:
-        return Result(name, "skipped", 0.0, "it makes user, mount and network namespaces, which needs root", 0, 0)
-    for command in part.commands:
-        good, bad, skip = run_command(command)
-        passed, failed, skipped_because = passed + good, failed + bad, skipped_because or skip
-    outcome: Outcome = "failed" if failed else "skipped" if skipped_because else "passed"
-    return Result(name, outcome, time.monotonic() - start, skipped_because, passed, failed)
+    result = Result(job)
+    for command in job.commands:
+        run_command(command, result, aloud)
+    result.seconds = time.monotonic() - start
+    return result
 
 
-def run_command(command: Command) -> tuple[int, int, str]:
-    """Tests passed, tests failed, why the command couldn't run if so. A tool that counts no tests counts one."""
+def run_command(command: Command, result: Result, aloud: bool) -> None:
+    """Adds to the result. A tool that counts no tests counts one."""
     environment = os.environ | {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "PYTHONUNBUFFERED": "1"}
     environment |= {} if COLOUR else {"NO_COLOR": "1"}
     passed = failed = 0
     last = ""
-    process = Popen(command, cwd=ROOT, env=environment, text=True, errors="replace", stdout=PIPE, stderr=STDOUT)
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=environment,
+        text=True,
+        errors="replace",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     with process:
         assert process.stdout is not None
         for line in process.stdout:
-            print(line, end="", flush=True)
+            if aloud:
+                print(line, end="", flush=True)
+            result.output.append(line)
             last = line.strip() or last
             good, bad = counted(line)
             passed, failed = passed + good, failed + bad
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    result.cpu += usage.ru_utime + usage.ru_stime
     if process.returncode == SKIP:
-        return passed, failed, last
-    if process.returncode and not failed:
-        return passed, 1, ""
-    return max(passed, 1), failed, ""
+        result.skipped_because = result.skipped_because or last
+    elif process.returncode:
+        failed = failed or 1
+    else:
+        passed = passed or 1
+    result.passed += passed
+    result.failed += failed
 
 
-def table(results: Sequence[Result]) -> str:
+def run_all(jobs: Sequence[Job]) -> list[Result]:
+    """In the order of the jobs, two at a time; results in the order in which they end."""
+    if len(jobs) == 1:
+        return [run(jobs[0], aloud=True)]
+    began = time.monotonic()
+    results: list[Result] = []
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        waiting: dict[Future[Result], Job] = {pool.submit(run, job, False): job for job in jobs}
+        try:
+            while waiting:
+                ended, _ = wait(waiting, HEARTBEAT_S, FIRST_COMPLETED)
+                for future in ended:
+                    del waiting[future]
+                    results.append(future.result())
+                    show(results[-1])
+                running = [job.name for future, job in waiting.items() if future.running()]
+                if not ended:
+                    minutes = (time.monotonic() - began) / 60
+                    print(
+                        f"... {minutes:.0f} min: {' and '.join(running)}; {len(results)} of {len(jobs)} ended",
+                        flush=True,
+                    )
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return results
+
+
+def show(result: Result) -> None:
+    """A job's output, whole."""
+    print(f"\n===== {result.job.name}: {result.outcome} after {result.seconds:.0f} s", flush=True)
+    print("".join(result.output), end="", flush=True)
+
+
+def table(results: Iterable[Result]) -> str:
     rows = [
-        f"{r.part:<12}{r.outcome:<10}{r.seconds:7.1f} s" + (f"  because {r.note}" if r.note else "") for r in results
+        f"{r.job.name:<24}{r.outcome:<10}{r.seconds:7.1f} s{r.cpu:7.1f} s"
+        + (f"  because {r.skipped_because}" if r.skipped_because else "")
+        for r in results
     ]
-    return "\n".join([f"{'part':<12}{'result':<10}{'time':>9}", *rows])
+    return "\n".join([f"{'job':<24}{'result':<10}{'time':>9}{'cpu':>9}", *rows])
 
 
 def is_failure(result: Result, in_ci: bool) -> bool:
-    return result.outcome == "failed" or (result.outcome == "skipped" and in_ci and not PARTS[result.part].optional)
+    return result.outcome == "failed" or (result.outcome == "skipped" and in_ci and not result.job.part.optional)
 
 
 def main() -> int:
     every = {"quick": QUICK, **PARTS}
+    known = {name: jobs(name, part) for name, part in every.items()}
+    known |= {job.name: [job] for found in [*known.values()] for job in found}
     parser = argparse.ArgumentParser(
         prog="./test",
         description=__doc__,
         epilog="parts:\n" + "\n".join(f"  {name:<12}{part.summary}" for name, part in every.items()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("parts", nargs="*", metavar="part", choices=[*every, []], help="all but quick if none is named")
-    names = parser.parse_args().parts or list(PARTS)
+    parser.add_argument("parts", nargs="*", metavar="part", choices=[*known, []], help="all but quick if none is named")
+    wanted = [job for name in parser.parse_args().parts or PARTS for job in known[name]]
 
-    results = [run(name, every[name]) for name in names]
-    failures = [result.part for result in results if is_failure(result, "CI" in os.environ)]
-    print(f"\n{table(results)}\n")
+    began = time.monotonic()
+    results: list[Result] = []
+    if any(job.part.needs_lab for job in wanted):
+        if os.geteuid() == 0:
+            subprocess.run((LAB, "deps"), cwd=ROOT, check=True)
+        else:
+            because = "it makes user, mount and network namespaces, which needs root"
+            results = [Result(job, skipped_because=because) for job in wanted if job.part.needs_lab]
+            wanted = [job for job in wanted if not job.part.needs_lab]
+    results += run_all(wanted)
+    failures = [result.job.name for result in results if is_failure(result, "CI" in os.environ)]
+    print(f"\n{table(results)}\nin all {time.monotonic() - began:.0f} s\n")
     if failures:
         print(f"failed: {', '.join(failures)}; run one alone with ./test {failures[0]}")
     print(f"{sum(r.passed for r in results)} passed, {sum(r.failed for r in results)} failed")

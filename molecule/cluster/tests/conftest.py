@@ -3,11 +3,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
-from cluster.pair import ROOT, Pair, declared
+from cluster.pair import Pair, declared
 from lab.fixtures import Fleet
 
 
 @pytest.fixture(scope="session")
 def pair() -> Pair:
-    return Pair(Fleet(ROOT / ".lab-molecule"), declared())
+    return Pair(Fleet(Path(os.environ["GB10_LAB_DIR"])), declared())

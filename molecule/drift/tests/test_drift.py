@@ -15,7 +15,7 @@ from drift.seeds import SEEDS
 from lab.fixtures import Fleet
 
 ROOT = Path(__file__).resolve().parents[3]
-LAB = ROOT / ".lab-molecule"
+LAB = Path(os.environ["GB10_LAB_DIR"])
 INVENTORY = str(ROOT / "tests" / "drift" / "inventory")
 TEN = [seed for seed in SEEDS if seed.host == "titan" and seed.owned and not seed.alone and not seed.deep][:10]
 
@@ -23,7 +23,7 @@ TEN = [seed for seed in SEEDS if seed.host == "titan" and seed.owned and not see
 def play(playbook: str, *more: str) -> subprocess.CompletedProcess[str]:
     mine = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "MOLECULE_"))}
     command = ("ansible-playbook", "-i", INVENTORY, "-l", "titan", playbook, *more)
-    environment = mine | {"GB10_LAB_DIR": str(LAB), "COLUMNS": "200"}
+    environment = mine | {"COLUMNS": "200"}
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
 

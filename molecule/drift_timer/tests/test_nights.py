@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,7 @@ class Control:
 
 @pytest.fixture(scope="module")
 def control() -> Control:
-    found = Control(Fleet(SCENARIO.parents[1] / ".lab-molecule"))
+    found = Control(Fleet(Path(os.environ["GB10_LAB_DIR"])))
     found.run(f"python3 -m venv /opt/ansible; /opt/ansible/bin/pip install --quiet {WHEELS} ansible-core")
     found.run(f"{PLAYBOOK} site.yml")
     return found

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from testinfra.host import Host
 
 testinfra_hosts = ["ssh://spark-2"]
 
-LAB = Path(__file__).resolve().parents[3] / ".lab-molecule"
+LAB = Path(os.environ["GB10_LAB_DIR"])
 PAIR = {"cables": [["spark-2:1", "spark-3:1"]]}
 JUMBO = "ping -c 1 -W 1 -M do -s 8972"
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 from lab.fixtures import Fleet
 
-LAB = Path(__file__).resolve().parents[3] / ".lab-molecule"
+LAB = Path(os.environ["GB10_LAB_DIR"])
 Playbook = Callable[..., "subprocess.CompletedProcess[str]"]
 TINY: dict[str, Any] = {"recipe": "lab-tiny", "hosts": ["spark-2"], "port": 8000}
 # another model than the one that is in the host's store already

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from testinfra.host import Host
 
 testinfra_hosts = ["ssh://titan"]
 
-LAB = Path(__file__).resolve().parents[3] / ".lab-molecule"
+LAB = Path(os.environ["GB10_LAB_DIR"])
 Playbook = Callable[..., "subprocess.CompletedProcess[str]"]
 URL = "http://127.0.0.1:8000"
 UNIT = "gb10-vllm-tiny.service"
