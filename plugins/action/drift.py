@@ -23,6 +23,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._drift.history import E
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.page import page
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.report import as_json, as_text, report
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import replace_file
+from ansible_collections.gb10.fleet.plugins.modules.drift import DOCUMENTATION
+from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 
 HISTORY = "history.json"
 HOOK_SECONDS = 60
@@ -35,15 +37,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         variables = task_vars or {}
         result: dict[str, Any] = super().run(tmp, variables)
-        _checked, options = self.validate_argument_spec(
-            {
-                "plan": {"type": "dict", "required": True},
-                "hosts": {"type": "list", "elements": "str", "required": True},
-                "folder": {"type": "path", "required": True},
-                "service": {"type": "str", "default": ""},
-                "format": {"type": "str", "choices": ["text", "json"], "default": "text"},
-            }
-        )
+        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
         plan, folder, at = options["plan"], Path(options["folder"]), time.time()
         hosts = _asked(plan, options["hosts"], options["service"])
         readings = {host: _reading(variables["hostvars"], host) for host in hosts}

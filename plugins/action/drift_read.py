@@ -18,6 +18,8 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.managed import managed_files
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import DEEP_SECONDS, questions
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.secrets import compared, new_salt
+from ansible_collections.gb10.fleet.plugins.modules.drift_read import DOCUMENTATION
+from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 
 HISTORY = "history.json"
 NOT_DEEP = {"days": 1, "today": 0, "seconds": 0, "seen": {}}
@@ -29,13 +31,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         variables = task_vars or {}
         result: dict[str, Any] = super().run(tmp, variables)
-        _checked, options = self.validate_argument_spec(
-            {
-                "plan": {"type": "dict", "required": True},
-                "deep": {"type": "bool", "default": False},
-                "folder": {"type": "path", "required": True},
-            }
-        )
+        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
         host, plan = variables["inventory_hostname"], options["plan"]
         ask = questions(plan, host, _deep(plan, host, Path(options["folder"])) if options["deep"] else NOT_DEEP)
         before, salt = time.time(), new_salt()

@@ -13,6 +13,8 @@ from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.bandwidth import judge_bandwidth
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.judge import judge, summary
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import ordered
+from ansible_collections.gb10.fleet.plugins.modules.fabric_verdict import DOCUMENTATION
+from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
@@ -23,13 +25,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         result: dict[str, Any] = super().run(tmp, task_vars)
         variables = task_vars or {}
         host = variables["inventory_hostname"]
-        _checked, options = self.validate_argument_spec(
-            {
-                "plan": {"type": "dict", "required": True},
-                "readings": {"type": "dict", "required": True},
-                "bandwidth": {"type": "dict"},
-            }
-        )
+        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
         if self._task.check_mode:
             return result | {"changed": False, "skipped": True, "msg": "check mode: nothing was set to be proven"}
         plan, measured = options["plan"], options["bandwidth"]

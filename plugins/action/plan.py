@@ -24,6 +24,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import (
     sentence,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
+from ansible_collections.gb10.fleet.plugins.modules.plan import DOCUMENTATION
+from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 
 PREFIX = "fleet_"
 
@@ -35,15 +37,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         variables = task_vars or {}
         result: dict[str, Any] = super().run(tmp, variables)
-        _checked, options = self.validate_argument_spec(
-            {
-                "show": {"type": "bool", "default": False},
-                "format": {"type": "str", "choices": ["text", "json"], "default": "text"},
-                "scope": {"type": "str", "choices": ["fleet", "any", "groups", "one"], "default": "fleet"},
-                "service": {"type": "str", "default": ""},
-                "partial": {"type": "bool", "default": False},
-            }
-        )
+        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
         hosts = list(variables["ansible_play_hosts_all"])
         folder = Path(variables.get("inventory_dir") or Path.cwd())
         inventory = self._inventory(variables, folder)

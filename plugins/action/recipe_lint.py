@@ -14,6 +14,8 @@ from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.recipe_lint import lint_recipes, report
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
+from ansible_collections.gb10.fleet.plugins.modules.recipe_lint import DOCUMENTATION
+from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
@@ -22,7 +24,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
-        _checked, options = self.validate_argument_spec({"folders": {"type": "list", "elements": "path"}})
+        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
         written = options["folders"]
         folders = _beside_inventories(task_vars or {}) if written is None else [*map(Path, written)]
         library, of_recipes = load_all([*folders, SHIPPED_RECIPES])

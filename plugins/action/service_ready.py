@@ -19,15 +19,11 @@ from ansible_collections.gb10.fleet.plugins.module_utils._verify.promised import
     verdict,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._vllm.boot_log import BootLog
+from ansible_collections.gb10.fleet.plugins.modules.service_ready import DOCUMENTATION
+from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 
 POLL_S = 3.0
 PROGRESS_S = 15.0
-EXPECTED = {
-    "release": {"type": "str"},
-    "kv_tokens": {"type": "int"},
-    "kv_tokens_low": {"type": "int"},
-    "kv_tokens_high": {"type": "int"},
-}
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
@@ -37,21 +33,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         self._host = (task_vars or {})["inventory_hostname"]
-        _checked, options = self.validate_argument_spec(
-            {
-                "service": {"type": "str", "required": True},
-                "unit": {"type": "str", "required": True},
-                "url": {"type": "str", "required": True},
-                "kind": {"type": "str", "choices": ["chat", "embed"], "default": "chat"},
-                "model": {"type": "str", "required": True},
-                "status_file": {"type": "str", "required": True},
-                "key_file": {"type": "str"},
-                "ranks": {"type": "int", "default": 1},
-                "expected": {"type": "dict", "options": EXPECTED, "apply_defaults": True},
-                "requested_bytes": {"type": "int"},
-                "timeout": {"type": "int", "default": 1800},
-            }
-        )
+        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
         if self._task.check_mode:
             return result | {"changed": False, "skipped": True, "msg": "check mode: nothing was started to be asked"}
         reading = self._wait(options, task_vars)

@@ -19,6 +19,16 @@ attributes:
     support: none
 """
 
+    CHANGES = r"""
+attributes:
+  check_mode:
+    description: Says what would change, and changes nothing.
+    support: full
+  diff_mode:
+    description: Shows what changes, before and after.
+    support: full
+"""
+
     ON_CONTROLLER = r"""
 attributes:
   action:

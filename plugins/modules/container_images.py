@@ -16,6 +16,9 @@ description:
   - Examines all images before it changes the first. What stands in the way is told at once, for all of them.
   - Keeps the pinned digest of each image in a record on the host, since C(docker save) and C(docker load) lose it.
   - Shows progress while it works.
+extends_documentation_fragment:
+  - gb10.fleet.staging
+  - gb10.fleet.attributes.changes
 options:
   images:
     description: The images that the host must have.
@@ -72,15 +75,6 @@ options:
     description: Where the host keeps its notes on images, and layers on their way.
     type: path
     default: /var/lib/gb10-fleet
-extends_documentation_fragment:
-  - gb10.fleet.staging
-attributes:
-  check_mode:
-    description: Tells which images would be moved, and how many bytes.
-    support: full
-  diff_mode:
-    description: Shows each image before and after.
-    support: full
 """
 
 EXAMPLES = r"""

@@ -16,6 +16,8 @@ description:
     takes them back within 60 seconds unless a new SSH connection, opened afterwards, confirms them; only then they are
     kept over a boot.
   - Needs nftables and the unit that the role P(gb10.fleet.firewall#role) installs.
+extends_documentation_fragment:
+  - gb10.fleet.attributes.changes
 options:
   plan:
     description: The host's C(firewall) slice of the plan.
@@ -41,13 +43,6 @@ options:
     description: Confirm what was loaded before. The action does that by itself, over a new connection.
     type: bool
     default: false
-attributes:
-  check_mode:
-    description: Says what would change, changes nothing.
-    support: full
-  diff_mode:
-    description: Shows the rules before and after.
-    support: full
 """
 
 EXAMPLES = r"""

@@ -14,6 +14,10 @@ description:
   - Lays the wanted keys over those that the file has. Keys that are not named stay, and so does the file's text when it
     already says what is wanted, however it is laid out.
   - The new file is complete and valid before it takes the old one's place.
+  - A diff shows the file. Use C(diff=false) on the task where it holds a secret.
+extends_documentation_fragment:
+  - ansible.builtin.files
+  - gb10.fleet.attributes.changes
 options:
   path:
     description: The file. It is made when it is not there; its folder is not.
@@ -35,14 +39,6 @@ options:
       - It is not run when the program is not there.
     type: list
     elements: str
-extends_documentation_fragment: [ansible.builtin.files]
-attributes:
-  check_mode:
-    description: Says what would change, and changes nothing.
-    support: full
-  diff_mode:
-    description: Shows the file before and after. Use C(diff=false) on the task where it holds a secret.
-    support: full
 """
 
 EXAMPLES = r"""

@@ -14,6 +14,8 @@ description:
   - Compares the live values of sysctl keys, of the NVMe disks' read-ahead and of swap with what is wanted, and sets
     what differs.
   - Writes no file that lasts. What holds after the next boot stands in files below C(/etc).
+extends_documentation_fragment:
+  - gb10.fleet.attributes.changes
 options:
   sysctl:
     description:
@@ -30,13 +32,6 @@ options:
       - V(false) switches all swap off, V(true) switches on what C(/etc/fstab) lists if none is active.
       - It is left alone when this is not given.
     type: bool
-attributes:
-  check_mode:
-    description: Says what would change, and changes nothing.
-    support: full
-  diff_mode:
-    description: Shows the live values before and after.
-    support: full
 """
 
 EXAMPLES = r"""

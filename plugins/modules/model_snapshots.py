@@ -16,6 +16,9 @@ description:
   - Files of a local folder are hard-linked, so that they take no room; from another filesystem they are copied.
   - Examines all models before it changes the first. What stands in the way is told at once, for all of them.
   - Shows progress while it works.
+extends_documentation_fragment:
+  - gb10.fleet.staging
+  - gb10.fleet.attributes.changes
 options:
   models:
     description: The models that the host must have.
@@ -92,15 +95,6 @@ options:
   token_file:
     description: A file on the host that holds the hub's token, for gated models.
     type: path
-extends_documentation_fragment:
-  - gb10.fleet.staging
-attributes:
-  check_mode:
-    description: Tells which models would be brought, and how many bytes.
-    support: full
-  diff_mode:
-    description: Shows each model before and after.
-    support: full
 """
 
 EXAMPLES = r"""

@@ -15,7 +15,10 @@ description:
     connection, opened after the change was applied, confirms it.
   - Nothing is changed when netplan refuses the result, when another file configures the same interfaces, or when the
     interface that carries SSH would change without having been named.
+  - A diff shows the files that change, and names those that are moved aside.
   - Needs the units and the program that the role P(gb10.fleet.fabric#role) installs.
+extends_documentation_fragment:
+  - gb10.fleet.attributes.changes
 options:
   path:
     description: The file.
@@ -41,13 +44,6 @@ options:
   ssh_interface:
     description: The interface that carries SSH, to say that it may be changed.
     type: str
-attributes:
-  check_mode:
-    description: Says what would change, changes nothing.
-    support: full
-  diff_mode:
-    description: Shows each file before and after. Files that are moved aside are named, not shown.
-    support: full
 """
 
 EXAMPLES = r"""

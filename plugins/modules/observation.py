@@ -14,6 +14,12 @@ description:
   - Keeps a JSON document on the host and, below the inventory on the controller, a copy of it, which M(gb10.fleet.plan)
     reads. So the plan knows what hosts have shown without reaching them.
   - Without O(content), the copy is made from what the host kept earlier.
+extends_documentation_fragment:
+  - gb10.fleet.attributes.changes
+attributes:
+  action:
+    description: The controller's copy is written by an action.
+    support: full
 options:
   path:
     description: The file on the host. Its folder is made.
@@ -26,16 +32,6 @@ options:
     description: The file on the controller. Its folder is made.
     type: path
     required: true
-attributes:
-  check_mode:
-    description: Says what would change, and changes nothing.
-    support: full
-  diff_mode:
-    description: Shows the document before and after.
-    support: full
-  action:
-    description: The controller's copy is written by an action.
-    support: full
 """
 
 EXAMPLES = r"""

@@ -15,7 +15,10 @@ description:
     arguments, and nothing else; the program gives images, models and their files over that connection. It is made of
     this collection and needs nothing but Python 3.
   - Pins the SSH host keys of the hosts that this one reads from, by their inventory names.
+  - A diff shows each file, and of the program its sum.
   - A host that is left out of O(readers) can't log in any more.
+extends_documentation_fragment:
+  - gb10.fleet.attributes.changes
 options:
   readers:
     description: All hosts that may read from this one.
@@ -48,13 +51,6 @@ options:
     type: list
     elements: str
     default: [/root/.cache/huggingface/hub, /home/*/.cache/huggingface/hub]
-attributes:
-  check_mode:
-    description: Tells what would be written.
-    support: full
-  diff_mode:
-    description: Shows each file; of the program only its sum.
-    support: full
 """
 
 EXAMPLES = r"""

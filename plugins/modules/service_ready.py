@@ -47,6 +47,7 @@ options:
   expected:
     description: What the plan promised, as far as it can know it.
     type: dict
+    default: {}
     suboptions:
       release:
         description: The image's vLLM.

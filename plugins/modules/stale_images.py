@@ -13,6 +13,8 @@ author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Removes images that M(gb10.fleet.container_images) brought and that are not wanted any more, but for the newest ones
     of each repository. Images from elsewhere, and those that a container still needs, are left alone.
+extends_documentation_fragment:
+  - gb10.fleet.attributes.changes
 options:
   references:
     description: The wanted images' names.
@@ -27,13 +29,6 @@ options:
     description: Where the host keeps its notes on images.
     type: path
     default: /var/lib/gb10-fleet
-attributes:
-  check_mode:
-    description: Tells what would be removed.
-    support: full
-  diff_mode:
-    description: Shows what is removed.
-    support: full
 """
 
 EXAMPLES = r"""

@@ -13,6 +13,8 @@ author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Removes revisions that M(gb10.fleet.model_snapshots) brought and that are not wanted any more, but for the newest
     ones of each model, with the files that no other revision shares. What else lies in the cache is left alone.
+extends_documentation_fragment:
+  - gb10.fleet.attributes.changes
 options:
   models:
     description: The wanted revisions, as M(gb10.fleet.model_snapshots) takes them. Only C(repository) and C(revision)
@@ -32,13 +34,6 @@ options:
     description: Where the host keeps its notes on models.
     type: path
     default: /var/lib/gb10-fleet
-attributes:
-  check_mode:
-    description: Tells what would be removed, and how many bytes that frees.
-    support: full
-  diff_mode:
-    description: Shows what is removed.
-    support: full
 """
 
 EXAMPLES = r"""

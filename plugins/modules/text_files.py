@@ -13,19 +13,14 @@ author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Does for many files what M(ansible.builtin.copy) does for one, for the price of one.
   - Each new file is complete before it takes the old one's place. Other files beside them stay.
+extends_documentation_fragment:
+  - ansible.builtin.files
+  - gb10.fleet.attributes.changes
 options:
   files:
     description: What each file says, by its path. Their folders are there already.
     type: dict
     required: true
-extends_documentation_fragment: [ansible.builtin.files]
-attributes:
-  check_mode:
-    description: Says what would change, and changes nothing.
-    support: full
-  diff_mode:
-    description: Shows each changed file before and after.
-    support: full
 """
 
 EXAMPLES = r"""

@@ -16,6 +16,8 @@ description:
   - For images whose build no release's number describes, such as nightlies, NGC's and forks. The answer is what
     M(gb10.fleet.vllm_lint) takes as O(gb10.fleet.vllm_lint#module:catalogue).
   - From an image it is copied out of a container that is made, never started, and removed.
+extends_documentation_fragment:
+  - gb10.fleet.attributes.reads_only
 options:
   image:
     description: An image that the container engine has.
@@ -33,13 +35,6 @@ options:
   cache:
     description: A folder for answers by image id, so that an image is read once.
     type: path
-attributes:
-  check_mode:
-    description: Runs the same in check mode.
-    support: full
-  diff_mode:
-    description: Changes nothing on the host but its own cache.
-    support: none
 """
 
 EXAMPLES = r"""

@@ -14,13 +14,9 @@ description:
     later), and their combinations against the rules in C(docs/rules.md).
   - Runs on the controller. Reaches no host and no network. Never fails because of what it finds.
   - A check that lacks a fact stays silent. Wrong input is a finding too.
-attributes:
-  check_mode:
-    description: Changes nothing.
-    support: full
-  diff_mode:
-    description: Changes nothing, so there is no diff.
-    support: none
+extends_documentation_fragment:
+  - gb10.fleet.attributes.reads_only
+  - gb10.fleet.attributes.on_controller
 options:
   argv:
     description:

@@ -1,0 +1,28 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This plugin util is PRIVATE to the collection.
+"""The options of an action whose module is documentation only: what that says, and no second copy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+_KEYS = ("type", "elements", "required", "default", "choices")
+
+
+def documented(documentation: str) -> dict[str, Any]:
+    """The argument spec of the options in a module's DOCUMENTATION (YAML, its fragments left out)."""
+    return _spec(yaml.safe_load(documentation)["options"])
+
+
+def _spec(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _option(option) for name, option in options.items()}
+
+
+def _option(option: Mapping[str, Any]) -> dict[str, Any]:
+    nested = {"options": _spec(option["suboptions"])} if "suboptions" in option else {}
+    return {key: option[key] for key in _KEYS if key in option} | nested

@@ -1,0 +1,79 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What modules document is what their actions take, and what several of them share is written once.
+
+Where a module has code, `ansible-test sanity` compares its argument spec with its DOCUMENTATION.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible_collections.gb10.fleet.plugins.doc_fragments.attributes import ModuleDocFragment
+from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+
+PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
+MODULES = sorted(path.stem for path in (PLUGINS / "modules").glob("*.py"))
+
+
+def documentation(module: str) -> str:
+    text: str = importlib.import_module(f"ansible_collections.gb10.fleet.plugins.modules.{module}").DOCUMENTATION
+    return text
+
+
+def test_an_argument_spec_is_what_the_documentation_says() -> None:
+    spec = documented(
+        """
+        options:
+          name: {description: Its name., type: str, required: true}
+          kinds: {description: Kinds., type: list, elements: str, choices: [a, b], default: [a]}
+          limits:
+            description: Limits.
+            type: dict
+            default: {}
+            suboptions:
+              seconds: {description: How long., type: int, default: 5}
+        """
+    )
+    assert spec == {
+        "name": {"type": "str", "required": True},
+        "kinds": {"type": "list", "elements": "str", "choices": ["a", "b"], "default": ["a"]},
+        "limits": {"type": "dict", "default": {}, "options": {"seconds": {"type": "int", "default": 5}}},
+    }
+    checked = ArgumentSpecValidator(spec).validate({"name": "x"})
+    assert checked.validated_parameters == {"name": "x", "kinds": ["a"], "limits": {"seconds": 5}}
+
+
+def test_no_action_writes_a_spec_of_its_own() -> None:
+    calls = [
+        line.strip()
+        for path in sorted((PLUGINS / "action").glob("*.py"))
+        for line in path.read_text("utf-8").splitlines()
+        if "validate_argument_spec(" in line
+    ]
+    assert calls
+    assert {call.partition("(")[2] for call in calls} == {"documented(DOCUMENTATION))"}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_module_says_what_it_does_in_check_and_diff_mode(module: str) -> None:
+    written = yaml.safe_load(documentation(module))
+    fragments = written.get("extends_documentation_fragment", [])
+    shared = [name.rpartition(".")[2].upper() for name in fragments if name.startswith("gb10.fleet.attributes.")]
+    attributes: dict[str, Any] = {}
+    for name in shared:
+        attributes |= yaml.safe_load(getattr(ModuleDocFragment, name))["attributes"]
+    assert {"check_mode", "diff_mode"} <= {*attributes, *written.get("attributes", {})}
+
+
+def test_what_several_modules_say_of_check_mode_stands_in_a_fragment() -> None:
+    written = [yaml.safe_load(documentation(module)).get("attributes", {}) for module in MODULES]
+    times = Counter(one["check_mode"]["description"] for one in written if "check_mode" in one)
+    assert [text for text, count in times.items() if count > 1] == []
