@@ -20,11 +20,11 @@ from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import EXIT_CODES, Reading, compare
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.formats import junit, prometheus
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.history import EMPTY, remember
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.page import page
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.report import as_json, as_text, report
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import replace_file
 from ansible_collections.gb10.fleet.plugins.modules.drift import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._drift_page import page
 
 HISTORY = "history.json"
 HOOK_SECONDS = 60

@@ -13,8 +13,8 @@ import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import Reading, compare
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.formats import junit, prometheus
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.history import EMPTY, NIGHTS, remember
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.page import page
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.report import report
+from ansible_collections.gb10.fleet.plugins.plugin_utils._drift_page import page
 from drift_fleet import changed, planned, readings
 
 PLAN = planned()

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
-from xml.sax.saxutils import escape, quoteattr
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
 _SEVERITIES = ("error", "warning", "hint")
 _VERDICTS = ("clean", "drift", "unknown")
@@ -16,32 +17,40 @@ _VERDICTS = ("clean", "drift", "unknown")
 
 def junit(document: Mapping[str, Any]) -> str:
     """One suite a host: a failure a finding, an error for what could not be read, one passed case for a clean host."""
-    suites = "".join(_suite(document, host["host"]) for host in document["hosts"])
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="gb10.fleet drift">\n{suites}</testsuites>\n'
+    root = _element("testsuites", name="gb10.fleet drift")
+    for host in document["hosts"]:
+        root.append(_suite(document, host["host"]))
+    ElementTree.indent(root)
+    text: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+    return text.decode() + "\n"
 
 
-def _suite(document: Mapping[str, Any], host: str) -> str:
+def _suite(document: Mapping[str, Any], host: str) -> Element:
     findings = [one for one in document["findings"] if one["host"] == host and one["severity"] != "hint"]
     unknown = [one for one in document["unknown"] if one["host"] == host]
     cases = [_case(host, f"{one['resource']}: {one['rule']}", _failure(one)) for one in findings]
-    cases += [_case(host, one["part"], f"<error message={_quoted(one['why'])}/>") for one in unknown]
-    cases = cases or [_case(host, "as declared", "")]
-    counts = f'tests="{len(cases)}" failures="{len(findings)}" errors="{len(unknown)}"'
-    return f"  <testsuite name={_quoted(host)} {counts}>\n{''.join(cases)}  </testsuite>\n"
+    cases += [_case(host, one["part"], _element("error", message=one["why"])) for one in unknown]
+    cases = cases or [_case(host, "as declared")]
+    counts = {"tests": len(cases), "failures": len(findings), "errors": len(unknown)}
+    suite = _element("testsuite", name=host, **{name: str(count) for name, count in counts.items()})
+    suite.extend(cases)
+    return suite
 
 
-def _case(host: str, name: str, inner: str) -> str:
-    return f"    <testcase classname={_quoted('drift.' + host)} name={_quoted(name)}>{inner}</testcase>\n"
+def _case(host: str, name: str, *inner: Element) -> Element:
+    case = _element("testcase", classname=f"drift.{host}", name=name)
+    case.extend(inner)
+    return case
 
 
-def _failure(one: Mapping[str, Any]) -> str:
-    message = f"want {one['want']}; have {one['have']}"
-    text = "\n".join(filter(None, (one["reason"], one["remedy"], one["diff"])))
-    return f"<failure type={_quoted(one['severity'])} message={_quoted(message)}>{escape(_legal(text))}</failure>"
+def _failure(one: Mapping[str, Any]) -> Element:
+    failure = _element("failure", type=one["severity"], message=f"want {one['want']}; have {one['have']}")
+    failure.text = _legal("\n".join(filter(None, (one["reason"], one["remedy"], one["diff"]))))
+    return failure
 
 
-def _quoted(text: str) -> str:
-    return quoteattr(_legal(text))
+def _element(tag: str, **attributes: str) -> Element:
+    return Element(tag, {name: _legal(text) for name, text in attributes.items()})
 
 
 def _legal(text: str) -> str:

@@ -1,0 +1,72 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This plugin util is PRIVATE to the collection.
+"""``report.html`` of a drift check, from the role's template; Jinja2 comes with Ansible and escapes each value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.report import summary
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+_TEMPLATES = Path(__file__).resolve().parents[2] / "roles" / "drift" / "templates"
+_WORDS = {"clean": "as declared", "drift": "drift", "unknown": "could not tell"}
+# A sign beside the colour: not everybody sees the colours.
+_SIGNS = {"clean": "✓", "drift": "✗", "unknown": "?"}
+_SEVERITIES = ("error", "warning", "hint")
+_SHOWN_NIGHTS = 30
+_BAR_WIDTH = 200
+
+
+def page(document: Mapping[str, Any], nights: Sequence[Mapping[str, Any]]) -> str:
+    """The whole page. document: `_drift.report.report`. nights: as `_drift.history` keeps them, the newest last."""
+    headline, _, counts = summary(document).removeprefix("drift: ").rpartition(": ")
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template("report.html.j2").render(
+        document=document,
+        headline=headline[0].upper() + headline[1:],
+        summary=counts,
+        hosts=_hosts(document),
+        nights=_nights(nights[-_SHOWN_NIGHTS:]),
+        words=_WORDS,
+        signs=_SIGNS,
+        severities=_SEVERITIES,
+        bar_width=_BAR_WIDTH,
+    )
+
+
+def _hosts(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The hosts with their findings, those with most to do first."""
+    ordered = sorted(document["hosts"], key=lambda one: (*(-one[name] for name in _SEVERITIES), one["host"]))
+    findings = document["findings"]
+    return [{**one, "findings": [each for each in findings if each["host"] == one["host"]]} for one in ordered]
+
+
+def _nights(nights: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The last checks, the newest first: how much there was to do, as numbers and as a bar."""
+    rows = [{name: sum(host[name] for host in night["hosts"].values()) for name in _SEVERITIES} for night in nights]
+    most = max([1, *(sum(row.values()) for row in rows)])
+    return [
+        {"at": night["at"], "verdict": night["verdict"], "total": sum(row.values()), "bar": _bar(row, most), **row}
+        for night, row in zip(reversed(nights), reversed(rows), strict=True)
+    ]
+
+
+def _bar(row: Mapping[str, int], most: int) -> list[dict[str, Any]]:
+    """As wide as there are findings, the severities beside each other; in pixels."""
+    ends = [0, *(round(_BAR_WIDTH * sum(row[one] for one in _SEVERITIES[: end + 1]) / most) for end in range(3))]
+    return [
+        {"severity": name, "start": ends[index], "width": ends[index + 1] - ends[index]}
+        for index, name in enumerate(_SEVERITIES)
+    ]
