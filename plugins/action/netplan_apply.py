@@ -5,17 +5,16 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.gb10.fleet.plugins.module_utils._netplan import outcome
 from ansible_collections.gb10.fleet.plugins.plugin_utils._new_connection import use_new_connections
 from ansible_collections.gb10.fleet.plugins.plugin_utils._sudo import refuse_without_terminal
 
-GUARD = "/usr/bin/python3 -IB /usr/local/lib/gb10-fleet/netplan"
 # The host decides within 90 s; an SSH attempt may outlast that by its own timeout.
 PATIENCE_S = 120.0
 POLL_S = 2.0
@@ -38,46 +37,36 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         Display().display(
             f"{host}: changing the network; the host takes it back unless a new SSH connection confirms it"
         )
-        verdict = self._confirm(change)
-        if verdict["phase"] != "confirmed":
-            raise AnsibleActionFail(_refusal(verdict), result={"diff": result["diff"]})
+        heard = self._confirm(change)
+        if heard.phase != "confirmed":
+            raise AnsibleActionFail(outcome.refusal(heard), result={"diff": result["diff"]})
         return result
 
-    def _confirm(self, change: str) -> dict[str, str]:
+    def _confirm(self, change: str) -> outcome.Hearing:
         """Until the host says confirmed or restored: ask, each time over a connection of its own."""
         use_new_connections(self._connection)
         deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline:
-            try:
-                status = self._ask("status")
-                if status.get("id") == change:
-                    if status["phase"] == "applied":
-                        # Opened after the change: what proves that a new connection is possible.
-                        status = self._ask("confirm", change)
-                    if status["phase"] in ("confirmed", "restored"):
-                        return status
-            except AnsibleConnectionFailure:
-                pass
-            time.sleep(POLL_S)
-        return {"phase": "unknown", "reason": ""}
+        heard = outcome.Hearing()
+        while heard.phase not in ("confirmed", "restored") and time.monotonic() < deadline:
+            self._ask(change, heard)
+            if heard.phase not in ("confirmed", "restored"):
+                time.sleep(POLL_S)
+        return heard
 
-    def _ask(self, *arguments: str) -> dict[str, str]:
-        """What the host's guard answers over a new connection."""
+    def _ask(self, change: str, heard: outcome.Hearing) -> None:
+        try:
+            answer = self._command(outcome.READ_STATUS, heard)
+            heard.status = outcome.newest(answer, change) or heard.status
+            if heard.phase == "applied":
+                # Over a connection that was opened after the change: what proves that a new one is possible.
+                self._command(outcome.confirmation(change), heard)
+        except AnsibleConnectionFailure:
+            heard.answered = False
+
+    def _command(self, command: str, heard: outcome.Hearing) -> str:
+        """Its standard output, over a new connection; what it says when it fails is kept in ``heard``."""
         self._connection.reset()
-        done = self._low_level_execute_command(" ".join((GUARD, *arguments)))
-        if done["rc"] != 0:
-            raise AnsibleConnectionFailure(done["stderr"])
-        answer: dict[str, str] = json.loads(done["stdout"])
-        return answer
-
-
-def _refusal(verdict: dict[str, str]) -> str:
-    if verdict["phase"] == "restored":
-        return (
-            f"the host took the network change back, the old files are in place and applied: {verdict['reason']}; "
-            "correct fleet_fabric or the host's files and run again [netplan-restored]"
-        )
-    return (
-        "the network change was not confirmed, and the host has not been reachable since; it takes the change back by "
-        "itself: look at it through its console, `journalctl -u gb10-netplan-change` [netplan-unconfirmed]"
-    )
+        done = self._low_level_execute_command(command)
+        heard.answered = True
+        heard.said = "" if done["rc"] == 0 else (done["stderr"] or done["stdout"]).strip()[-500:]
+        return str(done["stdout"])

@@ -83,6 +83,7 @@ import json
 import os
 import shutil
 import tempfile
+import time
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -90,11 +91,12 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._netplan import guard, judge
+from ansible_collections.gb10.fleet.plugins.module_utils._netplan import guard, judge, record, staging
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan.document import MARK
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan.links import CommandError, read_links, run, unmet
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan.ssh_session import carriers, session_address
 
+_SETTLE_PATIENCE_S = 90.0
 OPTIONS = {
     "path": {"type": "path", "default": "/etc/netplan/40-cx7.yaml"},
     "content": {"type": "str"},
@@ -137,6 +139,11 @@ def main() -> None:
     diff = judge.describe(decision, host.files) + [_access_diff(path) for path in loose]
     if live:
         diff.append({"before": "".join(f"{problem}\n" for problem in live), "after": "", "before_header": "interfaces"})
+    if changed and os.statvfs("/etc").f_flag & os.ST_RDONLY:
+        module.fail_json(
+            msg="/etc is on a file system that is mounted read-only, nothing was changed: `dmesg` says why (often a "
+            "damaged disk); repair it and restart the host [netplan-read-only]"
+        )
     result = {"changed": changed, "diff": diff, "moved": dict(decision.moved), "live": live}
     if changed and not module.check_mode:
         result["transaction"] = _start(module, files, wanted)
@@ -146,6 +153,8 @@ def main() -> None:
 def _read_host(links: list[dict[str, Any]]) -> judge.Host:
     files = {str(path): path.read_bytes() for folder in judge.FOLDERS for path in sorted(Path(folder).glob("*.yaml"))}
     macs = {str(link["ifname"]): str(link.get("address", "")) for link in links if link["ifname"] != "lo"}
+    # What an earlier change's guard could not put back is put back before anything else is changed.
+    files = staging.owed(record.read()[0], files)
     return judge.Host(files, macs, carriers(links, session_address(os.getppid())))
 
 
@@ -176,7 +185,7 @@ def _file(path: str, text: bytes | None) -> dict[str, Any] | None:
 
 def _loose_mode(path: str, decision: judge.Decision, host: judge.Host) -> dict[str, dict[str, Any] | None]:
     """The file again, when its text is right and its mode or owner is not."""
-    present = guard.snapshot(Path(path))
+    present = record.snapshot(Path(path))
     if present is None or path in decision.files or not host.files[path].startswith(MARK.encode("ascii")):
         return {}
     wanted = _file(path, host.files[path])
@@ -184,7 +193,7 @@ def _loose_mode(path: str, decision: judge.Decision, host: judge.Host) -> dict[s
 
 
 def _access_diff(path: str) -> dict[str, str]:
-    shown = (_access(guard.snapshot(Path(path)) or {}), _access(_file(path, b"") or {}))
+    shown = (_access(record.snapshot(Path(path)) or {}), _access(_file(path, b"") or {}))
     return {"before": shown[0], "after": shown[1], "before_header": path, "after_header": path}
 
 
@@ -196,32 +205,50 @@ def _access(file: Mapping[str, Any]) -> str:
 
 def _start(module: AnsibleModule, files: dict[str, dict[str, Any] | None], wanted: list[dict[str, Any]]) -> str:
     """Stage the change and have the host's own unit carry it out; returns the change's id."""
-    guard.STATE.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # Of two runs at once, the second finds the unit of the first.
-    with (guard.STATE / "lock").open("w", encoding="ascii") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        _refuse_second(module)
-        try:
-            change = guard.stage(uuid.uuid4().hex, files, wanted)
-        except OSError as error:
-            module.fail_json(msg=f"nothing was changed: {guard.STATE}: {error.strerror} [netplan-no-record]")
-        code, out, err = module.run_command(["systemctl", "start", guard.UNIT])
+    try:
+        record.RUN.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # Of two runs at once, the second finds the unit of the first.
+        with (record.RUN / "lock").open("w", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            _refuse_second(module)
+            change = staging.stage(uuid.uuid4().hex, files, wanted)
+            code, out, err = module.run_command(["systemctl", "start", guard.UNIT])
+    except OSError as error:
+        where = error.filename or record.STATE
+        module.fail_json(
+            msg=f"nothing was changed: {where}: {error.strerror}: a change is made only where it can be recorded; "
+            "see `findmnt /etc /run`, `df /etc /run`, `dmesg` [netplan-no-record]"
+        )
     if code != 0:
         module.fail_json(msg=f"{guard.UNIT} does not start, nothing was changed: {json.dumps(err or out)}")
     return str(change["id"])
 
 
 def _refuse_second(module: AnsibleModule) -> None:
-    _code, state, _err = module.run_command(["systemctl", "show", "--property=ActiveState", "--value", guard.UNIT])
-    if state.strip() not in ("inactive", "failed"):
+    if _unit_state(module) not in ("inactive", "failed"):
         module.fail_json(
             msg="another change of the network is not settled yet on this host: run again in 90 s [netplan-busy]"
         )
-    if (guard.load() or {}).get("phase") in guard.UNSETTLED:
+    if _unsettled():
+        # Its own unit could not take it back then, for instance because its program was damaged.
+        module.run_command(["systemctl", "start", guard.UNIT])
+        deadline = time.monotonic() + _SETTLE_PATIENCE_S
+        while _unit_state(module) not in ("inactive", "failed") and time.monotonic() < deadline:
+            time.sleep(1.0)
+    if _unsettled():
         module.fail_json(
             msg=f"an earlier change was neither confirmed nor taken back, see `journalctl -u {guard.UNIT}`: restart "
             "the host, it then takes the change back [netplan-unsettled]"
         )
+
+
+def _unsettled() -> bool:
+    return (record.load() or {}).get("phase") in record.UNSETTLED
+
+
+def _unit_state(module: AnsibleModule) -> str:
+    _code, state, _err = module.run_command(["systemctl", "show", "--property=ActiveState", "--value", guard.UNIT])
+    return str(state).strip()
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from pathlib import Path
 from subprocess import Popen
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._netplan.outcome import READ_STATUS
 
 from .fleet import FabricFleet, Outcome
 from .harm import MANAGEMENT_FILE, ethernets
@@ -39,7 +40,11 @@ END
 SMALL_DISK = """mkdir -p /etc/gb10-fleet && mount -t tmpfs -o size=2m,mode=755 none /etc/gb10-fleet
 cp -a /etc/netplan /etc/gb10-fleet/of-netplan && mount --bind /etc/gb10-fleet/of-netplan /etc/netplan"""
 NETWORKD = "systemd-networkd.service systemd-networkd.socket"
-KILL_GUARD = "kill -9 $(systemctl show -p MainPID --value gb10-netplan-change)"
+GUARD = "$(systemctl show -p MainPID --value gb10-netplan-change)"
+KILL_GUARD = f"kill -9 {GUARD}"
+PROGRAM = "/usr/local/lib/gb10-fleet/netplan/gb10_netplan/guard.py"
+RECORD = "/etc/gb10-fleet/netplan/change.json"
+READ_ONLY = "mount --bind /etc /etc && mount -o remount,bind,ro /etc"
 
 
 @dataclass(frozen=True)
@@ -94,7 +99,17 @@ EVENTS = [
         prepare=SMALL_DISK,
         clear="umount /etc/netplan /etc/gb10-fleet",
     ),
-]
+    # No netplan takes this route away but the one that reads the old files again.
+    Event("guard-frozen-in-the-window", UNREACHABLE, "applied", f"kill -STOP {GUARD}"),
+    Event("guard-frozen-while-applying", UNREACHABLE, "applying", f"kill -STOP {GUARD}"),
+    Event("record-emptied-guard-killed", UNREACHABLE, "applied", f": > {RECORD}; {KILL_GUARD}"),
+    Event("both-records-cut-guard-killed", UNREACHABLE, "applied",
+          f"truncate -s 100 {RECORD} /run/gb10-netplan/change.json; {KILL_GUARD}"),
+    Event("program-emptied", UNREACHABLE, "applied", f": > {PROGRAM}"),
+    Event("program-emptied-guard-killed", UNREACHABLE, "applied", f": > {PROGRAM}; {KILL_GUARD}"),
+    Event("program-emptied-power-cut", UNREACHABLE, "applied", f": > {PROGRAM}; sync", power=True),
+    Event("record-emptied-power-cut", UNREACHABLE, "applied", f": > {RECORD}; sync", power=True),
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -114,8 +129,9 @@ def kill_tree(process: int) -> None:
 
 
 def phase(fleet: FabricFleet, host: str) -> str:
-    text = fleet.root(host, "cat /etc/gb10-fleet/netplan/change.json", check=False)
-    return str(json.loads(text)["phase"]) if text else "none"
+    """Of the last change, as the controller asks for it."""
+    found = [json.loads(line) for line in fleet.root(host, READ_STATUS).splitlines()]
+    return str(max(found, key=lambda status: status["step"])["phase"]) if found else "none"
 
 
 def wait_for(fleet: FabricFleet, host: str, phases: tuple[str, ...], seconds: float) -> None:
@@ -127,7 +143,6 @@ def wait_for(fleet: FabricFleet, host: str, phases: tuple[str, ...], seconds: fl
 
 @pytest.mark.parametrize("event", EVENTS, ids=[event.name for event in EVENTS])
 def test_it_is_taken_back(fleet: FabricFleet, host: str, event: Event) -> None:
-    fleet.root(host, "rm -f /etc/gb10-fleet/netplan/change.json")
     fleet.root(host, event.prepare)
     before = state(fleet, host)
     play = start(fleet, host, event.text, event.path)
@@ -150,6 +165,32 @@ def test_it_is_taken_back(fleet: FabricFleet, host: str, event: Event) -> None:
 
 def start(fleet: FabricFleet, host: str, text: str, path: str = "/etc/netplan/60-change.yaml") -> Popen[str]:
     return fleet.start("change.yml", {host: {"change": {"path": path, "content": text}}})
+
+
+def test_a_disk_that_turns_read_only(fleet: FabricFleet, host: str) -> None:
+    """As ext4 does after an error. The way back is netplan's /run and `ip`; the next run puts the files back."""
+    before = state(fleet, host)
+    play = start(fleet, host, UNREACHABLE)
+    wait_for(fleet, host, ("applied",), 120)
+    began = time.monotonic()
+    fleet.root(host, READ_ONLY)
+    fleet.wait_for_ssh(host, LIMIT_S)
+    print(f"read-only: SSH answers {time.monotonic() - began:.1f} s after")
+    told = Outcome.of(*play.communicate()).failures()[host]
+    assert "[netplan-restored]" in told
+    assert "60-change.yaml could not be put back (Read-only file system)" in told
+    after = state(fleet, host)
+    assert {key: after[key] for key in after if key != "files"} == {
+        key: before[key] for key in before if key != "files"
+    }
+    told = Outcome.of(*start(fleet, host, HARMLESS).communicate()).failures()[host]
+    assert "read-only" in told.lower()
+    fleet.root(host, "umount -l /etc")
+    other = "/etc/netplan/61-other.yaml"
+    assert Outcome.of(*start(fleet, host, HARMLESS, other).communicate()).failures() == {}
+    fleet.root(host, f"rm {other}; netplan apply")
+    assert fleet.netplan_files(host) == before["files"]
+    assert fleet.root(host, "ls /run/netplan") == ""
 
 
 def test_a_shared_connection_that_lives_on_confirms_nothing(fleet: FabricFleet, host: str) -> None:

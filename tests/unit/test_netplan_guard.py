@@ -9,13 +9,19 @@ import errno
 import json
 import os
 import re
+import shutil
+import socket
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._netplan import guard, links
+from ansible_collections.gb10.fleet.plugins.module_utils._netplan import guard, links, outcome, record, staging
+
+ROOT = Path(__file__).resolve().parents[2]
+PLACES = {record.STATE: "state", record.RUN: "run"}
 
 
 def link(name: str, *addresses: str, index: int = 5, mtu: int = 1500, **more: Any) -> dict[str, Any]:
@@ -92,25 +98,25 @@ def test_a_file_comes_back_with_bytes_mode_and_owner(tmp_path: Path) -> None:
     path.parent.mkdir()
     path.write_bytes(b"old \xff bytes")
     path.chmod(0o640)
-    before = guard.snapshot(path)
-    guard.put(path, guard.snapshot(Path(os.devnull)) and {**(before or {}), "content": "", "mode": 0o600})
+    before = record.snapshot(path)
+    record.put(path, record.snapshot(Path(os.devnull)) and {**(before or {}), "content": "", "mode": 0o600})
     assert path.read_bytes() == b""
-    guard.put(path, before)
+    record.put(path, before)
     assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"old \xff bytes", 0o640)
     assert [entry.name for entry in path.parent.iterdir()] == ["40-cx7.yaml"]
-    guard.put(path, None)
-    assert guard.snapshot(path) is None
-    guard.put(path, None)
+    record.put(path, None)
+    assert record.snapshot(path) is None
+    record.put(path, None)
 
 
 def test_a_link_comes_back_as_a_link(tmp_path: Path) -> None:
     (tmp_path / "kept.yaml").write_text("network: {}")
     path = tmp_path / "40-cx7.yaml"
     path.symlink_to("kept.yaml")
-    before = guard.snapshot(path)
-    guard.put(path, guard.snapshot(tmp_path / "kept.yaml"))
+    before = record.snapshot(path)
+    record.put(path, record.snapshot(tmp_path / "kept.yaml"))
     assert not path.is_symlink()
-    guard.put(path, before)
+    record.put(path, before)
     assert str(path.readlink()) == "kept.yaml"
     assert (tmp_path / "kept.yaml").read_text() == "network: {}"
 
@@ -120,7 +126,7 @@ def test_a_write_that_fails_leaves_the_file_and_no_other(tmp_path: Path, monkeyp
     path.write_text("old")
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
-        guard.put(path, guard.snapshot(path))
+        record.put(path, record.snapshot(path))
     assert [(entry.name, entry.read_text()) for entry in tmp_path.iterdir()] == [("40-cx7.yaml", "old")]
 
 
@@ -130,7 +136,7 @@ def full(_descriptor: int) -> None:
 
 # What `ip` puts back ------------------------------------------------------------------------------------------------
 
-BEFORE = {
+BEFORE: dict[str, list[Any]] = {
     "links": [link("enP7s7", "10.77.0.11/24", index=2), link("enp1s0f1np1", index=5)],
     "routes": ["default via 10.77.0.1 dev enP7s7 proto static", "10.77.0.0/24 dev enP7s7 proto kernel scope link"],
 }
@@ -227,16 +233,22 @@ class Host:
 @pytest.fixture
 def staged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """A change that was applied and not confirmed; the disk is full but for what was set aside."""
-    monkeypatch.setattr(guard, "STATE", tmp_path / "state")
+    monkeypatch.setattr(record, "STATE", tmp_path / "state")
+    for module in (record, guard):
+        monkeypatch.setattr(module, "RUN", tmp_path / "run")
+    monkeypatch.setattr(guard, "NETPLAN", f"{tmp_path}/")
+    monkeypatch.setattr(guard, "SHADOWS", tmp_path / "shadows")
     monkeypatch.setattr(guard, "SETTLE_LIMIT_S", 0.0)
-    monkeypatch.setattr(guard, "read_links", lambda: BEFORE["links"])
-    monkeypatch.setattr(guard, "read_routes", lambda: BEFORE["routes"])
+    monkeypatch.setattr(guard, "GRACE_S", 0.0)
+    for module in (guard, staging):
+        monkeypatch.setattr(module, "read_links", lambda: BEFORE["links"])
+        monkeypatch.setattr(module, "read_routes", lambda: BEFORE["routes"])
     new, old = tmp_path / "60-new.yaml", tmp_path / "40-old.yaml"
     old.write_text("old")
-    files = {str(new): guard.snapshot(old), str(old): None}
-    change = guard.stage("1", files, [])
+    files = {str(new): record.snapshot(old), str(old): None}
+    change = staging.stage("1", files, [])
     for path, file in files.items():
-        guard.put(Path(path), file)
+        record.put(Path(path), file)
     assert (new.exists(), old.exists()) == (True, False)
     return change
 
@@ -247,16 +259,17 @@ def test_the_old_files_come_back_whatever_is_broken(
 ) -> None:
     host = Host(broken)
     monkeypatch.setattr(links, "run", host.run)
-    guard.settle(staged)
+    guard.settle(staged, "it was interrupted")
     assert sorted(path.name for path in tmp_path.glob("*.yaml")) == ["40-old.yaml"]
     assert "netplan apply" in host.asked
     assert ("systemctl restart systemd-networkd" in host.asked) == ("netplan" in broken)
-    assert (guard.load() or {})["phase"] == "restored"
+    assert (record.load() or {})["phase"] == "restored"
+    assert list(tmp_path.glob("*/way-back.sh")) == []
 
 
 def test_room_is_set_aside_and_given_back(staged: dict[str, Any], tmp_path: Path) -> None:
     reserve = tmp_path / "state" / "reserve"
-    assert reserve.stat().st_blocks * 512 >= guard.RESERVE_BYTES
+    assert reserve.stat().st_blocks * 512 >= record.RESERVE_BYTES
     guard.recover(staged)
     assert not reserve.exists()
 
@@ -267,7 +280,7 @@ def test_a_change_that_never_began_says_so(
     """As when not even the record could be written, on a full disk: what was set aside is enough for it."""
     monkeypatch.setattr(sys, "argv", ["netplan", "settle"])
     guard.main()
-    told = guard.load() or {}
+    told = record.load() or {}
     assert (told["phase"], "could not begin" in told["reason"]) == ("restored", True)
     assert not (tmp_path / "state" / "reserve").exists()
 
@@ -278,7 +291,7 @@ def test_a_file_that_can_not_be_written_keeps_no_other_from_coming_back(
     monkeypatch.setattr(links, "run", Host(set()).run)
     staged["before"] = {str(tmp_path / "no" / "such"): {"link": "x"}, **staged["before"]}
     (tmp_path / "no").write_text("a file where a folder should be")
-    guard.settle(staged)
+    guard.settle(staged, "")
     assert sorted(path.name for path in tmp_path.glob("*.yaml")) == ["40-old.yaml"]
 
 
@@ -286,3 +299,258 @@ def test_no_clock_that_can_be_set_is_read() -> None:
     """A clock that jumps in the window neither ends it nor makes it longer."""
     source = Path(guard.__file__).read_text("utf-8")
     assert re.findall(r"\b(?:time\.time|datetime|clock_gettime)\b", source) == []
+
+
+# A disk that can't be written any more ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def read_only(staged: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
+    """As a file system that the kernel remounts after an error: nothing below it can be written or removed."""
+    folder, state = Path(next(iter(staged["before"]))).parent, tmp_path / "state"
+
+    def guarded(name: str) -> None:
+        real = getattr(Path, name)
+
+        def call(self: Path, *arguments: Any, **more: Any) -> Any:
+            if (self.parent == folder and self.suffix) or state in (self, *self.parents):
+                raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(self))
+            return real(self, *arguments, **more)
+
+        monkeypatch.setattr(Path, name, call)
+
+    for name in ("unlink", "touch", "replace", "mkdir", "symlink_to"):
+        guarded(name)
+    host = Host(set())
+    monkeypatch.setattr(links, "run", host.run)
+    monkeypatch.setattr(guard, "run", host.run)
+    return host
+
+
+def test_a_disk_that_became_read_only_keeps_no_owner_out(
+    staged: dict[str, Any], read_only: Host, tmp_path: Path
+) -> None:
+    guard.settle(staged, "no new SSH connection confirmed the change in time")
+    assert "netplan apply" in read_only.asked
+    assert (tmp_path / "shadows" / "40-old.yaml").read_text() == "old"
+    assert (tmp_path / "shadows" / "60-new.yaml").read_bytes() == b"network: {version: 2}\n"
+    status = outcome.newest((tmp_path / "run" / "status.json").read_text(), "1") or {}
+    assert status["phase"] == "restored"
+    words = outcome.refusal(outcome.Hearing(status, answered=True))
+    assert "40-old.yaml could not be put back (Read-only file system): its old text is in effect from" in words
+    assert "make /etc writable again" in words
+
+
+def test_what_could_not_be_put_back_is_put_back_by_the_next_run(
+    staged: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    with monkeypatch.context():
+        request.getfixturevalue("read_only")
+        guard.settle(staged, "")
+        monkeypatch.undo()
+    monkeypatch.setattr(record, "STATE", tmp_path / "state")
+    monkeypatch.setattr(record, "RUN", tmp_path / "run")
+    last = record.load()
+    new, old = (str(tmp_path / name) for name in ("60-new.yaml", "40-old.yaml"))
+    shadows = {str(path): path.read_bytes() for path in (tmp_path / "shadows").iterdir()}
+    assert staging.owed(last, {new: b"old", **shadows}) == {old: b"old"}
+    assert last is not None
+    staging.put_back(last)
+    assert sorted(path.name for path in tmp_path.rglob("*.yaml")) == ["40-old.yaml"]
+    assert staging.owed(None, {new: b"x"}) == {new: b"x"}
+
+
+def test_a_confirmation_that_can_not_be_kept_does_not_count(
+    staged: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next boot would take the change back, long after the owner was told that it is in force."""
+    asked = Host(set())
+    monkeypatch.setattr(guard, "run", asked.run)
+    monkeypatch.setattr(guard, "_wait_for_calm", lambda: None)
+    real = record.put
+
+    def put(path: Path, file: Any) -> None:
+        if path == tmp_path / "state" / record.CHANGE and staged["phase"] == "confirmed":
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        real(path, file)
+        if staged["phase"] == "applied":
+            (tmp_path / "run" / record.CONFIRMED).write_text("1")
+
+    monkeypatch.setattr(record, "put", put)
+    with pytest.raises(links.CommandError, match="can't be recorded on the disk"):
+        guard.change_and_wait(staged)
+    told = [outcome.newest((tmp_path / folder / "status.json").read_text(), "1") or {} for folder in ("state", "run")]
+    assert {status["phase"] for status in told} == {"applied"}
+
+
+# The guard's own state ------------------------------------------------------------------------------------------------
+
+DAMAGE = {
+    "emptied": lambda text: b"",
+    "truncated": lambda text: text[: len(text) // 2],
+    "a list": lambda text: b"[]",
+    "null": lambda text: b"null",
+    "empty map": lambda text: b"{}",
+    "not UTF-8": lambda text: b"\xff" + text,
+    "unknown phase": lambda text: text.replace(b'"phase": "staged"', b'"phase": "begun"'),
+    "step of a wrong type": lambda text: text.replace(b'"step": 1', b'"step": "1"'),
+    "a folder": None,
+}
+
+
+@pytest.mark.parametrize("copies", [("state",), ("run",), ("state", "run")])
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_record_is_set_aside_and_begun_anew(
+    staged: dict[str, Any], tmp_path: Path, damage: str, copies: tuple[str, ...]
+) -> None:
+    for folder in copies:
+        path = tmp_path / folder / record.CHANGE
+        make = DAMAGE[damage]
+        if make is None:
+            path.unlink()
+            path.mkdir()
+        else:
+            path.write_bytes(make(path.read_bytes()))
+    assert record.read()[1] == [tmp_path / folder / record.CHANGE for folder in ("state", "run") if folder in copies]
+    known = record.load()
+    assert (known or {}).get("id") == ("1" if len(copies) == 1 else None)
+    assert {path.parent.name for path in tmp_path.glob("*/change.json.damaged")} == {*copies}
+    staging.stage("2", {}, [])
+    assert record.read() == (record.load(), [])
+    assert (record.load() or {})["id"] == "2"
+
+
+def test_a_record_of_the_release_before_is_read(staged: dict[str, Any]) -> None:
+    old = {key: value for key, value in staged.items() if key not in ("step", "unwritten")}
+    assert record.parse(json.dumps(old).encode()) == staged | {"step": 0}
+
+
+@pytest.mark.parametrize("content", [b"", b"2", b"1\n", b"\xff", None])
+def test_only_the_changes_own_id_confirms_it(staged: dict[str, Any], tmp_path: Path, content: bytes | None) -> None:
+    confirmed = tmp_path / "run" / record.CONFIRMED
+    confirmed.mkdir() if content is None else confirmed.write_bytes(content)
+    assert not guard._confirmed(staged)
+    shutil.rmtree(confirmed, ignore_errors=True)
+    confirmed.write_bytes(b"1")
+    assert guard._confirmed(staged)
+
+
+# The ways back that need less and less --------------------------------------------------------------------------------
+
+
+def test_the_process_that_made_the_change_takes_it_back_itself(
+    staged: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From its memory: the program's files may be gone by then (harm F12)."""
+    host = Host(set())
+    for module in (guard, links):
+        monkeypatch.setattr(module, "run", host.run)
+    monkeypatch.setattr(guard, "_wait_for_calm", lambda: None)
+    monkeypatch.setattr(guard, "WINDOW_S", 0.0)
+    monkeypatch.setattr(sys, "argv", ["netplan", "run"])
+    with pytest.raises(SystemExit, match="no new SSH connection"):
+        guard.main()
+    assert sorted(path.name for path in tmp_path.glob("*.yaml")) == ["40-old.yaml"]
+    assert (record.load() or {})["phase"] == "restored"
+
+
+def test_a_change_that_was_never_settled_is_settled_by_its_unit(
+    staged: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(links, "run", Host(set()).run)
+    record.save(staged, phase="applied")
+    monkeypatch.setattr(sys, "argv", ["netplan", "run"])
+    guard.main()
+    assert (record.load() or {})["reason"] == "the change was interrupted"
+
+
+@pytest.mark.parametrize("boot", [True, False])
+def test_the_script_takes_a_change_back_without_our_program(staged: dict[str, Any], tmp_path: Path, boot: bool) -> None:
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    for name in ("ip", "netplan", "systemctl", "sleep", "sync", "timeout"):
+        rest = 'shift\nexec "$@"\n' if name == "timeout" else ""
+        (commands / name).write_text(f'#!/bin/sh\necho "{name} $*" >> {tmp_path}/asked\n{rest}')
+        (commands / name).chmod(0o755)
+    script = tmp_path / "state" / record.WAY_BACK
+    assert script.read_bytes() == (tmp_path / "run" / record.WAY_BACK).read_bytes()
+    search = f"{commands}:{os.environ['PATH']}"
+    subprocess.run(["sh", script, *(["boot"] if boot else [])], check=True, env={"PATH": search})
+    assert sorted(path.name for path in tmp_path.glob("*.yaml")) == ["40-old.yaml"]
+    assert record.snapshot(tmp_path / "40-old.yaml") == staged["before"][str(tmp_path / "40-old.yaml")]
+    status = outcome.newest((tmp_path / "run" / "status.json").read_text(), "1") or {}
+    assert status["phase"] == "restored"
+    asked = (tmp_path / "asked").read_text().splitlines()
+    if boot:
+        assert asked == ["sync ", "systemctl daemon-reload"]
+    else:
+        assert asked[asked.index("sleep 5") + 1 :] == [
+            "ip link set enP7s7 up",
+            "ip -4 address flush dev enP7s7",
+            "ip link set enp1s0f1np1 up",
+            "ip -4 address flush dev enp1s0f1np1",
+            "ip -4 route flush table main",
+            "ip address add 10.77.0.11/24 brd + dev enP7s7",
+            "ip route replace 10.77.0.0/24 dev enP7s7 proto kernel scope link",
+            "ip route replace default via 10.77.0.1 dev enP7s7 proto static",
+        ]
+
+
+def test_systemd_hears_that_the_guard_is_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A guard that stands still is ended by the watchdog, and what it left is settled (harm F11)."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.settimeout(5)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        links.run(["true"])
+        assert systemd.recv(100) == b"WATCHDOG=1"
+    links.alive()  # nobody listens any more
+    unit = (ROOT / "roles/fabric/files/gb10-netplan-change.service").read_text()
+    (limit,) = re.findall(r"^WatchdogSec=(\d+)$", unit, re.MULTILINE)
+    assert int(limit) > links.COMMAND_TIMEOUT_S
+
+
+# What the controller says ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "phase"),
+    [
+        ("", ""),
+        ('{"id": "1", "phase": "applied", "step": 3}\n{"id": "1", "phase": "applying", "step": 2}\n', "applied"),
+        ('{"id": "1", "phase": "applying", "step": 2}\n{"id": "1", "phase": "restored", "step": 4}\n', "restored"),
+        ('{"id": "0", "phase": "confirmed", "step": 9}\n{"id": "1", "phase": "staged", "step": 1}\n', "staged"),
+        ('{"id": "1", "pha\n[]\nnull\n', ""),
+    ],
+)
+def test_the_newer_status_of_this_change_counts(answer: str, phase: str) -> None:
+    assert outcome.Hearing(outcome.newest(answer, "1") or {}).phase == phase
+
+
+def test_status_and_confirmation_need_a_shell_alone(tmp_path: Path, staged: dict[str, Any]) -> None:
+    here = {str(record_folder): str(tmp_path / name) for record_folder, name in PLACES.items()}
+    read, confirm = outcome.READ_STATUS, outcome.confirmation("1")
+    for real, instead in here.items():
+        read, confirm = read.replace(real, instead), confirm.replace(real, instead)
+    shutil.rmtree(tmp_path / "state")
+    done = subprocess.run(["sh", "-c", read], capture_output=True, text=True, check=True)
+    assert outcome.newest(done.stdout, "1") == {"id": "1", "phase": "staged", "reason": "", "step": 1}
+    shutil.rmtree(tmp_path / "run")
+    subprocess.run(["sh", "-c", confirm], check=True)
+    assert guard._confirmed(staged)
+
+
+@pytest.mark.parametrize(
+    ("heard", "words"),
+    [
+        (outcome.Hearing(), "has not been reachable since"),
+        (outcome.Hearing({"phase": "applied"}), "has not been reachable since"),
+        (outcome.Hearing({"phase": "applied"}, answered=True), "did not record how the network change ended"),
+        (outcome.Hearing(answered=True), "no readable record"),
+        (outcome.Hearing(answered=True, said="sudo: I/O error"), "not asked how the network change ended: sudo: I/O"),
+        (outcome.Hearing({"phase": "restored", "reason": "x"}, answered=True), "took the network change back, the old"),
+    ],
+)
+def test_the_words_fit_what_happened(heard: outcome.Hearing, words: str) -> None:
+    assert words in outcome.refusal(heard)
+    assert ("reachable since" in outcome.refusal(heard)) == (not heard.answered)

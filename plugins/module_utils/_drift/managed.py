@@ -35,6 +35,7 @@ SHIPPED = {
         f"{_GUARD}/__main__.py": "roles/fabric/files/netplan_main.py",
         f"{_GUARD}/gb10_netplan/guard.py": "plugins/module_utils/_netplan/guard.py",
         f"{_GUARD}/gb10_netplan/links.py": "plugins/module_utils/_netplan/links.py",
+        f"{_GUARD}/gb10_netplan/record.py": "plugins/module_utils/_netplan/record.py",
         "/etc/systemd/system/gb10-netplan-change.service": "roles/fabric/files/gb10-netplan-change.service",
         "/etc/systemd/system/gb10-netplan-recover.service": "roles/fabric/files/gb10-netplan-recover.service",
     },

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -39,8 +41,18 @@ _ROUTE_STATES = {"linkdown", "dead", "offload", "trap"}
 # Commands ---------------------------------------------------------------------------------------------------------
 
 
+def alive() -> None:
+    """Tell systemd's watchdog that this process is not stuck (sd_notify(3)); nothing where nobody listens."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if address:
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as to_systemd:
+            to_systemd.connect(address.replace("@", "\0", 1) if address.startswith("@") else address)
+            to_systemd.send(b"WATCHDOG=1")
+
+
 def run(command: Sequence[str]) -> str:
     """Standard output; CommandError with what the command said when it fails or takes too long."""
+    alive()
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=COMMAND_TIMEOUT_S
