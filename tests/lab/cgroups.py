@@ -60,6 +60,12 @@ def is_populated(branch: Path) -> bool:
         return False
 
 
+def processor_seconds(branch: Path) -> float:
+    """What all processes that ever were in the branch have used."""
+    used = dict(line.split() for line in (branch / "cpu.stat").read_text().splitlines())
+    return int(used["usage_usec"]) / 1e6
+
+
 def remove(branch: Path) -> None:
     """Kill whatever runs in the branch, wait for its end, remove the groups."""
     if not branch.exists():

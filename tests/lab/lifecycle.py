@@ -59,8 +59,9 @@ def down(workspace: Workspace) -> None:
         say(f"no lab in {workspace.directory}")
         return
     with workspace.locked(), _interrupts_ignored():
+        used = cgroups.processor_seconds(workspace.cgroup) if workspace.cgroup.exists() else 0.0
         _remove_everything(workspace)
-    say(f"the lab in {workspace.directory} is gone")
+    say(f"the lab in {workspace.directory} is gone; its processes used {used:.0f} s of processor time")
 
 
 def _keep(workspace: Workspace, running: Running, wanted: Lab) -> None:
