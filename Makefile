@@ -21,12 +21,12 @@ demo:            ## the lab fleet up, site.yml on it, and the table
 	@./demo
 
 lock: setup      ## renew the locked requirements
-	for name in tools newest; do \
-	  python=$$([ $$name = tools ] && echo 3.11 || echo 3.12); \
-	  .venv/bin/uv pip compile -q --system-certs --universal --python-version $$python --no-emit-index-url --no-annotate \
-	    --custom-compile-command 'make lock' requirements/$$name.in -o requirements/$$name.txt; \
+	for lock in tools:3.11 newest:3.12 drift_timer:3.13; do \
+	  name=$${lock%:*}; \
+	  .venv/bin/uv pip compile -q --system-certs --universal --python-version $${lock#*:} --generate-hashes --no-emit-index-url \
+	    --no-annotate --custom-compile-command 'make lock' requirements/$$name.in -o requirements/$$name.txt; \
 	done
 
 clean:           ## the lab down, and all that tests and tools made
-	[ ! -x tests/lab/lab ] || tests/lab/lab down
+	for lab in .lab .lab-molecule/*; do tests/lab/lab -d $$lab down; done
 	rm -rf .cache .mypy_cache .ruff_cache .hypothesis .ansible *.tar.gz

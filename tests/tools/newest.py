@@ -42,7 +42,8 @@ def prepare(python: str) -> None:
     if stamp.exists() and stamp.read_text() == LOCK.read_text():
         return
     subprocess.run((UV, "venv", "-q", "--clear", "--python", python, VENV), check=True)
-    subprocess.run((UV, "pip", "install", "-q", "--system-certs", "--python", VENV, "-r", LOCK), check=True)
+    install = (UV, "pip", "install", "-q", "--system-certs", "--python", VENV, "--require-hashes", "-r", LOCK)
+    subprocess.run(install, check=True)
     stamp.write_text(LOCK.read_text())
 
 
