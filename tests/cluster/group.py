@@ -64,6 +64,8 @@ ExecStart=/usr/bin/python3 -m gb10_rank /etc/gb10-fleet/services/{NAME}.json
 Restart=always
 RestartSec=5
 RestartPreventExitStatus=3
+WatchdogSec=30
+WatchdogSignal=SIGKILL
 TimeoutStopSec=80
 SyslogIdentifier={CONTAINER}
 

@@ -177,7 +177,10 @@ def test_a_rank_without_the_secret_stays_out(serving: Group) -> None:
     serving.stop()
     serving.write(serving.worker, "/etc/gb10-fleet/secrets/pair", "something else", mode="600")
     serving.start()
-    serving.until(lambda: "does not know the group's secret" in serving.journal(serving.worker), "the rank says so")
+    serving.until(
+        lambda: "this host has another secret of the group than the head" in serving.journal(serving.worker),
+        "the rank says so",
+    )
     assert serving.status(serving.head)["state"] == "waiting"
     serving.write(serving.worker, "/etc/gb10-fleet/secrets/pair", SECRET, mode="600")
     serving.restart()

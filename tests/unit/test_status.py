@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.ranks import health, problems
+from ansible_collections.gb10.fleet.plugins.module_utils._verify.service import supervisor_status
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.tables import end_table, status_table
 
 GIB = 1 << 30
@@ -25,6 +27,7 @@ TOLD: dict[str, Any] = {
     "running": 2,
     "waiting": 1,
     "kv_use": 0.25,
+    "age_s": 4.0,
 }
 
 
@@ -56,6 +59,11 @@ def rank(number: int = 0, *, active: str = "active", free: int = 20 * GIB, **cha
         (rank(told=None, active="failed"), "failed", "rank-failed", "journalctl -u gb10-vllm-pair"),
         (rank(state="waiting", error="spark-3 is not there"), "waiting", "rank-waits", "the rank that it names"),
         (rank(state="loading"), "loading", None, ""),
+        # harm.md S8, G3
+        (rank(age_s=61.0), "frozen", "rank-frozen", "systemd ends it after two minutes"),
+        (rank(age_s=60.0), "serving", None, ""),
+        (rank(age_s=None), "serving", None, ""),  # of an older release
+        (rank(state="preparing", error="port 8000 can't be had"), "preparing", "rank-obstacle", "it starts by itself"),
         (rank(state="loading", last_end="rank 1 died"), "loading", "rank-restarts", "2 more starts are left"),
         (rank(1, state="loading", last_end="rank 1 died", starts_left=None), "loading", "rank-restarts", "wait"),
         (rank(ranks_seen=[{"rank": 1, "state": "waiting"}]), "serving", "rank-apart", "the rank that it names"),
@@ -107,3 +115,25 @@ def test_the_end_of_a_run_has_a_row_for_each_rank() -> None:
     assert [line.split()[-1] for line in text.splitlines()[1:3]] == ["serving", "waiting"]
     failed = end_table(plan, ["pair"], ["spark-2", "spark-3"], {}, {}, {"spark-3": "no route"})
     assert [line.split()[-1] for line in failed.splitlines()[1:3]] == ["reached", "failed"]
+
+
+@pytest.mark.parametrize(
+    ("written", "age"),
+    [
+        (None, "none"),
+        (b"{", "none"),
+        (b"[]", "none"),
+        (b"{}", "none"),
+        (b"\xff", "none"),
+        (b'{"state": "serving"}', None),
+        (b'{"state": "serving", "updated_at": 7}', None),
+        (b'{"state": "serving", "updated_at": "2026-11-22T08:00:00"}', None),
+        (b'{"state": "serving", "updated_at": "9999-11-22T08:00:00+00:00"}', 0.0),
+    ],
+)
+def test_what_a_supervisor_says_has_an_age(tmp_path: Path, written: bytes | None, age: Any) -> None:
+    file = tmp_path / "status.json"
+    if written is not None:
+        file.write_bytes(written)
+    found = supervisor_status(str(file))
+    assert (found["age_s"] if found else "none") == age

@@ -32,6 +32,12 @@ def expected(tokens: int | None, low: int | None = None, high: int | None = None
     return {"release": None, "kv_tokens": tokens, "kv_tokens_low": low, "kv_tokens_high": high}
 
 
+def obstructed(now: str, **told: Any) -> dict[str, Any]:
+    """A service that could not start since eight o'clock."""
+    since = {"since": "2026-11-22T08:00:00+00:00", "updated_at": now}
+    return reading(**({"state": "preparing", "error": "port 8000 can't be had"} | since | told))
+
+
 ANSWER = {"ok": True, "answer": "Hello", "error": "", "fingerprint": ""}
 REFUSED = {"ok": False, "answer": "", "error": "HTTP 401: Unauthorized", "fingerprint": ""}
 
@@ -45,6 +51,12 @@ REFUSED = {"ok": False, "answer": "", "error": "HTTP 401: Unauthorized", "finger
         (reading(reply=ANSWER, state="warming"), "waiting"),
         (reading(state="loading", last_end="rank 1 left"), "waiting"),
         (reading() | {"supervisor": None}, "waiting"),
+        (reading(reply=ANSWER, age_s=61.0), "waiting"),  # harm.md S8: whoever answers, nobody watches it
+        (reading(reply=ANSWER, age_s=9.0), "ready"),
+        (obstructed("2026-11-22T08:01:30+00:00"), "waiting"),
+        (obstructed("2026-11-22T08:01:31+00:00"), "failed"),
+        (obstructed("2026-11-22T08:01:31+00:00", state="waiting"), "waiting"),
+        (obstructed("2026-11-22T08:01:31+00:00", error=""), "waiting"),
         (reading(active="activating"), "waiting"),
         (reading(active="failed"), "failed"),
         (reading(restarts=1), "failed"),

@@ -76,7 +76,7 @@ def rank_unit(service: str, summary: str, stop_s: int) -> str:
 
     The supervisor restarts the group and keeps the budget for it; systemd restarts the supervisor alone, and not after
     its status 3, which says that the budget is used up. The start has no time limit: a large model loads for many
-    minutes.
+    minutes. The watchdog ends a supervisor that stands still: it could not notice that its rank is dead.
     """
     return f"""\
 # Managed by gb10.fleet: changes are overwritten by site.yml and reported by drift.yml.
@@ -95,6 +95,8 @@ ExecStart=/usr/bin/python3 -m gb10_rank {rank_file(service)}
 Restart=always
 RestartSec=5
 RestartPreventExitStatus=3
+WatchdogSec=120
+WatchdogSignal=SIGKILL
 TimeoutStopSec={2 * stop_s + 60}
 SyslogIdentifier={container(service)}
 

@@ -10,48 +10,51 @@ import asyncio
 import os
 import signal
 import sys
+import traceback
 from pathlib import Path
 
 from .head import Head
-from .host import RankError
-from .report import RUN, Report
+from .report import RUN, Report, mark_start
 from .service import read_key, read_service
 from .worker import Worker
 
 EXIT_BAD_PLAN = 3
+EXIT_BROKEN = 1
 
 
 async def supervise(file: Path) -> int:
-    _note_the_beginning(file.stem)
-    service = read_service(file)
-    secret = Path(service.secret_file).read_bytes().strip() if service.secret_file else b""
-    key = read_key(service.endpoint.key_file if service.endpoint else None)
-    report = Report(service, [secret.decode("utf-8", "replace"), key])
+    """The unit's exit status. Only what the plan has to mend is final (RestartPreventExitStatus)."""
+    began_ns = mark_start(RUN / file.stem)  # before anything is read
+    try:
+        service = read_service(file)
+        secret = Path(service.secret_file).read_bytes().strip() if service.secret_file else b""
+        key = read_key(service.endpoint.key_file if service.endpoint else None)
+    except (OSError, ValueError) as problem:
+        print(f"gb10.fleet: {problem}; site.yml writes the files of a service and starts it again", flush=True)
+        return EXIT_BAD_PLAN
+    report = Report(service, [secret.decode("utf-8", "replace"), key], began_ns=began_ns)
+    pulse = asyncio.ensure_future(report.pulse())
     rank = Worker(service, report, secret) if service.rank else Head(service, report, secret, key)
     running = asyncio.ensure_future(rank.run())
     for told in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(told, running.cancel)
-    return await running
-
-
-def _note_the_beginning(name: str, folder: Path = RUN) -> None:
-    """Before anything is read: the role `vllm` restarts a service of which a file is newer."""
-    stamp = folder / name / "started"
-    stamp.parent.mkdir(parents=True, exist_ok=True)
-    stamp.touch()
+    try:
+        return await running
+    finally:
+        pulse.cancel()
 
 
 def main() -> None:
+    asyncio.run(_bounded(Path(sys.argv[1])))
+
+
+async def _bounded(file: Path) -> None:
     try:
-        status = asyncio.run(_bounded(Path(sys.argv[1])))
-    except (OSError, ValueError, RankError) as problem:
-        print(f"gb10.fleet: {problem}", flush=True)
-        status = EXIT_BAD_PLAN
-    sys.exit(status)
-
-
-async def _bounded(file: Path) -> int:
-    status = await supervise(file)
+        status = await supervise(file)
+    except Exception:
+        # a mistake of this program: systemd starts it again
+        traceback.print_exc()
+        status = EXIT_BROKEN
     sys.stdout.flush()
     # asyncio would wait for threads that still ask the dead endpoint
     os._exit(status)

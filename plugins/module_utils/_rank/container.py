@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import judge
-from .host import RankError, run
+from .host import NotLaunchedError, RankError, run
 
 _TAIL_LINES = 2000
 # More is chatter of requests, each with an id of its own.
@@ -23,6 +23,8 @@ _START_S = 120.0
 _POLL_S = 0.2
 # After its kill a container may still take long: the kernel gives the GPU's memory back.
 _KILLED_S = 30.0
+# Of `docker run`: Docker itself could not do it.
+_NOT_RUN = 125
 
 
 class Container:
@@ -51,16 +53,25 @@ class Container:
         return int(self.inspected.get("State", {}).get("Pid", 0))
 
     async def launch(self, words: Sequence[str]) -> None:
-        """Return when the container runs; RankError when it does not come up."""
-        await self._attach(words)
+        """Return when the container runs; RankError when it does not come up, NotLaunchedError when it never ran."""
+        try:
+            await self._attach(words)
+        except OSError as error:
+            raise NotLaunchedError(f"{words[0]} can't be run ({error.strerror})") from None
         deadline = asyncio.get_running_loop().time() + _START_S
         while not self.init:
             if self.ended.done():
-                raise RankError(f"the container ended at once, status {judge.describe_exit(self.ended.result())}")
+                status = self.ended.result()
+                problem = NotLaunchedError if status == _NOT_RUN else RankError
+                raise problem(f"the container ended at once, {self.last_words(status)}")
             if asyncio.get_running_loop().time() > deadline:
                 raise RankError(f"the container does not run after {_START_S:.0f} s")
             await asyncio.sleep(_POLL_S)
             self.inspected = await asyncio.to_thread(inspect, self._name)
+
+    def last_words(self, status: int) -> str:
+        """Of its end, for a sentence."""
+        return f"with status {judge.describe_exit(status)}; it last said: {judge.last_words(self.tail)}"
 
     async def execute(self, words: Sequence[str]) -> None:
         """Run `docker exec` words beside it; their end counts as the container's."""

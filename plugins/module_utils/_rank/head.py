@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import judge
-from .host import RankError, run
+from .host import NotLaunchedError, RankError, run
 from .local import LocalRank
 from .members import Members
 from .report import UNSERVED, Ledger, Report
@@ -21,8 +21,6 @@ from .service import Service
 from .serving import Serving
 
 EXIT_STOPPED = 3
-# Between two epochs: enough for the kernel to take ports and memory back.
-_PAUSE_S = 5.0
 _EVIDENCE_S = 30.0
 _RAY_S = 300.0
 _RAY_POLL_S = 2.0
@@ -30,48 +28,69 @@ _RAY_POLL_S = 2.0
 
 @dataclass(frozen=True)
 class End:
-    """Why an epoch is over. counts: against the restart budget; an owner's stop or restart does not."""
+    """Why an epoch is over. failed: something went wrong; not so when an owner stops or restarts a rank."""
 
     reason: str
-    counts: bool = True
+    failed: bool = True
 
 
 class Head:
     def __init__(self, service: Service, report: Report, secret: bytes, key: str) -> None:
         self._service, self._report, self._key = service, report, key
-        self._ledger = Ledger(service)
+        self._ledger = Ledger(service, report.note)
+        # of this epoch: a container was launched, which counts against the restart budget
+        self._launched = False
+        self._obstacles = 0
         self._end: asyncio.Future[End] | None = None
         self._members = Members(service, report, secret, self._over)
         self._local = LocalRank(service, report, lambda reason: self._over(f"rank 0: {reason}", True))
 
-    def _over(self, reason: str, counts: bool) -> None:
+    def _over(self, reason: str, failed: bool) -> None:
         """A rank failed or left; the first to say so ends the epoch."""
         if self._end is not None and not self._end.done():
-            self._end.set_result(End(reason, counts))
+            self._end.set_result(End(reason, failed))
 
     async def run(self) -> int:
         """The unit's exit status; being cancelled is the owner's stop."""
         last = "the supervisor was killed before it could say"
         try:
-            await self._members.listen()
+            await self._listen()
             while judge.may_start(self._ledger.starts, time.monotonic(), self._service.limits):
                 await self._members.gather()
-                self._report.update(epoch=self._ledger.begin(time.monotonic()), **UNSERVED)
-                self._report.update(starts_left=self._starts_left())
+                self._report.update(epoch=self._ledger.begin(), starts_left=self._starts_left(), **UNSERVED)
                 end = await self._epoch()
                 last = end.reason
+                if end.failed and not self._launched:
+                    await self._wait_out(end.reason)
+                    continue
                 await self._close(end)
-                if not end.counts:
+                if self._launched and not end.failed:
                     self._ledger.forgive()
                 self._report.update(starts_left=self._starts_left())
                 if self._starts_left():
-                    await asyncio.sleep(_PAUSE_S)
+                    await asyncio.sleep(judge.pause_s(0))
         except asyncio.CancelledError:
-            await self._close(End("the owner stops the service", counts=False))
+            await self._close(End("the owner stops the service", failed=False))
             self._ledger.clear()
             self._report.enter("waiting", "stopped by its owner")
             return 0
         return await self._stopped(last)
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                return await self._members.listen()
+            except RankError as problem:
+                await self._wait_out(str(problem))
+
+    async def _wait_out(self, obstacle: str) -> None:
+        """Nothing was launched: no start is used up, and the next try comes after a pause that grows."""
+        self._obstacles += 1
+        pause = judge.pause_s(self._obstacles)
+        sentence = f"it can't start yet, and tries again after {pause:.0f} s: {obstacle}"
+        self._report.enter("preparing", sentence, error=sentence)
+        await self._stop_all(obstacle)
+        await asyncio.sleep(pause)
 
     def _starts_left(self) -> int:
         limits = self._service.limits
@@ -93,6 +112,7 @@ class Head:
 
     async def _epoch(self) -> End:
         """From preparation to its end; returns why it is over."""
+        self._launched = False
         self._end = asyncio.get_running_loop().create_future()
         flow = asyncio.create_task(self._flow())
         try:
@@ -102,7 +122,7 @@ class Head:
                 return self._end.result()
             flow.result()
             raise AssertionError("serving has no end of its own")
-        except RankError as problem:
+        except (RankError, OSError) as problem:
             return End(str(problem))
         finally:
             flow.cancel()
@@ -110,10 +130,13 @@ class Head:
 
     async def _flow(self) -> None:
         service, report = self._service, self._report
-        report.enter("preparing", f"epoch {report.fields['epoch']}: all {service.ranks} ranks get ready", error="")
+        # an obstacle stays in sight until it is known to be gone
+        cleared = {} if self._obstacles else {"error": ""}
+        report.enter("preparing", f"epoch {report.fields['epoch']}: all {service.ranks} ranks get ready", **cleared)
         await self._everywhere(self._local.prepare(), "prepare")
-        report.enter("starting", "the containers start, the head's first")
-        await self._named(self._local.launch())
+        await self._launch()
+        self._obstacles = 0
+        report.enter("starting", "the head's container runs, the others start", error="")
         for member in self._members.in_order():
             await member.ask("launch")
         if service.serve is not None:
@@ -123,6 +146,19 @@ class Head:
         await serving.load()
         await serving.warm_up()
         await serving.watch()
+
+    async def _launch(self) -> None:
+        """This host's container. It counts from before its launch, so that a supervisor that is killed has counted."""
+        self._ledger.launched(time.monotonic())
+        self._launched = True
+        self._report.update(starts_left=self._starts_left())
+        try:
+            await self._named(self._local.launch())
+        except NotLaunchedError:
+            self._ledger.forgive()
+            self._launched = False
+            self._report.update(starts_left=self._starts_left())
+            raise
 
     async def _everywhere(self, here: Awaitable[None], order: str) -> None:
         tasks = [asyncio.ensure_future(self._named(here))]
@@ -137,7 +173,7 @@ class Head:
         try:
             await here
         except RankError as problem:
-            raise RankError(f"rank 0: {problem}") from None
+            raise type(problem)(f"rank 0: {problem}") from None
 
     async def _ray_nodes(self) -> None:
         ask = ["docker", "exec", self._service.container, "ray", "status"]
@@ -157,13 +193,16 @@ class Head:
         its workers alive; headless workers never leave by themselves and are stopped after it.
         """
         self._report.enter("ending", f"the epoch ends: {end.reason}", last_end=end.reason)
-        if end.counts:
+        if end.failed:
             await self._keep_evidence(end.reason)
+        await self._stop_all(end.reason)
+
+    async def _stop_all(self, reason: str) -> None:
         try:
             await self._local.stop()
         except RankError as problem:
             self._report.note(f"rank 0: {problem}")
-        await self._members.try_all("stop", end.reason, self._service.limits.stop_s + 60)
+        await self._members.try_all("stop", reason, self._service.limits.stop_s + 60)
 
     async def _keep_evidence(self, reason: str) -> None:
         others = asyncio.create_task(self._members.try_all("evidence", reason, _EVIDENCE_S))

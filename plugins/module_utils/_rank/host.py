@@ -37,6 +37,10 @@ class RankError(Exception):
     """This rank can't go on; one sentence for the journal."""
 
 
+class NotLaunchedError(RankError):
+    """Something was in the way before the container ran."""
+
+
 def prepare(service: Service) -> None:
     """Make the machine ready for a load; RankError says what is in the way."""
     run(["docker", "rm", "--force", service.container])
@@ -121,8 +125,12 @@ def port_taken(port: int) -> str | None:
         try:
             probe.bind(("0.0.0.0", port))
         except OSError as error:
-            return f"port {port} can't be had ({error.strerror}): `ss -ltnp sport = :{port}` says who has it"
+            return taken(port, error)
     return None
+
+
+def taken(port: int, error: OSError) -> str:
+    return f"port {port} can't be had ({error.strerror}): `ss -ltnp sport = :{port}` says who has it"
 
 
 def orphans(folder: Path, proc: Path) -> list[Path]:

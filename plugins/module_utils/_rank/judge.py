@@ -10,7 +10,7 @@ Times are seconds of one monotonic clock.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Reversible, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,6 +23,7 @@ MEMORY_STEP_BYTES = 32 << 20
 PATIENCE_S = 300.0
 # Of one core: an engine in a prefill uses at least this.
 BUSY_SHARE = 0.05
+_PAUSE_S, _LONGEST_PAUSE_S = 5.0, 60.0
 
 # Budget -----------------------------------------------------------------------------------------------------------
 
@@ -34,6 +35,12 @@ def recent(starts: Sequence[float], now: float, limits: Limits) -> list[float]:
 
 def may_start(starts: Sequence[float], now: float, limits: Limits) -> bool:
     return len(recent(starts, now, limits)) < limits.starts
+
+
+def pause_s(obstacles: int) -> float:
+    """Seconds until the next try: the kernel takes ports and memory back in a few, an obstacle (a port that is taken,
+    memory that is short) may last. obstacles: how many tries in a row have met one."""
+    return float(min(_LONGEST_PAUSE_S, _PAUSE_S * 2 ** min(max(0, obstacles - 1), 10)))
 
 
 # Load -------------------------------------------------------------------------------------------------------------
@@ -152,6 +159,9 @@ def tokens_a_second(before: Look, now: Look) -> float | None:
 
 # Ranks ------------------------------------------------------------------------------------------------------------
 
+# "See 'docker run --help'.", and since Docker 27 "Run 'docker run --help' for more information".
+_HELP = re.compile(r"'docker \w+ --help'")
+
 
 def nodes_of_ray(status: str) -> int:
     """Active nodes in what `ray status` prints."""
@@ -164,9 +174,16 @@ def describe_exit(status: int) -> str:
     words: Mapping[int, str] = {
         0: "0, as vLLM does when its engine has died",
         125: "125: Docker could not run it or went away",
-        137: "137: killed, perhaps for want of memory",
+        137: "137: killed, by somebody (`docker kill`, `docker rm -f`) or by the kernel for want of memory, which "
+        "`journalctl -k -g oom` shows",
     }
     return words.get(status, str(status))
+
+
+def last_words(lines: Reversible[str]) -> str:
+    """The last line that says something: `docker run` ends each of its errors with a hint at its help."""
+    telling = (line.strip() for line in reversed(lines) if line.strip() and not _HELP.search(line))
+    return next(telling, "nothing")[:300]
 
 
 def redacted(text: str, secrets: Sequence[str]) -> str:

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from . import evidence, host, judge
+from . import evidence, host
 from .container import Container
+from .host import NotLaunchedError, RankError
 from .report import Report
 from .service import Service
 
@@ -24,23 +25,27 @@ class LocalRank:
         self._service, self._report, self._over = service, report, over
         self._container: Container | None = None
         self._stopping = False
+        self._variables: list[str] = []
 
     async def prepare(self) -> None:
-        await host.await_docker()
-        await asyncio.to_thread(host.prepare, self._service)
+        """The host is ready for a launch when this returns; NotLaunchedError says what is in the way."""
+        try:
+            await host.await_docker()
+            await asyncio.to_thread(host.prepare, self._service)
+            self._variables = await asyncio.to_thread(host.gid_environment, self._service.gids)
+        except (RankError, OSError) as problem:
+            raise NotLaunchedError(str(problem)) from None
 
     async def launch(self) -> None:
         """The container runs when this returns."""
-        variables = await asyncio.to_thread(host.gid_environment, self._service.gids)
         self._stopping = False
         container = self._container = Container(self._service.container, self._report.say)
         container.ended.add_done_callback(lambda ended: self._ended(container, ended.result()))
-        await container.launch(host.with_environment(self._service.run, variables))
+        await container.launch(host.with_environment(self._service.run, self._variables))
 
     def _ended(self, container: Container, status: int) -> None:
         if container is self._container and not self._stopping:
-            last = container.tail[-1].strip()[:300] if container.tail else "nothing"
-            self._over(f"its container ended with status {judge.describe_exit(status)}; it last said: {last}")
+            self._over(f"its container ended {container.last_words(status)}")
 
     async def serve(self) -> None:
         """Begin to serve, once all Ray nodes are in."""

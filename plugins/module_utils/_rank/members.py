@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import wire
+from . import host, wire
 from .host import RankError
 from .report import Report, now_text
 from .service import Service
@@ -70,13 +70,13 @@ class Members:
         self._server: asyncio.Server | None = None
 
     async def listen(self) -> None:
+        """Meet the other ranks from now on; RankError while something is in the way."""
         if self._service.head is not None and self._service.port is not None:
             try:
                 listening = wire.listener(self._service.head, self._service.port)
+                self._server = await asyncio.start_server(self._meet, sock=listening, limit=wire.LINE_BYTES)
             except OSError as error:
-                who = f"`ss -ltnp sport = :{self._service.port}` says who has it"
-                raise RankError(f"port {self._service.port} can't be had ({error.strerror}); {who}") from None
-            self._server = await asyncio.start_server(self._meet, sock=listening, limit=wire.LINE_BYTES)
+                raise RankError(host.taken(self._service.port, error)) from None
 
     def in_order(self) -> list[Member]:
         return [self._by_rank[rank] for rank in sorted(self._by_rank)]
@@ -141,14 +141,14 @@ class Members:
         elif "failed" in message and message["epoch"] == epoch:
             self._over(f"{member.name}: {message['failed']}", True)
         elif "leaving" in message:
-            self._leave(member, f"{member.name} leaves: {message['leaving']}", counts=False)
+            self._leave(member, f"{member.name} leaves: {message['leaving']}", failed=False)
 
-    def _leave(self, member: Member, reason: str, counts: bool = True) -> None:
+    def _leave(self, member: Member, reason: str, failed: bool = True) -> None:
         if self._by_rank.get(member.rank) is member:
             del self._by_rank[member.rank]
             self._report.note(reason)
             member.lost(reason)
-            self._over(reason, counts)
+            self._over(reason, failed)
             self._tell()
 
     def _tell(self) -> None:

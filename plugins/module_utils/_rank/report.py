@@ -2,14 +2,20 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""How the rank does, for people and tools: journal, status file, `systemctl status`. And what survives a restart."""
+"""How the rank does, for people and tools: journal, status file, `systemctl status`. And what survives a restart.
+
+No report ends a service: a folder that is gone is made anew, and what can't be written is noted once and tried again.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import os
 import socket
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,6 +25,8 @@ from .service import Service
 
 # In memory: a reboot begins anew, the restart budget too.
 RUN = Path("/run/gb10-fleet")
+# So often the status file is written anew and systemd hears of it: its age shows a supervisor that stands still.
+PULSE_S = 10.0
 # What an epoch begins with.
 UNSERVED: Mapping[str, Any] = {
     "strikes": 0,
@@ -33,12 +41,19 @@ UNSERVED: Mapping[str, Any] = {
 
 
 class Report:
-    """State and figures of this rank, as docs/architecture.md has them; every change is on file when a call returns."""
+    """State and figures of this rank, as docs/architecture.md has them; every change is on file when a call returns.
 
-    def __init__(self, service: Service, secrets: Sequence[str], folder: Path = RUN) -> None:
+    began_ns: the moment of `mark_start`, None for now.
+    """
+
+    def __init__(
+        self, service: Service, secrets: Sequence[str], folder: Path = RUN, began_ns: int | None = None
+    ) -> None:
         self._secrets = [secret for secret in secrets if secret]
         self._file = folder / service.name / "status.json"
         self._said = ""
+        self._unwritten = ""
+        self._began_ns = time.time_ns() if began_ns is None else began_ns
         self.fields: dict[str, Any] = {
             "service": service.name,
             "rank": service.rank,
@@ -52,8 +67,8 @@ class Report:
             "ranks_seen": [],
             "starts_left": None,
             "evidence": "",
+            "updated_at": now_text(),
         }
-        self._file.parent.mkdir(parents=True, exist_ok=True)
 
     @property
     def state(self) -> str:
@@ -74,13 +89,31 @@ class Report:
 
     def say(self, line: str) -> None:
         """To the journal, which must not hold a key."""
-        print(redacted(line, self._secrets), flush=True)
+        with contextlib.suppress(OSError):  # a journal that is gone, too, ends no service
+            print(redacted(line, self._secrets), flush=True)
 
     def update(self, **news: Any) -> None:
         changed = {key: value for key, value in news.items() if self.fields[key] != value}
         if changed or not self._file.exists():
             self.fields.update(changed)
-            replace(self._file, redacted(json.dumps(self.fields, indent=1), self._secrets) + "\n")
+            self._write()
+
+    async def pulse(self) -> None:
+        """Show every PULSE_S that this process runs, until cancelled."""
+        while True:
+            self._write()
+            _tell_systemd("WATCHDOG=1")
+            await asyncio.sleep(PULSE_S)
+
+    def _write(self) -> None:
+        self.fields["updated_at"] = now_text()
+        text = redacted(json.dumps(self.fields, indent=1), self._secrets) + "\n"
+        problem = replace(self._file, text)
+        if not problem and not (self._file.parent / _STARTED).exists():
+            mark_start(self._file.parent, self._began_ns)
+        if problem != self._unwritten:
+            self.say(f"gb10.fleet: {problem or f'{self._file} is written again'}")
+            self._unwritten = problem
 
     def conceal(self, text: str) -> str:
         return redacted(text, self._secrets)
@@ -90,46 +123,80 @@ def now_text() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def replace(file: Path, text: str) -> None:
+def replace(file: Path, text: str) -> str:
+    """Write a file as a whole; a sentence when it can't be, else an empty string."""
     part = file.with_name(f".{file.name}.part")
-    with part.open("w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    part.replace(file)
+    try:
+        part.parent.mkdir(parents=True, exist_ok=True)
+        with part.open("w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        part.replace(file)
+    except OSError as error:
+        return f"{file} can't be written ({error.strerror}): the service goes on, and it is tried again (`df {RUN}`)"
+    return ""
+
+
+_STARTED = "started"
+
+
+def mark_start(folder: Path, at_ns: int | None = None) -> int:
+    """Leave a file of this moment, or of an earlier one; its time in ns. The role `vllm` restarts a service of which a
+    file is newer, and leaves one alone that has no such mark."""
+    stamp = folder / _STARTED
+    try:
+        stamp.parent.mkdir(parents=True, exist_ok=True)
+        stamp.touch()
+        if at_ns is not None:
+            os.utime(stamp, ns=(at_ns, at_ns))
+        return stamp.stat().st_mtime_ns
+    except OSError:
+        return time.time_ns() if at_ns is None else at_ns
 
 
 def _tell_systemd(line: str) -> None:
-    """sd_notify(3); nothing outside a unit."""
+    """sd_notify(3); nothing outside a unit, or while systemd does not listen."""
     path = os.environ.get("NOTIFY_SOCKET", "")
     if path:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd, contextlib.suppress(OSError):
+            systemd.setblocking(False)
             systemd.sendto(line.encode(), f"\0{path[1:]}" if path.startswith("@") else path)
 
 
 class Ledger:
-    """The epochs of this boot: the last one's number, and when those began that count against the restart budget.
+    """The epochs of this boot: the last one's number, and when containers were launched that count against the restart
+    budget.
 
     It outlives the supervisor, so that one that is killed does not get a new budget. Seconds since boot.
     """
 
-    def __init__(self, service: Service, folder: Path = RUN) -> None:
-        self._file = folder / service.name / "starts.json"
+    def __init__(self, service: Service, note: Callable[[str], None], folder: Path = RUN) -> None:
+        self._file, self._note = folder / service.name / "starts.json", note
+        self.epoch, self.starts = 0, list[float]()
         try:
             written = json.loads(self._file.read_text(encoding="utf-8"))
             self.epoch, self.starts = int(written["epoch"]), [float(start) for start in written["starts"]]
-        except (OSError, ValueError, KeyError, TypeError):
-            self.epoch, self.starts = 0, []
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
+            aside = self._file.with_name(f"{self._file.name}.damaged")
+            with contextlib.suppress(OSError):
+                self._file.replace(aside)
+            note(f"{self._file} can't be read ({error!r}): it lies in {aside.name}, and the start budget begins anew")
 
-    def begin(self, now: float) -> int:
+    def begin(self) -> int:
         """A new epoch's number."""
         self.epoch += 1
-        self.starts.append(now)
         self._keep()
         return self.epoch
 
+    def launched(self, now: float) -> None:
+        self.starts.append(now)
+        self._keep()
+
     def forgive(self) -> None:
-        """The last epoch ended in order."""
+        """The last launch does not count."""
         self.starts = self.starts[:-1]
         self._keep()
 
@@ -139,5 +206,6 @@ class Ledger:
         self._keep()
 
     def _keep(self) -> None:
-        self._file.parent.mkdir(parents=True, exist_ok=True)
-        replace(self._file, json.dumps({"epoch": self.epoch, "starts": self.starts}) + "\n")
+        problem = replace(self._file, json.dumps({"epoch": self.epoch, "starts": self.starts}) + "\n")
+        if problem:
+            self._note(problem)

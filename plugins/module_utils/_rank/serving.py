@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from . import endpoint, judge
 from .host import RankError
@@ -20,6 +22,8 @@ _POLL_S = 2.0
 _HEALTH_S = 10.0
 # The first request may compile for minutes.
 _FIRST_ANSWER_S = 300.0
+
+Found = TypeVar("Found")
 
 
 class Serving:
@@ -35,7 +39,7 @@ class Serving:
         progress: judge.Progress | None = None
         error = "it is not healthy yet"
         while True:
-            if await asyncio.to_thread(endpoint.is_healthy, self._endpoint, self._key, _HEALTH_S):
+            if await _within(_HEALTH_S, False, endpoint.is_healthy, self._endpoint, self._key, _HEALTH_S):
                 answer = await self._ask(endpoint.canary(self._endpoint), _FIRST_ANSWER_S)
                 if answer.ok:
                     break
@@ -81,7 +85,7 @@ class Serving:
         strikes, alive_at = 0, time.monotonic()
         before = await self._look()
         while True:
-            # a canary that was waited for in vain has taken its time already
+            # what was waited for in vain, /metrics or a canary, has taken its time already
             await asyncio.sleep(max(_POLL_S, limits.canary_s - (time.monotonic() - before.at)))
             now = await self._look()
             verdict = judge.liveness(before, now, alive_at)
@@ -105,9 +109,11 @@ class Serving:
             before = now
 
     async def _look(self) -> judge.Look:
-        metrics = await asyncio.to_thread(endpoint.metrics, self._endpoint, self._key, self._service.limits.canary_s)
+        """at: when it began, so that waiting for an answer is a part of the time between two looks."""
+        began, patience_s = time.monotonic(), self._service.limits.canary_s
+        metrics = await _within(patience_s, None, endpoint.metrics, self._endpoint, self._key, patience_s)
         used = await self._local.usage()
-        return judge.Look(time.monotonic(), metrics, float(used["cpu_s"]))
+        return judge.Look(began, metrics, float(used["cpu_s"]))
 
     def _tell(self, before: judge.Look, now: judge.Look) -> None:
         rate = judge.tokens_a_second(before, now)
@@ -117,4 +123,16 @@ class Serving:
             self._report.update(running=int(seen.running), waiting=int(seen.waiting), kv_use=round(seen.kv_use, 4))
 
     async def _ask(self, request: Request, timeout_s: float) -> endpoint.Answer:
-        return await asyncio.to_thread(endpoint.ask, self._endpoint, self._key, request, timeout_s)
+        late = endpoint.Answer(False, f"no answer within {timeout_s:.0f} s")
+        return await _within(timeout_s, late, endpoint.ask, self._endpoint, self._key, request, timeout_s)
+
+
+async def _within(limit_s: float, late: Found, ask: Callable[..., Found], *words: Any) -> Found:
+    """What a blocking question finds, `late` when it takes too long: a socket's own time-out begins anew with a byte.
+
+    The thread of a question that is given up ends with the connection.
+    """
+    try:
+        return await asyncio.wait_for(asyncio.to_thread(ask, *words), limit_s + 1)
+    except TimeoutError:
+        return late

@@ -114,7 +114,7 @@ async def join(address: str, port: int, secret: bytes, who: Mapping[str, Any]) -
         head = await _plain(reader)
         theirs = str(head.get("nonce"))
         if not hmac.compare_digest(str(head.get("proof")), _mac(secret, "head", nonce, theirs, words)):
-            raise WireError("the head does not know the group's secret")
+            raise WireError("this host has another secret of the group than the head: site.yml gives it the head's")
         await _say(writer, {"proof": _mac(secret, "rank", nonce, theirs, words)})
     except BaseException:
         writer.transport.abort()
@@ -133,7 +133,7 @@ async def welcome(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, se
     await _say(writer, {"nonce": ours, "proof": _mac(secret, "head", nonce, ours, words)})
     answer = await _plain(reader)
     if not hmac.compare_digest(str(answer.get("proof")), _mac(secret, "rank", nonce, ours, words)):
-        raise WireError("it does not know the group's secret")
+        raise WireError("it has another secret of the group than the head: site.yml gives it the head's")
     channel = Channel(reader, writer, sends=_key(secret, "down", nonce, ours), receives=_key(secret, "up", nonce, ours))
     who: Message = json.loads(words)
     return channel, who

@@ -105,6 +105,7 @@ class Worker:
             except (RankError, OSError) as problem:
                 error = str(problem)
                 self._report.note(error)
+                self._report.update(error=error)
             await _try_to_send(channel, {"did": order, "epoch": message["epoch"], "error": error})
 
     async def _do(self, order: str, message: Mapping[str, Any]) -> None:

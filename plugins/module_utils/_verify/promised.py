@@ -10,11 +10,15 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal
 
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import parse
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._verify.service import silence
 
+# Ports and memory come back within seconds of an end.
+_OBSTACLE_S = 90.0
 _TELLING = ("Error", "error:", "gb10.fleet:", "Traceback", "unrecognized arguments")
 
 
@@ -34,16 +38,27 @@ def verdict(unit: str, reading: Mapping[str, Any], restarts_before: int) -> Verd
     """
     state, reply = reading["unit"], reading["reply"]
     told = reading["supervisor"] or {}
-    if reply is not None and reply["ok"] and told.get("state") == "serving":
+    silent = silence(told)
+    if reply is not None and reply["ok"] and told.get("state") == "serving" and not silent:
         return Verdict("ready", reply["answer"])
     if state["active"] == "failed" or state["restarts"] > restarts_before:
         cause = told.get("error") or last_words(reading["log_tail"]) or f"unit result: {state['result']}"
         return Verdict("failed", f"{unit} does not stay up: {cause}; the whole log: journalctl -u {unit} -n 200")
     if state["active"] == "inactive":
         return Verdict("failed", f"{unit} is not running; start it with: systemctl start {unit}")
+    if _is_obstructed(told):
+        return Verdict("failed", f"{unit}: {told['error']}; it starts by itself once that is gone")
     if reply is not None and not reply["ok"]:
         return Verdict("waiting", f"healthy, but no answer yet: {reply['error']}")
-    return Verdict("waiting", _meanwhile(told, reading["log_tail"]))
+    return Verdict("waiting", silent or _meanwhile(told, reading["log_tail"]))
+
+
+def _is_obstructed(told: Mapping[str, Any]) -> bool:
+    """What is in the way of a start has been there for so long that a person should look."""
+    if not told.get("error") or told["state"] != "preparing" or "updated_at" not in told:
+        return False
+    seen, since = (datetime.fromisoformat(told[name]) for name in ("updated_at", "since"))
+    return (seen - since).total_seconds() > _OBSTACLE_S
 
 
 def _meanwhile(told: Mapping[str, Any], lines: Sequence[str]) -> str:

@@ -14,9 +14,15 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import Findin
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Run
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.system import memory_bytes
 from ansible_collections.gb10.fleet.plugins.module_utils._report import size
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.service import document, unit_state
+from ansible_collections.gb10.fleet.plugins.module_utils._verify.service import (
+    document,
+    silence,
+    supervisor_status,
+    unit_state,
+)
 
-_SERVING, _STOPPED = "serving", "stopped"
+_SERVING, _STOPPED, _FROZEN = "serving", "stopped", "frozen"
+_PREPARING = "preparing"
 
 
 # Reading ----------------------------------------------------------------------------------------------------------
@@ -25,15 +31,15 @@ _SERVING, _STOPPED = "serving", "stopped"
 def read_ranks(run: Run, wanted: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Each rank of ``hosts.<host>.ranks`` with what its host says of it.
 
-    unit: as systemd says. told: the supervisor's status file, None where there is none. definition: of the file that it
-    goes by; wanted: the plan's. memory: the host's.
+    unit: as systemd says. told: what `supervisor_status` finds. definition: of the file that it goes by; wanted: the
+    plan's. memory: the host's.
     """
     memory = memory_bytes(Path("/proc/meminfo").read_text(encoding="ascii"))
     return [
         {
             **rank,
             "unit": unit_state(run, rank["unit"]),
-            "told": document(rank["status_file"]),
+            "told": supervisor_status(rank["status_file"]),
             "definition": (document(rank["file"]) or {}).get("definition"),
             "wanted": rank["definition"],
             "memory": memory,
@@ -51,7 +57,9 @@ def health(rank: Mapping[str, Any]) -> str:
         return "not there"
     if rank["unit"]["active"] != "active":
         return "failed" if rank["unit"]["active"] == "failed" else _STOPPED
-    return str(rank["told"]["state"]) if rank["told"] else "starting"
+    if not rank["told"]:
+        return "starting"
+    return _FROZEN if silence(rank["told"]) else str(rank["told"]["state"])
 
 
 def problems(rank: Mapping[str, Any]) -> Iterator[Finding]:
@@ -69,6 +77,9 @@ def problems(rank: Mapping[str, Any]) -> Iterator[Finding]:
     elif word == _STOPPED:
         remedy = f"ansible-playbook gb10.fleet.restart -e service={name}"
         yield _problem("rank-stopped", place, "does not run", "a running rank", remedy)
+    elif word == _FROZEN:
+        remedy = f"wait: systemd ends it after two minutes and starts it anew; else systemctl restart gb10-vllm-{name}"
+        yield _problem("rank-frozen", place, silence(told), "a word every ten seconds", remedy)
     elif word != _SERVING:
         yield from _on_its_way(place, word, told)
     elif rank["rank"] == 0 and (missing := _not_serving(rank, told)):
@@ -94,7 +105,9 @@ def _not_serving(rank: Mapping[str, Any], told: Mapping[str, Any]) -> str:
 
 def _on_its_way(place: str, word: str, told: Mapping[str, Any]) -> Iterator[Finding]:
     """Waiting for a rank needs a person, a load needs time; an end that came before is worth a word."""
-    if told.get("error"):
+    if told.get("error") and word == _PREPARING:
+        yield _problem("rank-obstacle", place, told["error"], "", "it starts by itself once that is gone")
+    elif told.get("error"):
         yield _problem("rank-waits", place, told["error"], "all ranks", "look at the rank that it names")
     elif told.get("last_end"):
         left = told["starts_left"]

@@ -12,6 +12,7 @@ import re
 import urllib.error
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Run
 
 _UNIT_FIELDS = ("ActiveState", "SubState", "Result", "NRestarts", "InvocationID", "ExecMainStartTimestamp")
 _REQUEST_S = 120
+_SILENT_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,27 @@ def document(path: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
+def supervisor_status(path: str) -> dict[str, Any] | None:
+    """What a supervisor says of its rank, with `age_s`: seconds since it last said so; None where nothing can be read.
+
+    A clock that was set back makes it 0; a supervisor of an older release gives no time, and has no age.
+    """
+    status = document(path)
+    if status is None or "state" not in status:
+        return None
+    try:
+        age = (datetime.now(UTC) - datetime.fromisoformat(status["updated_at"])).total_seconds()
+    except (KeyError, TypeError, ValueError):
+        return {**status, "age_s": None}
+    return {**status, "age_s": max(0.0, age)}
+
+
+def silence(status: Mapping[str, Any]) -> str:
+    """A sentence when a supervisor has stood still for long, else an empty string; it writes every ten seconds."""
+    age = status.get("age_s")
+    return "" if age is None or age <= _SILENT_S else f"its supervisor has said nothing for {age:.0f} s"
+
+
 def read_service(run: Run, *, unit: str, url: str, kind: str, model: str, key: str, status_file: str) -> dict[str, Any]:
     """The whole reading: unit, what its supervisor says, health, the answer to one request when healthy (else None),
     the boot log's text."""
@@ -129,7 +152,7 @@ def read_service(run: Run, *, unit: str, url: str, kind: str, model: str, key: s
     health = fetch(url + "/health", timeout_s=10)
     return {
         "unit": state,
-        "supervisor": document(status_file),
+        "supervisor": supervisor_status(status_file),
         "health": asdict(health),
         "reply": ask(url, kind, model, key) if health.status == 200 else None,
         "log": boot_log(run, unit, state["invocation"]),

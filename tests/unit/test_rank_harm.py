@@ -1,0 +1,492 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a rank's supervisor survives: a folder that is gone, a full disk, a port that is taken, an engine that hangs.
+
+The same on lab hosts: tests/cluster/test_obstacles.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import os
+import shutil
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._rank import __main__ as program
+from ansible_collections.gb10.fleet.plugins.module_utils._rank import (
+    container,
+    endpoint,
+    head,
+    host,
+    judge,
+    local,
+    members,
+    report,
+    serving,
+    worker,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._rank.report import Ledger, Report
+from ansible_collections.gb10.fleet.plugins.module_utils._rank.service import from_plan
+from test_rank import HEAD, WRITTEN
+
+SOLO = from_plan(WRITTEN | {"rendezvous": None, "gids": None, "ranks": 1, "peers": []})
+
+
+# Own files --------------------------------------------------------------------------------------------------------
+
+
+def _gone(folder: Path) -> None:
+    shutil.rmtree(folder)
+
+
+def _a_file(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.write_text("x")
+
+
+def _a_folder(folder: Path) -> None:
+    for name in ("status.json", "starts.json"):
+        (folder / name).unlink()
+        (folder / name / "x").mkdir(parents=True)
+
+
+def _full(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_room(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(report.os, "fsync", no_room)
+
+
+@pytest.mark.parametrize(
+    ("harm", "is_healed"),
+    [(_gone, True), (_a_file, False), (_a_folder, False), ("full", False)],
+    ids=["folder gone", "folder is a file", "file is a folder", "no room"],
+)
+def test_a_report_that_can_not_be_written_ends_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], harm: Any, is_healed: bool
+) -> None:
+    """harm.md G9, G10, G11, S1, S1b."""
+    folder = tmp_path / "run" / "pair"
+    said = Report(HEAD, [], folder.parent, began_ns=1_000_000_000)
+    ledger = Ledger(HEAD, said.note, folder.parent)
+    said.enter("waiting", "first", error="x")
+    ledger.begin()
+    with pytest.MonkeyPatch.context() as patched:
+        if harm == "full":
+            _full(folder, patched)
+        else:
+            harm(folder)
+        capsys.readouterr()
+        for number in range(3):
+            said.update(error=f"error {number}")
+        ledger.launched(5.0)
+        heard = capsys.readouterr().out
+        if is_healed:
+            assert heard == ""
+        else:
+            assert heard.count(f"{folder / 'status.json'} can't be written") == 1
+            assert heard.count(f"{folder / 'starts.json'} can't be written") == 1
+    if not is_healed:
+        if folder.is_dir():
+            shutil.rmtree(folder)
+        else:
+            folder.unlink()
+        said.update(error="last")
+        ledger.launched(6.0)
+        assert "status.json is written again" in capsys.readouterr().out
+    assert json.loads((folder / "status.json").read_text())["error"] == ("error 2" if is_healed else "last")
+    assert json.loads((folder / "starts.json").read_text())["epoch"] == 1
+    # else site.yml would not see what it has to restart
+    assert (folder / "started").stat().st_mtime_ns == 1_000_000_000
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"epoch": "x", "starts": []}', b'{"epoch": 1, "starts": 7}']
+)
+def test_a_damaged_ledger_is_set_aside_and_begun_anew(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "pair").mkdir()
+    file = tmp_path / "pair" / "starts.json"
+    file.write_bytes(content)
+    notes: list[str] = []
+    ledger = Ledger(HEAD, notes.append, tmp_path)
+    assert (ledger.epoch, ledger.starts) == (0, [])
+    assert (tmp_path / "pair" / "starts.json.damaged").read_bytes() == content
+    assert [str(file) in note and "starts.json.damaged" in note for note in notes] == [True]
+    ledger.begin()
+    assert Ledger(HEAD, pytest.fail, tmp_path).epoch == 1
+
+
+def test_a_journal_that_is_gone_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_words: Any, **_options: Any) -> None:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr("builtins.print", broken)
+    Report(HEAD, [], tmp_path).enter("serving", "still")
+    assert json.loads((tmp_path / "pair" / "status.json").read_text())["state"] == "serving"
+
+
+def test_a_supervisor_that_runs_shows_it_to_people_and_to_systemd(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """harm.md S8, G3: what stands still is seen by its age, and ended by the watchdog."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        said = Report(HEAD, [], tmp_path)
+
+        async def two_beats() -> None:
+            pulse = asyncio.ensure_future(said.pulse())
+            await asyncio.sleep(0)
+            shutil.rmtree(tmp_path / "pair")
+            await asyncio.sleep(0)
+            pulse.cancel()
+
+        monkeypatch.setattr(report, "PULSE_S", 0.0)
+        asyncio.run(two_beats())
+        assert systemd.recv(100) == systemd.recv(100) == b"WATCHDOG=1"
+    assert json.loads((tmp_path / "pair" / "status.json").read_text())["updated_at"] <= report.now_text()
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody listens"))
+    said.enter("serving", "still")
+
+
+# How it ends ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def statuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    ended: list[int] = []
+    monkeypatch.setattr(program.os, "_exit", ended.append)
+    monkeypatch.setattr(program, "RUN", tmp_path / "run")
+    monkeypatch.setattr(report, "RUN", tmp_path / "run")
+    monkeypatch.setattr(Report.__init__, "__defaults__", (tmp_path / "run", None))
+    monkeypatch.setattr(Ledger.__init__, "__defaults__", (tmp_path / "run",))
+    yield ended
+
+
+def _write_plan(folder: Path, **changes: Any) -> Path:
+    solo = {"rendezvous": None, "gids": None, "ranks": 1, "peers": [], "secret_file": None}
+    file = folder / "pair.json"
+    file.write_text(json.dumps(WRITTEN | solo | changes))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("what", "status"),
+    [("no plan", 3), ("no secret", 3), ("no key", 3), ("an error of the program", 1), ("an error of a disk", 1)],
+)
+def test_only_what_the_plan_has_to_mend_is_final(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    statuses: list[int],
+    what: str,
+    status: int,
+) -> None:
+    file = _write_plan(tmp_path)
+    gone = str(tmp_path / "gone")
+    if what == "no plan":
+        file.write_text("{")
+    elif what == "no secret":
+        file = _write_plan(tmp_path, secret_file=gone)
+    elif what == "no key":
+        file = _write_plan(tmp_path, endpoint={**WRITTEN["endpoint"], "key_file": gone})
+    else:
+
+        async def fails(_head: Any) -> int:
+            raise OSError(errno.EIO, "Input/output error") if what == "an error of a disk" else RuntimeError("x")
+
+        monkeypatch.setattr(head.Head, "run", fails)
+    monkeypatch.setattr(program.sys, "argv", ["gb10_rank", str(file)])
+    program.main()
+    assert statuses == [status]
+    assert status == 1 or "site.yml" in capsys.readouterr().out
+
+
+# Obstacles before a start -----------------------------------------------------------------------------------------
+
+
+class Script:
+    """A head whose rank and members do what a list says, one step an epoch, with a clock that sleeps move.
+
+    Steps: a string: that is in the way before the launch; `docker`: `docker run` can't; `dies`: the container dies;
+    `owner`: a rank leaves in order.
+    """
+
+    def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: list[str]) -> None:
+        self.steps, self.now, self.pauses, self.kept, self.shown = steps, 0.0, list[float](), list[str](), list[Any]()
+        monkeypatch.setattr(head.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(head.asyncio, "sleep", self._sleep)
+        monkeypatch.setattr(Ledger.__init__, "__defaults__", (tmp_path,))
+        self.report = Report(SOLO, [], tmp_path)
+        self.head = head.Head(SOLO, self.report, b"", "")
+        self.head._local = self  # type: ignore[assignment]
+        monkeypatch.setattr(head.Serving, "load", lambda _serving: self._serve())
+
+    async def _sleep(self, seconds: float) -> None:
+        if seconds:
+            self.pauses.append(seconds)
+            self.shown.append((self.report.state, self.report.fields["error"], self.report.fields["starts_left"]))
+            self.now += seconds
+            if not self.steps:
+                raise asyncio.CancelledError
+
+    async def prepare(self) -> None:
+        if self.steps[0] not in ("docker", "dies", "owner"):
+            raise host.NotLaunchedError(self.steps.pop(0))
+
+    async def launch(self) -> None:
+        if self.steps[0] == "docker":
+            raise host.NotLaunchedError(f"the container ended at once: {self.steps.pop(0)}")
+
+    async def _serve(self) -> None:
+        step = self.steps.pop(0)
+        self.head._over("it died" if step == "dies" else "rank 1 leaves", step == "dies")
+        await asyncio.Event().wait()
+
+    async def stop(self) -> None:
+        pass
+
+    async def keep_evidence(self, reason: str) -> Path:
+        self.kept.append(reason)
+        return Path("/evidence")
+
+
+PORT = "port 8000 can't be had"
+
+
+@pytest.mark.parametrize(
+    ("steps", "status", "pauses", "starts_left"),  # starts_left: as shown at the last pause
+    [
+        # G8, S4: an obstacle that lasts uses up no start, and is looked at ever more seldom
+        ([PORT] * 8, 0, [5, 10, 20, 40, 60, 60, 60, 60], 3),
+        (["docker"] * 4, 0, [5, 10, 20, 40], 3),
+        ([PORT, PORT, "dies", PORT, PORT], 0, [5, 10, 5, 5, 10], 2),
+        (["owner"] * 4, 0, [5, 5, 5, 5], 3),
+        # what was launched counts
+        (["dies", "dies", "dies"], 3, [5, 5], 1),
+        (["dies", PORT, "dies", "docker", "owner", "dies"], 3, [5, 5, 5, 5, 5], 1),
+    ],
+)
+def test_what_counts_as_a_start_is_a_container_that_was_launched(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    steps: list[str],
+    status: int,
+    pauses: list[float],
+    starts_left: int,
+) -> None:
+    script = Script(tmp_path, monkeypatch, [*steps])
+    assert asyncio.run(script.head.run()) == status
+    assert script.pauses == pauses
+    assert script.shown[-1][2] == starts_left
+    # evidence is kept of what ran alone: else an obstacle would push out what an owner looks for
+    assert script.kept == ["it died" for step in steps if step == "dies"]
+
+
+def test_what_is_waited_for_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script(tmp_path, monkeypatch, [PORT])
+    asyncio.run(script.head.run())
+    sentence = f"it can't start yet, and tries again after 5 s: rank 0: {PORT}"
+    assert script.shown == [("preparing", sentence, 3)]
+
+
+def test_a_meeting_port_that_is_taken_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """harm.md G8."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        pair = from_plan(WRITTEN | {"rendezvous": {"address": "127.0.0.1", "port": other.getsockname()[1]}})
+        said = Report(pair, [], tmp_path)
+        leader = head.Head(pair, said, b"x", "")
+        pauses: list[float] = []
+
+        async def sleep(seconds: float) -> None:
+            pauses.append(seconds)
+            assert f"port {pair.port} can't be had (Address already in use): `ss -ltnp" in said.fields["error"]
+            assert said.state == "preparing"
+            if len(pauses) == 3:
+                other.close()
+
+        monkeypatch.setattr(head.asyncio, "sleep", sleep)
+        asyncio.run(leader._listen())
+    assert pauses == [5, 10, 20]
+
+
+@pytest.mark.parametrize(
+    ("broken", "words"),
+    [
+        ("prepare", "Read-only file system"),
+        ("gid_environment", "no such address"),
+        ("await_docker", "Docker does not answer"),
+    ],
+)
+def test_whatever_is_in_the_way_of_a_start_is_an_obstacle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str, words: str
+) -> None:
+    """Of this program or of the machine: neither ends the supervisor."""
+    problem = OSError(errno.EROFS, words) if broken == "prepare" else host.RankError(words)
+
+    def fails(*_words: Any) -> Any:
+        raise problem
+
+    for name in ("prepare", "gid_environment", "await_docker"):
+        monkeypatch.setattr(local.host, name, fails if name == broken else _nothing_async if "await" in name else list)
+    rank = local.LocalRank(SOLO, Report(SOLO, [], tmp_path), lambda _reason: None)
+    monkeypatch.setattr(local.host, "prepare", fails if broken == "prepare" else lambda _service: None)
+    with pytest.raises(host.NotLaunchedError, match=words):
+        asyncio.run(rank.prepare())
+
+
+async def _nothing_async() -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "said"),
+    [
+        (["/no/such/docker"], host.NotLaunchedError, "/no/such/docker can't be run"),
+        (
+            ["sh", "-c", "echo 'no such path: /etc/tiny.yaml.'; echo \"See 'docker run --help'.\"; exit 125"],
+            host.NotLaunchedError,
+            "status 125: Docker could not run it or went away; it last said: no such path: /etc/tiny.yaml",
+        ),
+        (["sh", "-c", "echo broken; exit 1"], host.RankError, "status 1; it last said: broken"),
+    ],
+)
+def test_a_launch_that_fails(
+    monkeypatch: pytest.MonkeyPatch, words: list[str], kind: type[Exception], said: str
+) -> None:
+    """harm.md S5: Docker's own error, not its hint."""
+    monkeypatch.setattr(container, "inspect", lambda _name: {})
+    monkeypatch.setattr(container, "_POLL_S", 0.01)
+
+    async def launch() -> None:
+        await container.Container("gb10-vllm-pair", lambda _line: None).launch(words)
+
+    with pytest.raises(host.RankError, match=said.replace(".", r"\.")) as found:
+        asyncio.run(launch())
+    assert type(found.value) is kind
+
+
+@pytest.mark.parametrize(
+    ("lines", "last"),
+    [
+        ([], "nothing"),
+        (["", "  "], "nothing"),
+        (["docker: no such image.", "See 'docker run --help'."], "docker: no such image."),
+        (["docker: no.", "", "Run 'docker run --help' for more information"], "docker: no."),
+        (["x" * 400], "x" * 300),
+    ],
+)
+def test_the_last_words_of_a_container(lines: list[str], last: str) -> None:
+    assert judge.last_words(lines) == last
+
+
+def test_a_kill_is_not_called_want_of_memory() -> None:
+    """harm.md S3."""
+    words = judge.describe_exit(137)
+    assert words.startswith("137: killed, by somebody (`docker kill`, `docker rm -f`) or by the kernel")
+
+
+def test_a_worker_says_what_is_in_its_way(tmp_path: Path) -> None:
+    rank = worker.Worker(from_plan(WRITTEN | {"rank": 1}), Report(HEAD, [], tmp_path), b"")
+    sent: list[Any] = []
+
+    class Channel:
+        async def send(self, message: Any) -> None:
+            sent.append(message)
+
+    async def fails(_order: str, _message: Any) -> None:
+        raise host.NotLaunchedError("3.0 GiB of memory are free")
+
+    async def obey() -> None:
+        orders: asyncio.Queue[Any] = asyncio.Queue()
+        orders.put_nowait({"do": "prepare", "epoch": 1, "reason": ""})
+        rank._do = fails  # type: ignore[method-assign]
+        obeying = asyncio.ensure_future(rank._obey(Channel(), orders))  # type: ignore[arg-type]
+        while not sent:
+            await asyncio.sleep(0)
+        obeying.cancel()
+
+    asyncio.run(obey())
+    assert sent == [{"did": "prepare", "epoch": 1, "error": "3.0 GiB of memory are free"}]
+    assert rank._report.fields["error"] == "3.0 GiB of memory are free"
+
+
+# An engine that hangs ---------------------------------------------------------------------------------------------
+
+
+class Clock:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        monkeypatch.setattr(serving.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(serving.asyncio, "sleep", self._sleep)
+
+    async def _sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.mark.parametrize(
+    ("metrics_s", "answers", "bound_s"),
+    [
+        (None, False, 125),  # a paused container: nothing answers (S2: 184 s before)
+        (0.0, False, 125),  # the server lives, the engine does not
+        (29.0, False, 215),  # as badly as it can be
+    ],
+)
+def test_an_engine_that_hangs_is_found_within_the_bound_of_the_docs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metrics_s: float | None, answers: bool, bound_s: float
+) -> None:
+    """metrics_s: how long /metrics takes while it hangs; None: for ever."""
+    clock = Clock(monkeypatch)
+    idle = judge.Metrics(tokens=1, answered=1, running=0, waiting=0, kv_use=0)
+    looks = 0
+
+    def metrics(_endpoint: Any, _key: str, timeout_s: float) -> judge.Metrics | None:
+        nonlocal looks
+        looks += 1
+        if looks == 1:  # just before it hangs
+            return idle
+        clock.now += timeout_s if metrics_s is None else metrics_s
+        return None if metrics_s is None else idle
+
+    def ask(_endpoint: Any, _key: str, _request: Any, timeout_s: float) -> endpoint.Answer:
+        clock.now += timeout_s
+        return endpoint.Answer(answers, "timed out")
+
+    class Local:
+        async def usage(self) -> dict[str, Any]:
+            return {"cpu_s": 0.0}
+
+    monkeypatch.setattr(serving.endpoint, "metrics", metrics)
+    monkeypatch.setattr(serving.endpoint, "ask", ask)
+    said = Report(SOLO, [], tmp_path)
+    watched = serving.Serving(SOLO, said, "", members.Members(SOLO, said, b"", _never), Local())  # type: ignore[arg-type]
+    with pytest.raises(host.RankError, match="the endpoint is dead"):
+        asyncio.run(watched.watch())
+    assert clock.now - 1000 <= bound_s
+
+
+def _never(_reason: str, _failed: bool) -> None:
+    raise AssertionError
+
+
+def test_a_question_that_trickles_is_given_up() -> None:
+    """A socket's own time-out begins anew with each byte."""
+    event = threading.Event()
+
+    async def ask() -> str:
+        try:
+            return await serving._within(-1.0, "late", lambda: str(event.wait(60)))
+        finally:
+            event.set()
+
+    assert asyncio.run(ask()) == "late"
