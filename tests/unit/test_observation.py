@@ -13,11 +13,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-PLAY = """
-- hosts: localhost
-  connection: local
-  gather_facts: false
-  tasks:
+KEEP = """
     - gb10.fleet.observation:
         path: "{{ folder }}/host/boots/x.json"
         content: "{{ content | default(none) }}"
@@ -26,12 +22,17 @@ PLAY = """
     - ansible.builtin.debug:
         msg: "{{ 'changed' if kept is changed else 'same' }} {{ kept.content | to_json }}"
 """
+PLAY = """
+- hosts: localhost
+  connection: local
+  gather_facts: false
+  tasks:"""
 
 
-def run(folder: Path, *words: str, **variables: Any) -> str:
-    """What the play said: changed or same, and the document that is kept."""
+def run(folder: Path, tasks: str, *words: str, **variables: Any) -> list[str]:
+    """What the tasks said, each time that they kept it: changed or same, and the document that is kept."""
     play = folder / "play.yml"
-    play.write_text(PLAY, encoding="utf-8")
+    play.write_text(PLAY + tasks, encoding="utf-8")
     given = json.dumps({**variables, "folder": str(folder), "ansible_python_interpreter": sys.executable})
     environment = {**os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_CALLBACK_RESULT_FORMAT": "json"}
     command = [
@@ -45,26 +46,26 @@ def run(folder: Path, *words: str, **variables: Any) -> str:
     ]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    (said,) = [line for line in done.stdout.splitlines() if line.strip().startswith('"msg"')]
-    return str(json.loads("{" + said.strip().rstrip(",") + "}")["msg"])
+    said = [line.strip().rstrip(",") for line in done.stdout.splitlines() if line.strip().startswith('"msg"')]
+    return [str(json.loads("{" + line + "}")["msg"]) for line in said]
 
 
 def test_a_record_is_kept_on_the_host_and_beside_the_inventory(tmp_path: Path) -> None:
     host, copy = tmp_path / "host" / "boots" / "x.json", tmp_path / "observed" / "boots" / "titan" / "x.json"
     record = {"service": "nano", "log": {"weights_gib": 17.7}}
-    assert run(tmp_path, "--check", content=record) == f"changed {json.dumps(record)}"
+    changed, same = f"changed {json.dumps(record)}", f"same {json.dumps(record)}"
+    assert run(tmp_path, KEEP, "--check", content=record) == [changed]
     assert not host.exists()
     assert not copy.exists()
-    assert run(tmp_path, content=record) == f"changed {json.dumps(record)}"
+    assert run(tmp_path, KEEP + KEEP, content=record) == [changed, same]
     assert json.loads(host.read_text()) == json.loads(copy.read_text()) == record
     assert sorted(path.name for path in copy.parent.iterdir()) == ["x.json"]
-    assert run(tmp_path, content=record) == f"same {json.dumps(record)}"
     # a fresh clone of the inventory gets it back from the host, though the journal no longer has the start
     copy.unlink()
-    assert run(tmp_path) == f"changed {json.dumps(record)}"
+    assert run(tmp_path, KEEP) == [changed]
     assert json.loads(copy.read_text()) == record
 
 
 def test_without_a_record_there_is_nothing_to_keep(tmp_path: Path) -> None:
-    assert run(tmp_path) == "same null"
+    assert run(tmp_path, KEEP) == ["same null"]
     assert not (tmp_path / "observed").exists()

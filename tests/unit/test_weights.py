@@ -15,6 +15,7 @@ import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import Progress
+from ansible_collections.gb10.fleet.plugins.module_utils._weights import hub as hub_module
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.cache import Cache, can_link, take_in
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.hub import Hub
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.manifest import Manifest, hash_file
@@ -51,6 +52,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelStore:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nobody is asked for sizes
+    monkeypatch.setattr(hub_module, "_LOOK_SECONDS", 0.05)
     places = Places(tmp_path, tmp_path / "hf", (f"{tmp_path}/home/*/.cache/huggingface/hub",))
     return ModelStore(places, Hub(str(STAND_IN), places.downloads), Progress())
 
