@@ -44,7 +44,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import error
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.foreign import import_recipe
 from ansible_collections.gb10.fleet.plugins.module_utils._yaml_text import read_yaml
 
@@ -54,8 +54,10 @@ def recipe_import(source: Any, name: Any) -> dict[str, Any]:
         raise AnsibleFilterError(f"gb10.fleet.recipe_import takes a text or a map, and a name, not {type(source)}")
     try:
         recipe, findings = import_recipe(read_yaml(source) if isinstance(source, str) else source, name)
-    except ValueError as error:
-        unreadable = Finding("recipe-unreadable", "input", "error", name, str(error), "a YAML map", "correct the file")
+    except ValueError as cause:
+        unreadable = error(
+            "recipe-unreadable", name, found=str(cause), expected="a YAML map", remedy="correct the file"
+        )
         recipe, findings = None, [unreadable]
     return {
         "recipe": recipe,

@@ -9,13 +9,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Literal
 
 Severity = Literal["error", "warning", "hint"]
 _ORDER: dict[str, int] = {"error": 0, "warning": 1, "hint": 2}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Finding:
     """One statement about the declaration, the plan or a host.
 
@@ -27,12 +28,12 @@ class Finding:
     """
 
     rule: str
-    kind: str
+    kind: str = "input"
     severity: Severity
     place: str
     found: str
-    expected: str
-    remedy: str
+    expected: str = ""
+    remedy: str = ""
     reason: str = ""
     source: str = ""
 
@@ -47,6 +48,38 @@ class Finding:
         if self.remedy:
             parts.append(self.remedy)
         return "; ".join(parts) + f" [{self.rule}]"
+
+
+def _finding(
+    severity: Severity,
+    rule: str,
+    place: str,
+    *,
+    found: str,
+    expected: str = "",
+    remedy: str = "",
+    reason: str = "",
+    source: str = "",
+    kind: str = "input",
+) -> Finding:
+    return Finding(
+        rule=rule,
+        kind=kind,
+        severity=severity,
+        place=place,
+        found=found,
+        expected=expected,
+        remedy=remedy,
+        reason=reason,
+        source=source,
+    )
+
+
+# The builders of findings, `error(rule, place, found=..., expected=..., remedy=...)`: an error stops the run, a warning
+# says what works and will hurt, a hint what could be better.
+error = partial(_finding, "error")
+warning = partial(_finding, "warning")
+hint = partial(_finding, "hint")
 
 
 class FleetError(Exception):

@@ -17,7 +17,7 @@ import reprlib
 from collections.abc import Mapping
 from typing import Any, Literal, TypedDict
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean, error
 
 TypeName = Literal["str", "int", "number", "bool", "list", "map", "any"]
 
@@ -79,7 +79,15 @@ def _checked(spec: Spec, value: Any, place: str, findings: list[Finding]) -> Any
         if fitting:
             return _checked(fitting[0], value, place, findings)
     if not _is_type(spec, value) or "any_of" in spec:
-        findings.append(_problem("schema-type", place, describe(value), _expectation(spec), _type_remedy(spec, value)))
+        findings.append(
+            _problem(
+                "schema-type",
+                place,
+                found=describe(value),
+                expected=_expectation(spec),
+                remedy=_type_remedy(spec, value),
+            )
+        )
         return value
     if value is None:
         return None
@@ -104,13 +112,21 @@ def _checked_map(spec: Spec, value: Mapping[Any, Any], place: str, findings: lis
         elif item is not None or options[key].get("nullable"):
             result[key] = _checked(options[key], item, below(place, key), findings)
     if len(result) < spec.get("min", 0) and value and all(item is None for item in value.values()):
-        findings.append(_problem("schema-range", place, "a map whose keys are null", _expectation(spec), _CORRECT))
+        findings.append(
+            _problem(
+                "schema-range", place, found="a map whose keys are null", expected=_expectation(spec), remedy=_CORRECT
+            )
+        )
     for key, option in (options or {}).items():
         if key in result:
             continue
         if option.get("required"):
             remedy = f'write "{key}"'
-            findings.append(_problem("schema-required", below(place, key), "missing", _expectation(option), remedy))
+            findings.append(
+                _problem(
+                    "schema-required", below(place, key), found="missing", expected=_expectation(option), remedy=remedy
+                )
+            )
         elif "default" in option:
             result[key] = _checked(option, copy.deepcopy(option["default"]), below(place, key), findings)
     return result
@@ -126,7 +142,7 @@ def _check_bounds(spec: Spec, value: Any, place: str, findings: list[Finding]) -
     for rule in (rule for rule, is_broken in broken.items() if is_broken):
         misspelt = rule == "schema-choice" and isinstance(value, str)
         remedy = did_you_mean(value[:80], map(str, spec["choices"])) if misspelt else _CORRECT
-        findings.append(_problem(rule, place, describe(value), _expectation(spec), remedy))
+        findings.append(_problem(rule, place, found=describe(value), expected=_expectation(spec), remedy=remedy))
 
 
 def _in_range(spec: Spec, value: Any) -> bool:
@@ -177,7 +193,7 @@ def _unknown_key(key: Any, place: str, options: Mapping[str, Spec]) -> Finding:
     remedy = "YAML takes a bare yes, no, on, off, null or number for a value: write the key in quotes"
     if isinstance(key, str):
         remedy = did_you_mean(key[:80], options)
-    return _problem("schema-unknown-key", below(place, key), "unknown key", "", remedy)
+    return _problem("schema-unknown-key", below(place, key), found="unknown key", expected="", remedy=remedy)
 
 
 def describe(value: Any) -> str:
@@ -213,5 +229,5 @@ def below(place: str, *keys: Any) -> str:
     return place
 
 
-def _problem(rule: str, place: str, found: str, expected: str, remedy: str = "") -> Finding:
-    return Finding(rule, "input", "error", place.removesuffix(": "), found, expected, remedy)
+def _problem(rule: str, place: str, *, found: str, expected: str, remedy: str = "") -> Finding:
+    return error(rule, place.removesuffix(": "), found=found, expected=expected, remedy=remedy)

@@ -118,8 +118,8 @@ def _lost(host: str, what: str) -> dict[str, Any]:
     finding = obstacle(
         "job-lost",
         f"{host}: {what}",
-        "its process ended without a result",
-        "a result",
-        "look there for what killed it (journalctl -k), and run again: what has come is kept",
+        found="its process ended without a result",
+        expected="a result",
+        remedy="look there for what killed it (journalctl -k), and run again: what has come is kept",
     )
     return {"failed": True, "msg": finding.sentence(), "findings": [finding.as_dict()]}

@@ -68,7 +68,7 @@ class Interrupted(Progress):
             for file in Path("/proc").glob("[0-9]*/cmdline"):
                 with contextlib.suppress(OSError):  # a process that has just ended
                     self.seen += file.read_text(errors="replace")
-            raise refusal("controller-gone", "", "", "", "")
+            raise refusal("controller-gone", "", found="", expected="", remedy="")
 
 
 def test_it_is_the_release_that_the_role_installs() -> None:

@@ -16,7 +16,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.options impo
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.registries import read_registries, read_variables
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.releases import Release
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.source import Source, Tree
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError, error
 
 
 def extract(files: Mapping[str, str], version: str) -> Release:
@@ -29,14 +29,13 @@ def extract(files: Mapping[str, str], version: str) -> Release:
     variables = {variable.name: variable for variable in read_variables(source)}
     if not options or not variables:
         raise FleetError(
-            Finding(
+            error(
                 "catalogue-not-vllm",
-                "catalogue",
-                "error",
                 f"vLLM package {version}",
-                f"{len(options)} options and {len(variables)} variables read",
-                "vllm/entrypoints/cli/serve.py and vllm/envs.py as the releases since 0.11.0 have them",
-                "give the directory that holds `vllm`, e.g. .../site-packages",
+                found=f"{len(options)} options and {len(variables)} variables read",
+                expected="vllm/entrypoints/cli/serve.py and vllm/envs.py as the releases since 0.11.0 have them",
+                remedy="give the directory that holds `vllm`, e.g. .../site-packages",
+                kind="catalogue",
             )
         )
     return Release(version, options, variables, read_registries(source))

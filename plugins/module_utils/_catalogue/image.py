@@ -17,7 +17,7 @@ from typing import Any
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.extract import extract, extract_tree
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.store import store
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import parse
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError, error
 
 # A number that no rule's range holds, for builds without a usable one.
 _NO_NUMBER = "0.0.0"
@@ -71,7 +71,12 @@ def _number(version: str | None) -> str:
 def _inspect(docker: str, reference: str) -> Mapping[str, Any]:
     done = _run([docker, "image", "inspect", reference])
     if done.returncode:
-        raise _refused(reference, _last_line(done.stderr), "an image that the engine has", "pull or load it first")
+        raise _refused(
+            reference,
+            found=_last_line(done.stderr),
+            expected="an image that the engine has",
+            remedy="pull or load it first",
+        )
     found: Mapping[str, Any] = json.loads(done.stdout)[0]
     return found
 
@@ -92,7 +97,12 @@ def _files(docker: str, image: str, places: Sequence[str]) -> dict[str, str]:
     """The package's Python files out of a container made for it, which is removed again."""
     created = _run([docker, "create", "--network", "none", "--entrypoint", "true", image])
     if created.returncode:
-        raise _refused(image, _last_line(created.stderr), "a container made from it", "see what the engine says")
+        raise _refused(
+            image,
+            found=_last_line(created.stderr),
+            expected="a container made from it",
+            remedy="see what the engine says",
+        )
     container = created.stdout.strip()
     try:
         for place in places:
@@ -102,7 +112,7 @@ def _files(docker: str, image: str, places: Sequence[str]) -> dict[str, str]:
     finally:
         _run([docker, "rm", "--volumes", container])
     tried = ", ".join(places[:3]) + (", ..." if len(places) > 3 else "")
-    raise _refused(image, "no package vllm", f"one in {tried}", "give its folder as package")
+    raise _refused(image, found="no package vllm", expected=f"one in {tried}", remedy="give its folder as package")
 
 
 def _copied(docker: str, source: str) -> Iterator[tuple[str, str]]:
@@ -131,5 +141,5 @@ def _last_line(text: str) -> str:
     return lines[-1] if lines else "no answer"
 
 
-def _refused(place: str, found: str, expected: str, remedy: str) -> FleetError:
-    return FleetError(Finding("catalogue-image", "catalogue", "error", place, found, expected, remedy))
+def _refused(place: str, *, found: str, expected: str, remedy: str) -> FleetError:
+    return FleetError(error("catalogue-image", place, found=found, expected=expected, remedy=remedy, kind="catalogue"))

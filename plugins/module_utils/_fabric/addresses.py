@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.declared import End, HostFacts, Segment, error
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.declared import End, HostFacts, Segment
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import HALVES
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
 
 Interface = ipaddress.IPv4Interface
 Network = ipaddress.IPv4Network
@@ -84,7 +84,17 @@ def _indices(segments: Iterable[Segment]) -> tuple[dict[str, int], list[Finding]
         reason = "an address depends on nothing but its own cable's index, so that no change renumbers the others"
         for rival in rivals:
             remedy = f"if this is the newer one, write {_with_index(rival, free)}; leave the older as it is"
-            findings.append(error("fabric-index-taken", rival.place, found, "an index of its own", remedy, reason))
+            findings.append(
+                error(
+                    "fabric-index-taken",
+                    rival.place,
+                    found=found,
+                    expected="an index of its own",
+                    remedy=remedy,
+                    reason=reason,
+                    kind="fabric",
+                )
+            )
     return {rivals[0].place: index for index, rivals in users.items() if len(rivals) == 1}, findings
 
 
@@ -103,7 +113,16 @@ def _from_pool(
         holds = pool.num_addresses // size
         found = f"index {index} needs subnets {first} and {first + 1} of /{prefix}; {pool} holds {holds}"
         remedy = "write a larger pool, a longer prefix (28 still gives .10 and .11) or a lower index"
-        return {}, [error("fabric-pool-too-small", segment.place, found, "a pool that holds them", remedy)]
+        return {}, [
+            error(
+                "fabric-pool-too-small",
+                segment.place,
+                found=found,
+                expected="a pool that holds them",
+                remedy=remedy,
+                kind="fabric",
+            )
+        ]
     numbers, problems = _numbers(segment, size)
     if problems:
         return {}, problems
@@ -127,11 +146,29 @@ def _numbers(segment: Segment, size: int) -> tuple[dict[End, int], list[Finding]
         if len(ends) > 1:
             found = f"number {number} of {' and '.join(sorted(ends))}"
             remedy = "give each port a number of its own"
-            problems.append(error("fabric-number-taken", segment.place, found, "one port a number", remedy))
+            problems.append(
+                error(
+                    "fabric-number-taken",
+                    segment.place,
+                    found=found,
+                    expected="one port a number",
+                    remedy=remedy,
+                    kind="fabric",
+                )
+            )
         if number > size - 2:
             found = f"number {number} of {ends[0]}"
             remedy = "write a lower number or a shorter prefix"
-            problems.append(error("fabric-number-range", segment.place, found, f"1 to {size - 2}", remedy))
+            problems.append(
+                error(
+                    "fabric-number-range",
+                    segment.place,
+                    found=found,
+                    expected=f"1 to {size - 2}",
+                    remedy=remedy,
+                    kind="fabric",
+                )
+            )
     return dict(segment.numbers), problems
 
 
@@ -157,13 +194,31 @@ def _interface(place: str, text: str, problems: list[Finding]) -> Interface | No
     try:
         interface = ipaddress.IPv4Interface(text)
     except ValueError as reason:
-        problems.append(error("fabric-address-invalid", place, f'"{text}": {reason}', expected, "correct it"))
+        problems.append(
+            error(
+                "fabric-address-invalid",
+                place,
+                found=f'"{text}": {reason}',
+                expected=expected,
+                remedy="correct it",
+                kind="fabric",
+            )
+        )
         return None
     network = interface.network
     edges = {network.network_address, network.broadcast_address} if network.prefixlen < 31 else set()
     if "/" not in text or network.prefixlen == 32 or interface.ip in edges or interface.ip.is_multicast:
         found = f'"{text}"' + ("" if "/" in text else " without a prefix")
-        problems.append(error("fabric-address-invalid", place, found, expected, "write a host's address"))
+        problems.append(
+            error(
+                "fabric-address-invalid",
+                place,
+                found=found,
+                expected=expected,
+                remedy="write a host's address",
+                kind="fabric",
+            )
+        )
         return None
     return interface
 
@@ -173,12 +228,21 @@ def _unlike_networks(segment: Segment, addresses: Mapping[End, Interface]) -> It
     if len(networks) > 1:
         found = "the ends are in " + " and ".join(networks)
         remedy = "give all ends of a half addresses of one subnet"
-        yield error("fabric-ends-differ", segment.place, found, "one subnet a half", remedy)
+        yield error(
+            "fabric-ends-differ", segment.place, found=found, expected="one subnet a half", remedy=remedy, kind="fabric"
+        )
     ends = sorted(addresses)
     for first, second in combinations(ends, 2):
         if addresses[first].ip == addresses[second].ip:
             found = f"{addresses[first].ip} on {first} and on {second}"
-            yield error("fabric-address-twice", segment.place, found, "an address of its own", "change one of them")
+            yield error(
+                "fabric-address-twice",
+                segment.place,
+                found=found,
+                expected="an address of its own",
+                remedy="change one of them",
+                kind="fabric",
+            )
 
 
 def _network(place: str, text: str) -> tuple[Network | None, list[Finding]]:
@@ -187,7 +251,14 @@ def _network(place: str, text: str) -> tuple[Network | None, list[Finding]]:
     except ValueError as reason:
         remedy = "write the network's first address with its prefix"
         return None, [
-            error("fabric-network-invalid", place, f'"{text}": {reason}', "a network like 192.168.100.0/22", remedy)
+            error(
+                "fabric-network-invalid",
+                place,
+                found=f'"{text}": {reason}',
+                expected="a network like 192.168.100.0/22",
+                remedy=remedy,
+                kind="fabric",
+            )
         ]
 
 
@@ -206,12 +277,28 @@ def _overlaps(addressed: Sequence[Addressed]) -> Iterator[Finding]:
             reason = "traffic of both halves then leaves by one of them: 3 GB/s, and large transfers hang"
             remedy = "give each half a subnet of its own, like 192.168.100.0/24 and 192.168.101.0/24"
             source = "NVIDIA/dgx-spark-playbooks issue 102; eugr issue 270"
-            yield error("fabric-halves-share-subnet", place, found, "a subnet for each half", remedy, reason, source)
+            yield error(
+                "fabric-halves-share-subnet",
+                place,
+                found=found,
+                expected="a subnet for each half",
+                remedy=remedy,
+                reason=reason,
+                source=source,
+                kind="fabric",
+            )
         else:
             found = f"{right} of {second.segment.name} overlaps {left} of {first.segment.name}"
             remedy = "give one of them another index, or other addresses"
             for one in (first, second):
-                yield error("fabric-overlap", one.segment.place, found, "a subnet for each half", remedy)
+                yield error(
+                    "fabric-overlap",
+                    one.segment.place,
+                    found=found,
+                    expected="a subnet for each half",
+                    remedy=remedy,
+                    kind="fabric",
+                )
 
 
 def _management_overlaps(
@@ -241,7 +328,15 @@ def _management_overlaps(
                 reason = "the host would answer the controller through the cable: locked out"
                 remedy = "write another pool, index or addresses"
                 expected = "a subnet of the fabric alone"
-                yield error("fabric-overlap-management", one.segment.place, found, expected, remedy, reason)
+                yield error(
+                    "fabric-overlap-management",
+                    one.segment.place,
+                    found=found,
+                    expected=expected,
+                    remedy=remedy,
+                    reason=reason,
+                    kind="fabric",
+                )
 
 
 def _as_ip(text: str) -> ipaddress.IPv4Address | None:

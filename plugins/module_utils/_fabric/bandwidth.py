@@ -15,7 +15,7 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import DEGRADED_GBPS, SPEED_MBPS
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.judge import where
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, warning
 
 # perftest's own default; the following ports are ours while a measurement runs.
 FIRST_PORT = 18515
@@ -42,8 +42,14 @@ def measurements(plans: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, 
                 for one, peer in group:
                     port = FIRST_PORT + len(listen)
                     listen.append({"device": peer["rdma_device"], "port": port, "client": host})
-                    targets.append({"interface": one["name"], "device": one["rdma_device"],
-                                    "server": peer["address"], "port": port})  # fmt: skip
+                    targets.append(
+                        {
+                            "interface": one["name"],
+                            "device": one["rdma_device"],
+                            "server": peer["address"],
+                            "port": port,
+                        }
+                    )
                 plan[host]["measure"].append(
                     {"name": name, "segment": group[0][0]["segment"], "peer": server, "rails": targets}
                 )
@@ -77,11 +83,15 @@ def judge_bandwidth(host: str, gates: Mapping[str, float], result: Mapping[str, 
 
 
 def _not_in_the_run(host: str, peer: str) -> Finding:
-    return Finding(
-        "fabric-bandwidth-partner", "fabric", "warning", f"{host}: ib_write_bw", f"not measured with {peer}",
-        "a figure", f"run again with -l {host},{peer}, or without a limit",
-        f"{peer} is not in this run, or failed before",
-    )  # fmt: skip
+    return warning(
+        "fabric-bandwidth-partner",
+        f"{host}: ib_write_bw",
+        found=f"not measured with {peer}",
+        expected="a figure",
+        remedy=f"run again with -l {host},{peer}, or without a limit",
+        reason=f"{peer} is not in this run, or failed before",
+        kind="fabric",
+    )
 
 
 def _not_possible(host: str, result: Mapping[str, Any]) -> Finding:
@@ -89,10 +99,15 @@ def _not_possible(host: str, result: Mapping[str, Any]) -> Finding:
     simulated = result["virtualization"] not in ("none", "unknown")
     remedy = "prove it on the real machine" if simulated else "install the driver: `modprobe mlx5_ib`, `ibv_devices`"
     return Finding(
-        "fabric-rdma-unproven", "fabric", "warning" if simulated else "error", f"{host}: ib_write_bw",
-        f"not possible here: {result['said']}", "RDMA, measured", remedy,
-        "that RDMA carries the traffic, and how much, is not known",
-    )  # fmt: skip
+        rule="fabric-rdma-unproven",
+        kind="fabric",
+        severity="warning" if simulated else "error",
+        place=f"{host}: ib_write_bw",
+        found=f"not possible here: {result['said']}",
+        expected="RDMA, measured",
+        remedy=remedy,
+        reason="that RDMA carries the traffic, and how much, is not known",
+    )
 
 
 def _judge_one(
@@ -105,7 +120,7 @@ def _judge_one(
         said = "; ".join(f"{rail['device']}: {rail['said']}" for rail in failed)
         remedy = f"`show_gids` on {host} and {one['peer']}; a firewall must let the fabric's addresses through"
         found = f"ib_write_bw to {one['peer']} failed: {said}"
-        yield _error("fabric-bandwidth-failed", place, found, "a result", remedy)
+        yield error("fabric-bandwidth-failed", place, found=found, expected="a result", remedy=remedy, kind="fabric")
         return
     yield from _not_by_rdma(place, rails)
     total = sum(rail["gbps"] for rail in rails)
@@ -119,10 +134,27 @@ def _judge_one(
         remedy = "switch both machines off, take their power plugs out for a minute, then start them with the cable in"
         reason = "the ConnectX-7 came up degraded: the link's speed does not show it"
         found += f", while the link says {SPEED_MBPS} Mb/s"
-        yield _error("fabric-degraded", place, found, expected, remedy, reason, "dgx-spark-playbooks pull request 108")
+        yield error(
+            "fabric-degraded",
+            place,
+            found=found,
+            expected=expected,
+            remedy=remedy,
+            reason=reason,
+            source="dgx-spark-playbooks pull request 108",
+            kind="fabric",
+        )
     else:
         remedy = "see that both halves have addresses of their own subnets and MTU 9000, and that nothing else runs"
-        yield _error("fabric-bandwidth", place, found, expected, remedy, "", "NVIDIA playbook: its gate")
+        yield error(
+            "fabric-bandwidth",
+            place,
+            found=found,
+            expected=expected,
+            remedy=remedy,
+            source="NVIDIA playbook: its gate",
+            kind="fabric",
+        )
 
 
 def _not_by_rdma(place: str, rails: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
@@ -132,12 +164,12 @@ def _not_by_rdma(place: str, rails: Sequence[Mapping[str, Any]]) -> Iterator[Fin
         if counted is not None and counted < _CARRIED * rail["payload_bytes"]:
             found = f"{rail['device']} counted {counted} bytes of {rail['payload_bytes']}"
             remedy = "look which device carried it: /sys/class/infiniband/*/ports/1/counters/port_xmit_data"
-            yield _error(
-                "fabric-not-rdma", place, found, "all of them", remedy, "", "cluster owner's notes, Verify RoCE"
+            yield error(
+                "fabric-not-rdma",
+                place,
+                found=found,
+                expected="all of them",
+                remedy=remedy,
+                source="cluster owner's notes, Verify RoCE",
+                kind="fabric",
             )
-
-
-def _error(
-    rule: str, place: str, found: str, expected: str, remedy: str, reason: str = "", source: str = ""
-) -> Finding:
-    return Finding(rule, "fabric", "error", place, found, expected, remedy, reason, source)

@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol
 
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import MTU_MAX, MTU_MIN, PORTS, RAILS
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.spec import FABRIC, MTU
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean, error, hint
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import check
 
 Kind = Literal["cable", "switch", "link"]
@@ -68,10 +68,6 @@ class Fabric:
     segments: tuple[Segment, ...]
 
 
-def error(rule: str, place: str, found: str, expected: str, remedy: str, reason: str = "", source: str = "") -> Finding:
-    return Finding(rule, "fabric", "error", place, found, expected, remedy, reason, source)
-
-
 def read_fabric(written: Any, hosts: Mapping[str, HostFacts]) -> tuple[Fabric, list[Finding]]:
     """The declaration and every problem. A segment with a problem is left out of what is returned."""
     settings, findings = check(FABRIC, {} if written is None else written, "fleet_fabric")
@@ -98,13 +94,26 @@ def _mtu_problems(place: str, mtu: int | None) -> Iterator[Finding]:
     if not MTU_MIN <= mtu <= MTU_MAX:
         remedy = f"write {MTU}, or 1500 where a switch can't carry more"
         reason = "the interface refuses any other MTU"
-        yield error("fabric-mtu-range", place, str(mtu), f"{MTU_MIN} to {MTU_MAX}", remedy, reason)
+        yield error(
+            "fabric-mtu-range",
+            place,
+            found=str(mtu),
+            expected=f"{MTU_MIN} to {MTU_MAX}",
+            remedy=remedy,
+            reason=reason,
+            kind="fabric",
+        )
     elif mtu < MTU and place == "fleet_fabric.mtu":
-        yield Finding(
-            "fabric-mtu-small", "fabric", "hint", place, str(mtu), str(MTU),
-            f"write {MTU} unless a switch can't carry it",
-            "jumbo frames are worth 0.7 to 1.5 % of all-reduce, and stable GIDs were seen with them", "Pulsar",
-        )  # fmt: skip
+        yield hint(
+            "fabric-mtu-small",
+            place,
+            found=str(mtu),
+            expected=str(MTU),
+            remedy=f"write {MTU} unless a switch can't carry it",
+            reason="jumbo frames are worth 0.7 to 1.5 % of all-reduce, and stable GIDs were seen with them",
+            source="Pulsar",
+            kind="fabric",
+        )
 
 
 # Reading ----------------------------------------------------------------------------------------------------------
@@ -120,7 +129,9 @@ def _segments(settings: Mapping[str, Any]) -> tuple[list[Segment], list[Finding]
             found = "keys " + ", ".join(sorted(cable)) if cable else "an empty map"
             expected = "either ends (with an index where needed) or addresses"
             remedy = "write {ends: [spark-2:1, spark-3:1], index: 0}, or the addresses of both ends by hand"
-            findings.append(error("fabric-cable-form", place, found, expected, remedy))
+            findings.append(
+                error("fabric-cable-form", place, found=found, expected=expected, remedy=remedy, kind="fabric")
+            )
             continue
         addresses = {_end(end): both for end, both in cable.get("addresses", {}).items()}
         ends = tuple(sorted(addresses or map(_end, cable["ends"])))
@@ -133,7 +144,16 @@ def _segments(settings: Mapping[str, Any]) -> tuple[list[Segment], list[Finding]
         place = f"fleet_fabric.switches.{name}"
         if numbers and by_hand:
             remedy = "give every port a number, or every port its addresses"
-            findings.append(error("fabric-switch-form", place, "numbers and addresses", "one of the two", remedy))
+            findings.append(
+                error(
+                    "fabric-switch-form",
+                    place,
+                    found="numbers and addresses",
+                    expected="one of the two",
+                    remedy=remedy,
+                    kind="fabric",
+                )
+            )
             continue
         segments.append(Segment("switch", name, place, tuple(sorted(ports)), switch.get("index"), numbers, by_hand))
     for position, link in enumerate(settings["links"]):
@@ -158,12 +178,24 @@ def _segment_problems(segment: Segment, hosts: Mapping[str, HostFacts]) -> Itera
         if end.host not in hosts:
             remedy = did_you_mean(end.host, hosts)
             yield error(
-                "fabric-unknown-host", segment.place, f'no host "{end.host}"', "a host of the inventory", remedy
+                "fabric-unknown-host",
+                segment.place,
+                found=f'no host "{end.host}"',
+                expected="a host of the inventory",
+                remedy=remedy,
+                kind="fabric",
             )
         yield from _port_problems(segment, end)
     if segment.kind == "cable" and segment.ends[0].host == segment.ends[1].host:
         remedy = "write the host that the other end goes to"
-        yield error("fabric-same-host", segment.place, f"both ends on {segment.ends[0].host}", "two hosts", remedy)
+        yield error(
+            "fabric-same-host",
+            segment.place,
+            found=f"both ends on {segment.ends[0].host}",
+            expected="two hosts",
+            remedy=remedy,
+            kind="fabric",
+        )
     yield from _mtu_problems(f"{segment.place}.mtu", segment.mtu)
 
 
@@ -173,11 +205,25 @@ def _port_problems(segment: Segment, end: End) -> Iterator[Finding]:
             port = RAILS[end.port].port
             remedy = f"write a cable or a switch with {end.host}:{port}"
             reason = "both halves of a port have to be configured together"
-            yield error("fabric-link-on-rail", segment.place, f"{end} is half of port {port}", "", remedy, reason)
+            yield error(
+                "fabric-link-on-rail",
+                segment.place,
+                found=f"{end} is half of port {port}",
+                remedy=remedy,
+                reason=reason,
+                kind="fabric",
+            )
     elif end.port not in map(str, PORTS):
         known = RAILS.get(end.port)
         remedy = f"write {end.host}:{known.port}" if known else f"write {end.host}:0 (next to the RJ45) or {end.host}:1"
-        yield error("fabric-unknown-port", segment.place, f'port "{end.port}" of {end.host}', "port 0 or 1", remedy)
+        yield error(
+            "fabric-unknown-port",
+            segment.place,
+            found=f'port "{end.port}" of {end.host}',
+            expected="port 0 or 1",
+            remedy=remedy,
+            kind="fabric",
+        )
 
 
 def _twice(segments: Sequence[Segment]) -> dict[str, list[Finding]]:
@@ -194,7 +240,9 @@ def _twice(segments: Sequence[Segment]) -> dict[str, list[Finding]]:
             others = sorted(set(places) - {place}) if count == 1 else [place]
             found = f"{end} is used by " + ", ".join(others) + " too"
             remedy = "a port takes one cable: correct one of them"
-            problems.setdefault(place, []).append(error("fabric-port-twice", place, found, "one use a port", remedy))
+            problems.setdefault(place, []).append(
+                error("fabric-port-twice", place, found=found, expected="one use a port", remedy=remedy, kind="fabric")
+            )
     return problems
 
 
@@ -215,11 +263,12 @@ def _crossed_pairs(segments: Sequence[Segment]) -> dict[str, list[Finding]]:
             error(
                 "fabric-crossed-pair",
                 cable.place,
-                found,
-                "like ports",
-                remedy,
-                reason,
-                "cluster owner's notes, Cabling",
+                found=found,
+                expected="like ports",
+                remedy=remedy,
+                reason=reason,
+                source="cluster owner's notes, Cabling",
+                kind="fabric",
             )
         ]
     return problems

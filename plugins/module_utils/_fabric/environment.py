@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
 
 Variable = dict[str, str]  # name, value, reason, source
 Slices = Mapping[str, Mapping[str, Any]]
@@ -94,13 +94,16 @@ def _unconnected(usable: Mapping[str, Sequence[Mapping[str, Any]]], hosts: Seque
         if any(peer["host"] == second for one in usable[first] for peer in one["peers"]):
             continue
         findings.append(
-            Finding(
-                "fabric-group-unconnected", "fabric", "error", place, f"no cable between {first} and {second}",
-                "a cable or a switch between every two hosts of a group",
-                f"declare one in fleet_fabric, like [{first}:1, {second}:1], or choose other hosts",
-                "every rank exchanges tensors with every other",
+            error(
+                "fabric-group-unconnected",
+                place,
+                found=f"no cable between {first} and {second}",
+                expected="a cable or a switch between every two hosts of a group",
+                remedy=f"declare one in fleet_fabric, like [{first}:1, {second}:1], or choose other hosts",
+                reason="every rank exchanges tensors with every other",
+                kind="fabric",
             )
-        )  # fmt: skip
+        )
     return findings
 
 
@@ -109,21 +112,28 @@ def _unaddressed(usable: Mapping[str, Sequence[Mapping[str, Any]]], slices: Slic
     for host, interfaces in usable.items():
         if any(one["address"] is None for one in interfaces):
             findings.append(
-                Finding(
-                    "fabric-group-link-local", "fabric", "error", place, f"{host} has link-local addresses",
-                    "addresses that the plan knows", "write mode: static in fleet_fabric",
-                    "the ranks are told each other's addresses before they start",
+                error(
+                    "fabric-group-link-local",
+                    place,
+                    found=f"{host} has link-local addresses",
+                    expected="addresses that the plan knows",
+                    remedy="write mode: static in fleet_fabric",
+                    reason="the ranks are told each other's addresses before they start",
+                    kind="fabric",
                 )
-            )  # fmt: skip
+            )
         elif not _common_segments(usable) and _as_ip(slices[host]["management"]["address"]) is None:
             address = slices[host]["management"]["address"]
             findings.append(
-                Finding(
-                    "fabric-group-management", "fabric", "error", place, f'{host} is reached as "{address}"',
-                    "its management address, which a ring's ranks meet over",
-                    f"write ansible_host: <address> for {host} in the inventory",
+                error(
+                    "fabric-group-management",
+                    place,
+                    found=f'{host} is reached as "{address}"',
+                    expected="its management address, which a ring's ranks meet over",
+                    remedy=f"write ansible_host: <address> for {host} in the inventory",
+                    kind="fabric",
                 )
-            )  # fmt: skip
+            )
     return findings
 
 
@@ -147,9 +157,11 @@ def _management(part: Mapping[str, Any]) -> tuple[str, str]:
 
 def _member(control: tuple[str, str], chosen: Sequence[Mapping[str, Any]], transport: str, *, is_ring: bool) -> Member:
     name, address = control
-    way = "the ranks meet over the management network: a ring has no route between all" if is_ring else (
-        "the ranks meet over the cable; each host names its own interface"
-    )  # fmt: skip
+    way = (
+        "the ranks meet over the management network: a ring has no route between all"
+        if is_ring
+        else ("the ranks meet over the cable; each host names its own interface")
+    )
     devices = [f"{one['rdma_device']}:1" for one in chosen if one["rdma_device"]]
     variables = [
         _variable("NCCL_SOCKET_IFNAME", name, way, _NAMES),

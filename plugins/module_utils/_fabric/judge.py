@@ -15,7 +15,7 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.gids import Gid, index_of
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import RAILS
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, warning
 
 Plan = Mapping[str, Any]
 Reading = Mapping[str, Any]
@@ -115,9 +115,23 @@ class _Interface:
     def findings(self) -> Iterator[Finding]:
         if self.link is None:
             remedy = "look for the adapter: `lspci -d 15b3:`, `dmesg | grep mlx5`"
-            yield self._error("fabric-no-interface", "there is no such interface", "a ConnectX-7 half", remedy)
+            yield error(
+                "fabric-no-interface",
+                self.place,
+                found="there is no such interface",
+                expected="a ConnectX-7 half",
+                remedy=remedy,
+                kind="fabric",
+            )
         elif not self.link["up"]:
-            yield self._error("fabric-link-down", "the interface is switched off", "up", "run site.yml")
+            yield error(
+                "fabric-link-down",
+                self.place,
+                found="the interface is switched off",
+                expected="up",
+                remedy="run site.yml",
+                kind="fabric",
+            )
         elif not self.link["carrier"]:
             yield self._without_carrier()
         else:
@@ -126,16 +140,13 @@ class _Interface:
             if self.uses_rdma:
                 yield from self._rdma(self.wanted["rdma_device"], self.link)
 
-    def _error(self, rule: str, found: str, expected: str, remedy: str, reason: str = "", source: str = "") -> Finding:
-        return Finding(rule, "fabric", "error", self.place, found, expected, remedy, reason, source)
-
-    def _of_peer(self, peer: str, rule: str, found: str, expected: str, remedy: str, reason: str = "") -> Finding:
+    def _of_peer(self, peer: str, rule: str, *, found: str, expected: str, remedy: str, reason: str = "") -> Finding:
         """What also the other end may be the reason of: no error when the run leaves that host out."""
         if peer not in self.left_out:
-            return self._error(rule, found, expected, remedy, reason)
+            return error(rule, self.place, found=found, expected=expected, remedy=remedy, reason=reason, kind="fabric")
         found += f"; {peer} is not part of this run, so the cable is not proven"
         remedy = f"run again with -l {self.host},{peer}, or without a limit"
-        return Finding(rule, "fabric", "warning", self.place, found, expected, remedy, reason)
+        return warning(rule, self.place, found=found, expected=expected, remedy=remedy, reason=reason, kind="fabric")
 
     # Link ---------------------------------------------------------------------------------------------------------
 
@@ -146,28 +157,62 @@ class _Interface:
             remedy = "look at the same half of the other end; if it is up, reseat the cable, then power both off and on"
             found = "no carrier, while the port's other half has one"
             return self._of_peer(
-                peer, "fabric-half-dead", found, self.expected, remedy, "half the bandwidth is missing"
+                peer,
+                "fabric-half-dead",
+                found=found,
+                expected=self.expected,
+                remedy=remedy,
+                reason="half the bandwidth is missing",
             )
         remedy = "plug the cable in at both ends, and see that the other machine is on"
-        return self._of_peer(peer, "fabric-no-carrier", "no carrier", f"a cable to {self.expected}", remedy)
+        return self._of_peer(
+            peer, "fabric-no-carrier", found="no carrier", expected=f"a cable to {self.expected}", remedy=remedy
+        )
 
     def _settings(self, link: Mapping[str, Any]) -> Iterator[Finding]:
         wanted = self.wanted
         if wanted["speed_mbps"] not in (None, link["speed_mbps"]):
             remedy = "use a cable for 200 Gb/s (QSFP56), without a splitter"
             found = f"{link['speed_mbps']} Mb/s"
-            yield self._error("fabric-link-speed", found, f"{wanted['speed_mbps']} Mb/s", remedy)
+            yield error(
+                "fabric-link-speed",
+                self.place,
+                found=found,
+                expected=f"{wanted['speed_mbps']} Mb/s",
+                remedy=remedy,
+                kind="fabric",
+            )
         if wanted["mtu"] not in (None, link["mtu"]):
-            yield self._error("fabric-mtu", f"MTU {link['mtu']}", f"MTU {wanted['mtu']}", "run site.yml")
+            yield error(
+                "fabric-mtu",
+                self.place,
+                found=f"MTU {link['mtu']}",
+                expected=f"MTU {wanted['mtu']}",
+                remedy="run site.yml",
+                kind="fabric",
+            )
         if wanted["address"] is not None and link["addresses"] != [wanted["address"]]:
             found = ", ".join(link["addresses"]) or "no address"
-            yield self._error("fabric-address", found, wanted["address"], "run site.yml")
+            yield error(
+                "fabric-address",
+                self.place,
+                found=found,
+                expected=wanted["address"],
+                remedy="run site.yml",
+                kind="fabric",
+            )
         if wanted["rdma_device"] and link["pcie_width"] is not None and link["pcie_width"] < PCIE_LANES:
             reason = "firmware before April 2026 gives the second controller two lanes: half of its bandwidth"
-            yield Finding(
-                "fabric-pcie-narrow", "fabric", "warning", self.place, f"PCIe x{link['pcie_width']}", f"x{PCIE_LANES}",
-                "update the firmware: `fwupdmgr update`", reason, "tonyd2wild DeepSeek-v4-Flash pull request 35",
-            )  # fmt: skip
+            yield warning(
+                "fabric-pcie-narrow",
+                self.place,
+                found=f"PCIe x{link['pcie_width']}",
+                expected=f"x{PCIE_LANES}",
+                remedy="update the firmware: `fwupdmgr update`",
+                reason=reason,
+                source="tonyd2wild DeepSeek-v4-Flash pull request 35",
+                kind="fabric",
+            )
 
     # Neighbours ---------------------------------------------------------------------------------------------------
 
@@ -187,10 +232,17 @@ class _Interface:
         strangers = [where(host, name) if host else f"an unknown machine ({name})" for host, name in sorted(seen)]
         if self.wanted["kind"] == "cable" and strangers:
             remedy = f"plug this cable where it is declared to go, or declare it as it hangs: {', '.join(strangers)}"
-            return self._error("fabric-wrong-peer", "connected to " + ", ".join(strangers), expected, remedy)
+            return error(
+                "fabric-wrong-peer",
+                self.place,
+                found="connected to " + ", ".join(strangers),
+                expected=expected,
+                remedy=remedy,
+                kind="fabric",
+            )
         found = f"it does not answer, {', '.join(strangers)} do" if strangers else "a carrier, but nobody answers"
         remedy = f"see that {peer['host']} is converged (site.yml) and its interface up"
-        return self._of_peer(peer["host"], "fabric-no-peer", found, expected, remedy)
+        return self._of_peer(peer["host"], "fabric-no-peer", found=found, expected=expected, remedy=remedy)
 
     def _frames(self, peer: Mapping[str, Any], link: Mapping[str, Any]) -> Iterator[Finding]:
         """Link-local addresses are not planned: the peer's are those that its interface answered for."""
@@ -201,7 +253,7 @@ class _Interface:
                 found = f"packets of {link['mtu']} bytes to {peer['host']} ({address}) do not come back: {said}"
                 remedy = "set the MTU of the other end, and of a switch between, to the same"
                 expected = f"whole packets of {link['mtu']} bytes"
-                yield self._of_peer(peer["host"], "fabric-frames", found, expected, remedy)
+                yield self._of_peer(peer["host"], "fabric-frames", found=found, expected=expected, remedy=remedy)
 
     # RDMA ---------------------------------------------------------------------------------------------------------
 
@@ -209,16 +261,36 @@ class _Interface:
         port = self.reading["rdma"].get(device)
         if port is None:
             remedy = "load the driver: `modprobe mlx5_ib`; `rdma link`"
-            yield self._error("fabric-no-rdma-device", f"there is no RDMA device {device}", device, remedy)
+            yield error(
+                "fabric-no-rdma-device",
+                self.place,
+                found=f"there is no RDMA device {device}",
+                expected=device,
+                remedy=remedy,
+                kind="fabric",
+            )
             return
         if port["state"] != "ACTIVE":
             found = f"{device} is {port['state'] or 'unreadable'}"
-            yield self._error("fabric-rdma-state", found, "ACTIVE", "look at `rdma link`, `dmesg | grep mlx5`")
+            yield error(
+                "fabric-rdma-state",
+                self.place,
+                found=found,
+                expected="ACTIVE",
+                remedy="look at `rdma link`, `dmesg | grep mlx5`",
+                kind="fabric",
+            )
         if port["link_layer"] != "Ethernet":
             remedy = "set the port to Ethernet: `mlxconfig -d ... set LINK_TYPE_P1=2`, then power off and on"
             found = f"link layer {port['link_layer'] or 'unknown'}"
-            yield self._error(
-                "fabric-link-layer", found, "Ethernet (RoCE)", remedy, source="cluster owner's notes, Key Facts"
+            yield error(
+                "fabric-link-layer",
+                self.place,
+                found=found,
+                expected="Ethernet (RoCE)",
+                remedy=remedy,
+                source="cluster owner's notes, Key Facts",
+                kind="fabric",
             )
         table = [Gid(row["index"], row["gid"], row["type"], self.wanted["name"]) for row in port["gids"]]
         planned = self.wanted["address"]
@@ -226,6 +298,13 @@ class _Interface:
             if index_of(table, address) is None:
                 remedy = "run site.yml; if the address is set, restart the interface: `networkctl reconfigure`"
                 found = f"{device} has no RoCE v2 GID for {address}"
-                yield self._error(
-                    "fabric-no-gid", found, "one", remedy, "NCCL has nothing to send from", "NCCL issue 1333"
+                yield error(
+                    "fabric-no-gid",
+                    self.place,
+                    found=found,
+                    expected="one",
+                    remedy=remedy,
+                    reason="NCCL has nothing to send from",
+                    source="NCCL issue 1333",
+                    kind="fabric",
                 )

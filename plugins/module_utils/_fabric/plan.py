@@ -13,7 +13,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._fabric.addresses impor
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.bandwidth import measurements
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.declared import End, HostFacts, read_fabric
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import HALVES, SPEED_MBPS, rail
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, hint
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan import document as netplan
 
 SYSCTL_PATH = "/etc/sysctl.d/90-gb10-fabric.conf"
@@ -45,13 +45,17 @@ def plan_fabric(written: Any, hosts: Mapping[str, HostFacts]) -> tuple[dict[str,
 
 def _mode_hints(settings: Mapping[str, Any], addressed: Sequence[Addressed]) -> Iterator[Finding]:
     if settings["mode"] == "link-local" and addressed:
-        yield Finding(
-            "fabric-link-local", "fabric", "hint", "fleet_fabric.mode", "link-local", "static",
-            "write mode: static for a service over two hosts",
-            "one half of each port gets an address, so half of its bandwidth; and a group's addresses are not known "
-            "before its hosts are up",
-            "NVIDIA playbook, cx7-netplan.yaml; cluster owner's notes, Option A and B",
-        )  # fmt: skip
+        yield hint(
+            "fabric-link-local",
+            "fleet_fabric.mode",
+            found="link-local",
+            expected="static",
+            remedy="write mode: static for a service over two hosts",
+            reason="one half of each port gets an address, so half of its bandwidth; and a group's addresses are not "
+            "known before its hosts are up",
+            source="NVIDIA playbook, cx7-netplan.yaml; cluster owner's notes, Option A and B",
+            kind="fabric",
+        )
 
 
 def _slice(host: str, settings: Mapping[str, Any], addressed: Sequence[Addressed], facts: HostFacts) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import ipaddress
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 
 _SOURCE = {"type": "str", "expected": "an address or a network, such as 10.0.0.0/8"}
@@ -46,10 +46,10 @@ def wrong_sources(allow: Iterable[Mapping[str, Any]], place: str) -> Iterator[Fi
         for source in entry["from"]:
             try:
                 ipaddress.ip_network(source)
-            except ValueError as error:
+            except ValueError as cause:
                 remedy = "write an address, or a network by its first address: 10.0.0.0/8"
                 where = f"{place}.allow[{index}].from"
-                yield Finding("input-firewall-source", "input", "error", where, str(error), "an address", remedy)
+                yield error("input-firewall-source", where, found=str(cause), expected="an address", remedy=remedy)
 
 
 def plan_firewall(

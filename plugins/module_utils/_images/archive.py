@@ -98,22 +98,28 @@ def read_archive(path: Path, reference: Reference) -> ArchiveImage:
     except FileNotFoundError:
         raise _bad(
             path,
-            "there is no such file",
-            "an image archive",
-            f"docker save -o {path.name} {reference}, and copy it there",
+            found="there is no such file",
+            expected="an image archive",
+            remedy=f"docker save -o {path.name} {reference}, and copy it there",
         ) from None
     except (tarfile.TarError, KeyError, ValueError, EOFError) as error:
         raise _bad(
-            path, _what_it_is(path, error), "an uncompressed, whole archive", "write it with docker save"
+            path,
+            found=_what_it_is(path, error),
+            expected="an uncompressed, whole archive",
+            remedy="write it with docker save",
         ) from None
     except OSError as error:
         raise _bad(
-            path, f"can't be read ({error.strerror})", "a readable image archive", "see its path and rights"
+            path,
+            found=f"can't be read ({error.strerror})",
+            expected="a readable image archive",
+            remedy="see its path and rights",
         ) from None
 
 
-def _bad(path: Path, found: str, expected: str, remedy: str) -> Exception:
-    return refusal("image-archive", str(path), found, expected, remedy)
+def _bad(path: Path, *, found: str, expected: str, remedy: str) -> Exception:
+    return refusal("image-archive", str(path), found=found, expected=expected, remedy=remedy)
 
 
 def _what_it_is(path: Path, error: Exception) -> str:
@@ -177,7 +183,12 @@ def _choose(path: Path, entries: Sequence[Mapping[str, Any]], reference: Referen
     if named or len(nameless) == len(entries) == 1:
         return (named or nameless)[0]
     tags = sorted(tag for entry in entries for tag in entry.get("RepoTags") or ())
-    raise _bad(path, f"holds {', '.join(tags) or 'images without names'}", str(reference), "name one of those")
+    raise _bad(
+        path,
+        found=f"holds {', '.join(tags) or 'images without names'}",
+        expected=str(reference),
+        remedy="name one of those",
+    )
 
 
 def _manifest_digests(tar: tarfile.TarFile, members: Mapping[str, tarfile.TarInfo]) -> Iterator[str]:

@@ -70,9 +70,9 @@ class Docker:
             raise refusal(
                 "docker-unreachable",
                 "docker info",
-                "; ".join(info["ServerErrors"]),
-                "a running Docker daemon",
-                "systemctl status docker on that host; the role container_engine installs it",
+                found="; ".join(info["ServerErrors"]),
+                expected="a running Docker daemon",
+                remedy="systemctl status docker on that host; the role container_engine installs it",
             )
         driver_type = dict(info.get("DriverStatus") or ()).get("driver-type", "")
         return Engine(Path(info["DockerRootDir"]), info["Driver"], driver_type.startswith("io.containerd.snapshotter"))
@@ -147,7 +147,7 @@ def _failed(arguments: Sequence[str], said: str) -> Exception:
     return refusal(
         "docker-failed",
         f"docker {' '.join(arguments)}",
-        said.strip() or "failed without a word",
-        "success",
-        "run it on that host by hand to see more; journalctl -u docker has the daemon's side",
+        found=said.strip() or "failed without a word",
+        expected="success",
+        remedy="run it on that host by hand to see more; journalctl -u docker has the daemon's side",
     )

@@ -129,9 +129,9 @@ class LayerStore:
             raise refusal(
                 "image-store-driver",
                 "docker info",
-                f"the storage driver {engine.driver}",
-                "overlay2, or the containerd image store",
-                "let this host pull the image, or load it from an archive",
+                found=f"the storage driver {engine.driver}",
+                expected="overlay2, or the containerd image store",
+                remedy="let this host pull the image, or load it from an archive",
             )
 
     def image(self, image: LocalImage) -> StoredImage:
@@ -235,10 +235,10 @@ class LayerStore:
         return refusal(
             "image-incomplete",
             digest,
-            "containerd's content store does not hold it",
-            "every blob of the image",
-            "pull the image again on that host",
-            "containers of such an image run, but it can be neither saved nor passed on",
+            found="containerd's content store does not hold it",
+            expected="every blob of the image",
+            remedy="pull the image again on that host",
+            reason="containers of such an image run, but it can be neither saved nor passed on",
         )
 
 

@@ -192,7 +192,7 @@ def _failed(name: str, said: str) -> Exception:
     return refusal(
         cause.rule,
         f"docker pull {name}",
-        said.strip() or "failed without a word",
-        cause.expected.format(registry=registry),
-        cause.remedy.format(registry=registry),
+        found=said.strip() or "failed without a word",
+        expected=cause.expected.format(registry=registry),
+        remedy=cause.remedy.format(registry=registry),
     )

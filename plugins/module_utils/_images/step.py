@@ -179,10 +179,10 @@ def _archive(wanted: Wanted) -> ArchiveImage:
         raise refusal(
             "image-digest",
             f"{wanted.path}: {wanted.reference}",
-            " and ".join(sorted(archive.digests)),
-            wanted.digest,
-            "name one of the archive's digests in the recipe, or bring the right archive",
-            "docker save keeps the image's ID; from the overlay2 store it does not keep the registry's digest",
+            found=" and ".join(sorted(archive.digests)),
+            expected=wanted.digest,
+            remedy="name one of the archive's digests in the recipe, or bring the right archive",
+            reason="docker save keeps the image's ID; from the overlay2 store it does not keep the registry's digest",
         )
     return archive
 

@@ -101,9 +101,9 @@ class ImageStore:
             raise refusal(
                 "image-differs",
                 str(reference),
-                f"Docker ends with {image.identity.digest if image else 'no such image'}",
-                f"{identity.digest if identity else 'the image'}, complete",
-                "remove the image on that host and run again",
+                found=f"Docker ends with {image.identity.digest if image else 'no such image'}",
+                expected=f"{identity.digest if identity else 'the image'}, complete",
+                remedy="remove the image on that host and run again",
             )
         self._records.write(reference, step.wanted.digest, image)
         return image

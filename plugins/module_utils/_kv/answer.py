@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, hint
 from ansible_collections.gb10.fleet.plugins.module_utils._kv import pool, states
 from ansible_collections.gb10.fleet.plugins.module_utils._kv.model import Mamba2, Model
 from ansible_collections.gb10.fleet.plugins.module_utils._kv.settings import Settings
@@ -90,10 +90,16 @@ def _hints(settings: Settings) -> list[Finding]:
     hints = []
     if remark := settings.release.remark:
         remedy = "compare with the first boot's log"
-        hints.append(Finding("kv-release", "memory", "hint", "vllm_version", settings.release.text, remark, remedy))
+        hints.append(
+            hint(
+                "kv-release", "vllm_version", found=settings.release.text, expected=remark, remedy=remedy, kind="memory"
+            )
+        )
     if settings.drafter_assumed:
         found = "no config.json of the drafter"
         remedy = "give it as draft_config in speculative_config"
         expected = "one layer like the model's is assumed"
-        hints.append(Finding("kv-drafter", "memory", "hint", "flags.speculative_config", found, expected, remedy))
+        hints.append(
+            hint("kv-drafter", "flags.speculative_config", found=found, expected=expected, remedy=remedy, kind="memory")
+        )
     return hints

@@ -62,11 +62,11 @@ def failure(problem: FleetError) -> dict[str, Any]:
 def _sized(case: object) -> dict[str, Any]:
     if not isinstance(case, Mapping):
         expected = "a map with config, flags, available_kv_bytes and vllm_version"
-        raise FleetError(bad_input("kv-case", "case", case, expected, "write these keys"))
+        raise FleetError(bad_input("kv-case", "case", value=case, expected=expected, remedy="write these keys"))
     given = {key: case[key] for key in _KEYS if case.get(key) is not None}
     values, findings = check({"type": "map", "options": _KEYS}, given, "case")
     if findings:
-        raise FleetError(*with_remedy(findings, "write a plain number"))
+        raise FleetError(*with_remedy(findings, remedy="write a plain number"))
     release = parse_release(case.get("vllm_version"))
     config = case.get("config")
     model = read_model(load_config(config) if isinstance(config, str) else config, release)
@@ -79,7 +79,11 @@ def _sized(case: object) -> dict[str, Any]:
         available = inverse["kv_cache_memory_bytes"] if available is None else available
     if available is None:
         expected = "the bytes for the cache on each rank"
-        raise FleetError(bad_input("kv-bytes", "case.available_kv_bytes", None, expected, "write a whole number"))
+        raise FleetError(
+            bad_input(
+                "kv-bytes", "case.available_kv_bytes", value=None, expected=expected, remedy="write a whole number"
+            )
+        )
     return answer(pool.fill(layout, available), model) | inverse
 
 
@@ -96,7 +100,7 @@ def _inverse(layout: pool.Layout, values: Mapping[str, Any]) -> dict[str, Any]:
     for key in ("sequences", "tokens_per_sequence"):
         if key not in values:
             expected = "sequences together with tokens_per_sequence"
-            raise FleetError(bad_input("kv-case", f"case.{key}", None, expected, "write both"))
+            raise FleetError(bad_input("kv-case", f"case.{key}", value=None, expected=expected, remedy="write both"))
     least = least_bytes_to_serve(layout, values["sequences"], values["tokens_per_sequence"])
     inverse: dict[str, Any] = {"kv_cache_memory_bytes": least}
     if "total_memory_bytes" in values and "non_kv_bytes" in values:
@@ -116,5 +120,11 @@ def load_config(path: str) -> object:
         found = f"{path[:200]}: {error}"
         expected = "the path of a model's config.json, or its content"
         raise FleetError(
-            bad_input("kv-config", "case.config", found, expected, "take config.json from the model's repository")
+            bad_input(
+                "kv-config",
+                "case.config",
+                value=found,
+                expected=expected,
+                remedy="take config.json from the model's repository",
+            )
         ) from None

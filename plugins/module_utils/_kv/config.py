@@ -42,11 +42,13 @@ class Text:
         found = self.values.get(key)
         if found is None:
             if default is None:
-                raise FleetError(bad_input("kv-config", f"{self.place}.{key}", None, "a value", _REMEDY))
+                raise FleetError(
+                    bad_input("kv-config", f"{self.place}.{key}", value=None, expected="a value", remedy=_REMEDY)
+                )
             return default
         checked, findings = check(spec, found, f"{self.place}.{key}")
         if findings:
-            raise FleetError(*with_remedy(findings, _REMEDY))
+            raise FleetError(*with_remedy(findings, remedy=_REMEDY))
         return checked
 
     def count(self, key: str, default: int | None = None) -> int:
@@ -56,7 +58,9 @@ class Text:
         return self.values.get(key) is not None
 
     def refuse(self, key: str, why: str) -> FleetError:
-        return FleetError(not_sized(f"{self.place}.{key}", why, "a known layout", "size it by a first boot"))
+        return FleetError(
+            not_sized(f"{self.place}.{key}", found=why, expected="a known layout", remedy="size it by a first boot")
+        )
 
 
 def read_model(config: object, release: Release, place: str = "config") -> Model:
@@ -67,7 +71,13 @@ def read_model(config: object, release: Release, place: str = "config") -> Model
     """
     if not isinstance(config, Mapping):
         raise FleetError(
-            bad_input("kv-config", place, config, "the map that config.json holds", "give the file's content")
+            bad_input(
+                "kv-config",
+                place,
+                value=config,
+                expected="the map that config.json holds",
+                remedy="give the file's content",
+            )
         )
     outer = Text(config, place)
     architecture = outer.value("architectures", _NAMES)[0]
@@ -76,7 +86,10 @@ def read_model(config: object, release: Release, place: str = "config") -> Model
         remedy = "size it by a first boot; docs/kv-sizing.md lists the known ones"
         raise FleetError(
             not_sized(
-                f"{place}.architectures", f"unknown architecture {architecture[:80]}", "a known architecture", remedy
+                f"{place}.architectures",
+                found=f"unknown architecture {architecture[:80]}",
+                expected="a known architecture",
+                remedy=remedy,
             )
         )
     since, reader = family
@@ -84,7 +97,9 @@ def read_model(config: object, release: Release, place: str = "config") -> Model
         words = f"ValidationError: Model architectures ['{architecture}'] are not supported by vLLM {release.text}"
         remedy = f"use an image with vLLM 0.{since[0]} or newer"
         source = "vllm/model_executor/models/registry.py"
-        raise FleetError(refusal("kv-architecture", f"{place}.architectures", words, remedy, source))
+        raise FleetError(
+            refusal("kv-architecture", f"{place}.architectures", words=words, remedy=remedy, source=source)
+        )
     text = _language_model(outer)
     model = reader(text, architecture)
     return replace(
@@ -110,7 +125,9 @@ def _dtype(text: Text, outer: Text) -> str:
             name = str(part.value(key, {"type": "str", "max": 40})).removeprefix("torch.")
             if name not in _FLOATS:
                 expected = "float16, bfloat16 or float32"
-                raise FleetError(bad_input("kv-config", f"{part.place}.{key}", name, expected, _REMEDY))
+                raise FleetError(
+                    bad_input("kv-config", f"{part.place}.{key}", value=name, expected=expected, remedy=_REMEDY)
+                )
             return "float16" if _FLOATS[name] == "float16" else "bfloat16"
     return "bfloat16"
 
@@ -174,7 +191,11 @@ def _layer_types(text: Text, default: list[str]) -> list[str]:
     names: list[str] = text.value("layer_types", _NAMES, default)
     if len(names) != len(default):
         found = f"{len(names)} layer_types for {len(default)} layers"
-        raise FleetError(bad_input("kv-config", f"{text.place}.layer_types", found, "one for each layer", _REMEDY))
+        raise FleetError(
+            bad_input(
+                "kv-config", f"{text.place}.layer_types", value=found, expected="one for each layer", remedy=_REMEDY
+            )
+        )
     return names
 
 
@@ -335,7 +356,11 @@ _FAMILIES: dict[str, tuple[tuple[int, ...], Reader]] = {
 def read_drafter(config: object, place: str) -> tuple[Attention, ...]:
     """The attention layers of a drafter with a config.json of its own: EAGLE heads and small models, full attention."""
     if not isinstance(config, Mapping):
-        raise FleetError(bad_input("kv-config", place, config, "the drafter's config.json", "give the file's content"))
+        raise FleetError(
+            bad_input(
+                "kv-config", place, value=config, expected="the drafter's config.json", remedy="give the file's content"
+            )
+        )
     text = Text(config, place)
     if text.has("sliding_window") and config.get("use_sliding_window", True) is not False:
         raise text.refuse("sliding_window", "a drafter with sliding attention")

@@ -91,20 +91,32 @@ def read_flags(flags: object, place: str = "flags") -> Flags:
     if flags is None:
         flags = {}
     if not isinstance(flags, Mapping):
-        raise FleetError(bad_input("kv-flags", place, flags, "a map of vLLM options", "write option: value"))
+        raise FleetError(
+            bad_input("kv-flags", place, value=flags, expected="a map of vLLM options", remedy="write option: value")
+        )
     named = {key.lstrip("-").replace("-", "_"): value for key, value in flags.items() if isinstance(key, str)}
     known = {key: _plain_number(key, named[key]) for key in _FLAGS if named.get(key) is not None}
     values, findings = check({"type": "map", "options": _FLAGS}, known, place)
     if values.get("max_model_len") == 0:
         expected = "a number of tokens, or -1 for as many as fit"
-        findings.append(bad_input("kv-flags", f"{place}.max_model_len", 0, expected, "write a length or leave it out"))
+        findings.append(
+            bad_input(
+                "kv-flags",
+                f"{place}.max_model_len",
+                value=0,
+                expected=expected,
+                remedy="write a length or leave it out",
+            )
+        )
     for key, neutral in _NEUTRAL.items():
         value = named.get(key)
         if value is not None and value != neutral:
             remedy = "size it by a first boot"
-            findings.append(not_sized(f"{place}.{key}", f"--{key.replace('_', '-')} set", "left out", remedy))
+            findings.append(
+                not_sized(f"{place}.{key}", found=f"--{key.replace('_', '-')} set", expected="left out", remedy=remedy)
+            )
     if findings:
-        raise FleetError(*with_remedy(findings, "correct the value or leave it out"))
+        raise FleetError(*with_remedy(findings, remedy="correct the value or leave it out"))
     known_fields = {field.name for field in fields(Flags)}
     speculative = _speculative(named.get("speculative_config"), f"{place}.speculative_config")
     return Flags(**{key: value for key, value in values.items() if key in known_fields}, speculative=speculative)
@@ -130,7 +142,7 @@ def _speculative(value: object, place: str) -> Mapping[str, Any] | None:
             value = json.loads(value)
     if not isinstance(value, Mapping):
         remedy = 'write {"method": "mtp", "num_speculative_tokens": 1}'
-        raise FleetError(bad_input("kv-flags", place, value, "a map", remedy))
+        raise FleetError(bad_input("kv-flags", place, value=value, expected="a map", remedy=remedy))
     spec: Spec = {
         "type": "map",
         "options": {
@@ -143,5 +155,5 @@ def _speculative(value: object, place: str) -> Mapping[str, Any] | None:
     known = {key: value[key] for key in spec["options"] if value.get(key) is not None}
     values, findings = check(spec, known, place)
     if findings:
-        raise FleetError(*with_remedy(findings, "correct the value or leave it out"))
+        raise FleetError(*with_remedy(findings, remedy="correct the value or leave it out"))
     return dict(values)

@@ -88,4 +88,4 @@ def _grown(page: Page, largest: int, settings: Settings) -> Page:
     )
     remedy = "use vLLM 0.26 or newer, or --disable-hybrid-kv-cache-manager"
     source = "vllm/v1/core/kv_cache_utils.py, unify_kv_cache_spec_page_size"
-    raise FleetError(refusal("kv-pages", "config", words, remedy, source))
+    raise FleetError(refusal("kv-pages", "config", words=words, remedy=remedy, source=source))

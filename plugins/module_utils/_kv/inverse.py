@@ -26,14 +26,20 @@ def least_bytes(layout: Layout, sequences: int, tokens: int) -> int:
     if tokens > settings.max_model_len:
         expected = f"at most --max-model-len, {settings.max_model_len}"
         remedy = "lower it, or raise --max-model-len"
-        raise FleetError(bad_input("kv-workload", "case.tokens_per_sequence", tokens, expected, remedy))
+        raise FleetError(
+            bad_input("kv-workload", "case.tokens_per_sequence", value=tokens, expected=expected, remedy=remedy)
+        )
     if sequences > settings.max_num_seqs:
         expected = f"at most --max-num-seqs, {settings.max_num_seqs}"
-        raise FleetError(bad_input("kv-workload", "case.sequences", sequences, expected, "raise --max-num-seqs"))
+        raise FleetError(
+            bad_input(
+                "kv-workload", "case.sequences", value=sequences, expected=expected, remedy="raise --max-num-seqs"
+            )
+        )
     if settings.blocks_override is not None:
         remedy = "leave --num-gpu-blocks-override out: it sets the number of blocks itself"
         found = "--num-gpu-blocks-override set"
-        raise FleetError(not_sized("flags.num_gpu_blocks_override", found, "left out", remedy))
+        raise FleetError(not_sized("flags.num_gpu_blocks_override", found=found, expected="left out", remedy=remedy))
     blocks = sequences * layout.request_blocks(tokens) + 1
     return max(blocks * layout.bytes_per_block, least_bytes_to_start(layout))
 
@@ -57,5 +63,9 @@ def least_utilization(total: int, non_kv: int, kv_bytes: int, release: tuple[int
     if step > _STEPS:
         found = f"{non_kv + kv_bytes} bytes of {total}"
         expected = "a workload that fits beside the weights"
-        raise FleetError(bad_input("kv-workload", "case.total_memory_bytes", found, expected, "ask for less context"))
+        raise FleetError(
+            bad_input(
+                "kv-workload", "case.total_memory_bytes", value=found, expected=expected, remedy="ask for less context"
+            )
+        )
     return step / _STEPS

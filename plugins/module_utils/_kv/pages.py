@@ -68,7 +68,11 @@ def pages_by_stage(model: Model, settings: Settings) -> list[list[Page]]:
     if not all(stages):
         remedy = "use fewer stages"
         found = f"a stage of {settings.pipeline_parallel} without attention or recurrent layers"
-        raise FleetError(not_sized("flags.pipeline_parallel_size", found, "layers with a cache on each stage", remedy))
+        raise FleetError(
+            not_sized(
+                "flags.pipeline_parallel_size", found=found, expected="layers with a cache on each stage", remedy=remedy
+            )
+        )
     stages[-1] += [_page(layer, settings, common, settings.draft_backend) for layer in settings.drafters]
     return stages
 

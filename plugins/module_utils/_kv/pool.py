@@ -140,7 +140,7 @@ def _check_any(layout: Layout, available: int) -> None:
     needed = layout.bytes_per_block + 1 if layout.settings.release.sets_null_block_aside else 1
     remedy = f"give the KV cache at least {needed} bytes: raise --gpu-memory-utilization"
     source = "vllm/v1/core/kv_cache_utils.py, _check_enough_kv_cache_memory"
-    raise FleetError(refusal("kv-memory", "available_kv_bytes", words, remedy, source))
+    raise FleetError(refusal("kv-memory", "available_kv_bytes", words=words, remedy=remedy, source=source))
 
 
 def needed_bytes(layout: Layout, length: int, stage: int) -> int:
@@ -184,7 +184,7 @@ def _fit_length(layout: Layout, available: int) -> Layout:
         )
         remedy = f"give the KV cache at least {layout.request_bytes(1)} bytes"
         source = "vllm/v1/core/kv_cache_utils.py, _auto_fit_max_model_len"
-        raise FleetError(refusal("kv-length", "available_kv_bytes", words, remedy, source))
+        raise FleetError(refusal("kv-length", "available_kv_bytes", words=words, remedy=remedy, source=source))
     return replace(layout, settings=replace(layout.settings, max_model_len=longest))
 
 
@@ -206,7 +206,7 @@ def _too_long(length: int, needed: int, usable: int, longest: int) -> Finding:
     shorter = f"lower --max-model-len to {longest} or " if longest else ""
     remedy = f"{shorter}give the KV cache {needed - usable} bytes more"
     source = "vllm/v1/core/kv_cache_utils.py, _check_enough_kv_cache_memory"
-    return refusal("kv-fit", "flags.max_model_len", words, remedy, source)
+    return refusal("kv-fit", "flags.max_model_len", words=words, remedy=remedy, source=source)
 
 
 def _gib(amount: int) -> float:
@@ -231,7 +231,11 @@ def block_refusal(layout: Layout) -> Finding | None:
     )
     remedy = f"write --max-num-batched-tokens {block} or more"
     return refusal(
-        "kv-align", "flags.max_num_batched_tokens", words, remedy, "vllm/config/vllm.py, validate_block_size"
+        "kv-align",
+        "flags.max_num_batched_tokens",
+        words=words,
+        remedy=remedy,
+        source="vllm/config/vllm.py, validate_block_size",
     )
 
 

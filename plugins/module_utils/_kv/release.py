@@ -221,11 +221,21 @@ def parse_release(text: object) -> Release:
     version = parse_version(text) if isinstance(text, str) else None
     if version is None:
         raise FleetError(
-            bad_input("kv-version", "vllm_version", text, "a vLLM version like 0.23.0", "write it as text")
+            bad_input(
+                "kv-version",
+                "vllm_version",
+                value=text,
+                expected="a vLLM version like 0.23.0",
+                remedy="write it as text",
+            )
         )
     if version.release < OLDEST:
         expected = f"{_dotted(OLDEST)} or newer"
-        raise FleetError(bad_input("kv-version", "vllm_version", text, expected, "use an image with a newer vLLM"))
+        raise FleetError(
+            bad_input(
+                "kv-version", "vllm_version", value=text, expected=expected, remedy="use an image with a newer vLLM"
+            )
+        )
     return Release(version.text, version.release, version.unreleased)
 
 

@@ -104,7 +104,9 @@ def _length(flags: Flags, model: Model, release: Release) -> int:
             return model.longest
         words = f"ValueError: --max-model-len -1 is not known to vLLM {release.text}"
         remedy = "write a length, or use vLLM 0.14 or newer"
-        raise FleetError(refusal("kv-length", "flags.max_model_len", words, remedy, "vllm/config/model.py"))
+        raise FleetError(
+            refusal("kv-length", "flags.max_model_len", words=words, remedy=remedy, source="vllm/config/model.py")
+        )
     if wanted > model.longest:
         words = (
             f"ValidationError: 1 validation error for ModelConfig Value error, User-specified max_model_len ({wanted}) "
@@ -113,7 +115,7 @@ def _length(flags: Flags, model: Model, release: Release) -> int:
         )
         remedy = f"write at most {model.longest}"
         source = "vllm/config/model.py, _get_and_verify_max_len"
-        raise FleetError(refusal("kv-length", "flags.max_model_len", words, remedy, source))
+        raise FleetError(refusal("kv-length", "flags.max_model_len", words=words, remedy=remedy, source=source))
     return wanted
 
 
@@ -126,13 +128,19 @@ def _check_ranks(flags: Flags, model: Model) -> None:
         )
         remedy = "use a number of ranks that divides the heads"
         source = "vllm/config/model.py, verify_with_parallel_config"
-        raise FleetError(refusal("kv-ranks", "flags.tensor_parallel_size", words, remedy, source))
+        raise FleetError(refusal("kv-ranks", "flags.tensor_parallel_size", words=words, remedy=remedy, source=source))
     _check_shares(model, tensor)
     if pipeline > len(model.layers):
         words = f"{pipeline} stages for {len(model.layers)} layers"
         remedy = "use at most one stage a layer"
         raise FleetError(
-            refusal("kv-ranks", "flags.pipeline_parallel_size", words, remedy, "vllm/distributed/utils.py")
+            refusal(
+                "kv-ranks",
+                "flags.pipeline_parallel_size",
+                words=words,
+                remedy=remedy,
+                source="vllm/distributed/utils.py",
+            )
         )
 
 
@@ -145,7 +153,11 @@ def _check_shares(model: Model, ranks: int) -> None:
     if uneven:
         words = f"AssertionError: {uneven[0]} is not divisible by {ranks}"
         remedy = f"use a number of ranks that divides {uneven[0]} heads"
-        raise FleetError(refusal("kv-ranks", "flags.tensor_parallel_size", words, remedy, "vllm/distributed/utils.py"))
+        raise FleetError(
+            refusal(
+                "kv-ranks", "flags.tensor_parallel_size", words=words, remedy=remedy, source="vllm/distributed/utils.py"
+            )
+        )
 
 
 def _check_block(flags: Flags, release: Release) -> None:
@@ -156,12 +168,20 @@ def _check_block(flags: Flags, release: Release) -> None:
     if not release.since(18) and block not in allowed:
         words = f"ValidationError: 1 validation error for CacheConfig block_size Input should be one of {allowed}"
         raise FleetError(
-            refusal("kv-block", "flags.block_size", words, "write one of these", "vllm/config/cache.py, BlockSize")
+            refusal(
+                "kv-block",
+                "flags.block_size",
+                words=words,
+                remedy="write one of these",
+                source="vllm/config/cache.py, BlockSize",
+            )
         )
     if block % DEFAULT_BLOCK:
         words = f"ValueError: No valid attention backend found for cuda: block_size {block} not supported"
         source = "vllm/v1/attention/backends, get_supported_kernel_block_sizes"
-        raise FleetError(refusal("kv-block", "flags.block_size", words, "write a multiple of 16", source))
+        raise FleetError(
+            refusal("kv-block", "flags.block_size", words=words, remedy="write a multiple of 16", source=source)
+        )
 
 
 def _prefix_caching(flags: Flags, model: Model, release: Release) -> bool:
@@ -191,7 +211,15 @@ def _batch(flags: Flags, model: Model, release: Release, length: int) -> tuple[i
             f"must be greater than or equal to max_num_seqs ({sequences})."
         )
         remedy = f"write at most {tokens} sequences, or at least {sequences} tokens"
-        raise FleetError(refusal("kv-batch", "flags.max_num_batched_tokens", words, remedy, "vllm/config/scheduler.py"))
+        raise FleetError(
+            refusal(
+                "kv-batch",
+                "flags.max_num_batched_tokens",
+                words=words,
+                remedy=remedy,
+                source="vllm/config/scheduler.py",
+            )
+        )
     return tokens, sequences
 
 

@@ -41,7 +41,7 @@ def resolve(
         words = "AssertionError: Chunked prefill is required for mamba cache mode 'align'."
         remedy = "leave --no-enable-chunked-prefill out"
         source = "vllm/model_executor/models/config.py, MambaModelConfig"
-        raise FleetError(refusal("kv-state", "flags.enable_chunked_prefill", words, remedy, source))
+        raise FleetError(refusal("kv-state", "flags.enable_chunked_prefill", words=words, remedy=remedy, source=source))
     exports = release.delta_net_exports_checkpoints
     if isinstance(model.recurrent, Mamba2):
         exports = release.mamba2_exports_checkpoints
@@ -76,7 +76,9 @@ def _check_mode(flags: Flags, release: Release) -> None:
         words = "ValidationError: 1 validation error for CacheConfig mamba_cache_mode Input should be 'align' or 'none'"
         remedy = "write align"
     if words:
-        raise FleetError(refusal("kv-state", "flags.mamba_cache_mode", words, remedy, "vllm/config/cache.py"))
+        raise FleetError(
+            refusal("kv-state", "flags.mamba_cache_mode", words=words, remedy=remedy, source="vllm/config/cache.py")
+        )
 
 
 def _check_dtypes(flags: Flags, release: Release) -> None:
@@ -87,7 +89,11 @@ def _check_dtypes(flags: Flags, release: Release) -> None:
         if not release.since(*since.get(name, (11,))):
             words = f"ValidationError: 1 validation error for CacheConfig {key} Input should be 'auto' or 'float32'"
             remedy = f"use float32, or vLLM 0.{since[name][0]} or newer"
-            raise FleetError(refusal("kv-dtype", f"flags.{key}", words, remedy, "vllm/config/cache.py, MambaDType"))
+            raise FleetError(
+                refusal(
+                    "kv-dtype", f"flags.{key}", words=words, remedy=remedy, source="vllm/config/cache.py, MambaDType"
+                )
+            )
 
 
 def _dtypes(flags: Flags, model: Model, release: Release) -> tuple[str, str]:

@@ -9,24 +9,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import describe
 
 
-def bad_input(rule: str, place: str, value: object, expected: str, remedy: str) -> Finding:
-    return Finding(rule, "input", "error", place, describe(value), expected, remedy)
+def bad_input(rule: str, place: str, *, value: object, expected: str, remedy: str) -> Finding:
+    return error(rule, place, found=describe(value), expected=expected, remedy=remedy)
 
 
-def with_remedy(findings: Iterable[Finding], remedy: str) -> list[Finding]:
+def with_remedy(findings: Iterable[Finding], *, remedy: str) -> list[Finding]:
     """The findings of a schema check, with something to do where the schema knows nothing."""
     return [finding if finding.remedy else replace(finding, remedy=remedy) for finding in findings]
 
 
-def not_sized(place: str, found: str, expected: str, remedy: str) -> Finding:
+def not_sized(place: str, *, found: str, expected: str, remedy: str) -> Finding:
     """What this plugin doesn't know well enough to size: said, never guessed."""
-    return Finding("kv-unknown", "memory", "error", place, found, expected, remedy)
+    return error("kv-unknown", place, found=found, expected=expected, remedy=remedy, kind="memory")
 
 
-def refusal(rule: str, place: str, words: str, remedy: str, source: str) -> Finding:
+def refusal(rule: str, place: str, *, words: str, remedy: str, source: str) -> Finding:
     """vLLM would stop its start with these words."""
-    return Finding(rule, "memory", "error", place, words, "", remedy, source=source)
+    return error(rule, place, found=words, remedy=remedy, source=source, kind="memory")

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.releases import Catalogue, Option
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, warning
 from ansible_collections.gb10.fleet.plugins.module_utils._lint.names import name_findings
 from ansible_collections.gb10.fleet.plugins.module_utils._lint.option_values import value_findings
-from ansible_collections.gb10.fleet.plugins.module_utils._lint.wording import View, cut, history, meant, say
+from ansible_collections.gb10.fleet.plugins.module_utils._lint.wording import View, cut, history, meant
 from ansible_collections.gb10.fleet.plugins.module_utils._vllm.command import MODULE, Command, Given, Words
 from ansible_collections.gb10.fleet.plugins.module_utils._vllm.values import variable_expects
 
@@ -41,8 +41,14 @@ def _catalogue_findings(view: View, words: Words, command: Command, env: Mapping
     yield from _options(view, command)
     for word in command.positional[1:]:
         remedy = "drop it; if it is the value of a switch, the switch alone is on"
-        yield say(
-            "surplus-word", "error", "argv", f'"{cut(word)}"', "options after the model", remedy, "vLLM refuses it"
+        yield error(
+            "catalogue-surplus-word",
+            "argv",
+            found=f'"{cut(word)}"',
+            expected="options after the model",
+            remedy=remedy,
+            reason="vLLM refuses it",
+            kind="catalogue",
         )
     for name, value in env.items():
         if name.startswith("VLLM_"):
@@ -52,17 +58,41 @@ def _catalogue_findings(view: View, words: Words, command: Command, env: Mapping
 def _no_model(command: Command) -> Iterator[Finding]:
     if command.model is None and not command.has("--config"):
         remedy, reason = "write the model as the first word", "vLLM serves Qwen/Qwen3-0.6B then"
-        yield say("no-model", "error", "argv", "no model", "a model", remedy, reason)
+        yield error(
+            "catalogue-no-model",
+            "argv",
+            found="no model",
+            expected="a model",
+            remedy=remedy,
+            reason=reason,
+            kind="catalogue",
+        )
 
 
 def _module_words(view: View, command: Command) -> Iterator[Finding]:
     """What is peculiar to `python3 -m vllm.entrypoints.openai.api_server`."""
     if command.positional:
         found, reason = f'"{cut(command.positional[0])}" as a word', "the module parses the word and doesn't use it"
-        yield say("model-word", "error", "argv", found, "--model MODEL", "write --model before it", reason)
+        yield error(
+            "catalogue-model-word",
+            "argv",
+            found=found,
+            expected="--model MODEL",
+            remedy="write --model before it",
+            reason=reason,
+            kind="catalogue",
+        )
     if view.since("0.29.0"):
         remedy = "write vllm serve MODEL"
-        yield say("deprecated-entry", "warning", "argv", MODULE, "vllm serve", remedy, "", view.source)
+        yield warning(
+            "catalogue-deprecated-entry",
+            "argv",
+            found=MODULE,
+            expected="vllm serve",
+            remedy=remedy,
+            source=view.source,
+            kind="catalogue",
+        )
 
 
 def _model_words(view: View, words: Words, command: Command) -> Iterator[Finding]:
@@ -73,11 +103,28 @@ def _model_words(view: View, words: Words, command: Command) -> Iterator[Finding
         reason = "vLLM moves it to the front and warns" if warned else "vLLM raises a ValueError"
         remedy = f"write {cut(option)} as the first word"
         severity = "warning" if warned else view.weight(None)
-        yield say("model-option", severity, "argv --model", "an option", "the first word", remedy, reason)
+        yield Finding(
+            rule="catalogue-model-option",
+            kind="catalogue",
+            severity=severity,
+            place="argv --model",
+            found="an option",
+            expected="the first word",
+            remedy=remedy,
+            reason=reason,
+        )
     elsewhere = option is not None or command.has("--config")
     if view.since("0.17.0") and words.words[0].startswith("-") and command.has("--served-model-name") and not elsewhere:
         reason = "with --served-model-name vLLM wants the model as the first word"
-        yield say("model-word", "error", "argv", cut(words.words[0]), "the model first", "move it", reason)
+        yield error(
+            "catalogue-model-word",
+            "argv",
+            found=cut(words.words[0]),
+            expected="the model first",
+            remedy="move it",
+            reason=reason,
+            kind="catalogue",
+        )
 
 
 def _options(view: View, command: Command) -> Iterator[Finding]:
@@ -90,7 +137,14 @@ def _options(view: View, command: Command) -> Iterator[Finding]:
         yield from value_findings(view, given, given.option, command)
         if given.name in seen and not given.path and not given.option.repeatable:
             remedy = "the last one counts: drop the others"
-            yield say("duplicate-option", "warning", _place(given), "given more than once", "once", remedy)
+            yield warning(
+                "catalogue-duplicate-option",
+                _place(given),
+                found="given more than once",
+                expected="once",
+                remedy=remedy,
+                kind="catalogue",
+            )
         if not given.path:
             seen.add(given.name)
 
@@ -104,39 +158,81 @@ def _spelling(view: View, given: Given, option: Option) -> Iterator[Finding]:
     if given.abbreviated:
         reason = "argparse accepts a unique beginning; the next release may have a second option that begins so"
         remedy = f"write {option.name}"
-        yield say("abbreviated-option", "warning", place, "an abbreviation", option.name, remedy, reason)
+        yield warning(
+            "catalogue-abbreviated-option",
+            place,
+            found="an abbreviation",
+            expected=option.name,
+            remedy=remedy,
+            reason=reason,
+            kind="catalogue",
+        )
     if option.deprecated:
         remedy = "see the release's own words"
-        yield say("deprecated-option", "warning", place, option.deprecated, "", remedy, "", view.source)
+        yield warning(
+            "catalogue-deprecated-option",
+            place,
+            found=option.deprecated,
+            remedy=remedy,
+            source=view.source,
+            kind="catalogue",
+        )
     if given.surplus is not None:
         wanted = f"{option.name} alone" + (f", or {option.negations[0]}" if option.negations else "")
-        yield say("unexpected-value", "error", place, f"={cut(given.surplus)}", wanted, "drop the value")
+        yield error(
+            "catalogue-unexpected-value",
+            place,
+            found=f"={cut(given.surplus)}",
+            expected=wanted,
+            remedy="drop the value",
+            kind="catalogue",
+        )
     if given.missing:
         wanted = "one of " + ", ".join(option.choices) if option.choices else _KINDS.get(option.type, "a value")
-        yield say("missing-value", "error", place, "no value", wanted, "write the value after it")
+        yield error(
+            "catalogue-missing-value",
+            place,
+            found="no value",
+            expected=wanted,
+            remedy="write the value after it",
+            kind="catalogue",
+        )
 
 
 def _unknown_option(view: View, given: Given) -> Finding:
     place = _place(given)
     if given.ambiguous:
-        return say(
-            "ambiguous-option", "error", place, "the beginning of several options", "", " or ".join(given.ambiguous)
+        return error(
+            "catalogue-ambiguous-option",
+            place,
+            found="the beginning of several options",
+            remedy=" or ".join(given.ambiguous),
+            kind="catalogue",
         )
     positive = view.release.spellings.get("--" + given.spelling.removeprefix("--no-"))
     if positive is not None and given.spelling.startswith("--no-"):
         name = positive[0].name
         reason = "only options that are both on and off have a --no- form"
-        return say("not-negatable", "error", place, "no option", name, f"leave {name} out", reason)
+        return error(
+            "catalogue-not-negatable",
+            place,
+            found="no option",
+            expected=name,
+            remedy=f"leave {name} out",
+            reason=reason,
+            kind="catalogue",
+        )
     known = view.catalogue.option_range(given.spelling)
-    return say(
-        "unknown-option",
-        view.weight(known),
-        place,
-        history("option", known),
-        f"an option of vLLM {view.release.version}",
-        view.gone(known) or meant(given.spelling, view.release.spellings),
-        "vLLM refuses the whole command" if view.own else "unless this image's own build adds it",
-        view.source,
+    return Finding(
+        rule="catalogue-unknown-option",
+        kind="catalogue",
+        severity=view.weight(known),
+        place=place,
+        found=history("option", known),
+        expected=f"an option of vLLM {view.release.version}",
+        remedy=view.gone(known) or meant(given.spelling, view.release.spellings),
+        reason="vLLM refuses the whole command" if view.own else "unless this image's own build adds it",
+        source=view.source,
     )
 
 
@@ -145,23 +241,34 @@ def _variable(view: View, name: str, value: str) -> Iterator[Finding]:
     place = f"env {cut(name)}"
     if variable is None:
         known = view.catalogue.variable_range(name)
-        yield say(
-            "unknown-variable",
-            "error" if view.own else "warning",
-            place,
-            history("variable", known),
-            f"a variable of vLLM {view.release.version}",
-            view.gone(known) or meant(name, view.release.variables),
-            "vLLM ignores it: without a word before 0.17.0, with one log line since",
-            view.source,
+        yield Finding(
+            rule="catalogue-unknown-variable",
+            kind="catalogue",
+            severity="error" if view.own else "warning",
+            place=place,
+            found=history("variable", known),
+            expected=f"a variable of vLLM {view.release.version}",
+            remedy=view.gone(known) or meant(name, view.release.variables),
+            reason="vLLM ignores it: without a word before 0.17.0, with one log line since",
+            source=view.source,
         )
         return
     if variable.deprecated:
-        yield say("deprecated-variable", "warning", place, variable.deprecated, source=view.source)
+        yield warning(
+            "catalogue-deprecated-variable", place, found=variable.deprecated, source=view.source, kind="catalogue"
+        )
     expected = variable_expects(variable, value)
     if expected:
         found = f'"{cut(value)}"'
-        yield say("wrong-value", "error", place, found, expected, "correct the value", "", view.source)
+        yield error(
+            "catalogue-wrong-value",
+            place,
+            found=found,
+            expected=expected,
+            remedy="correct the value",
+            source=view.source,
+            kind="catalogue",
+        )
 
 
 def never_known(command: Command, env: Mapping[str, str], catalogue: Catalogue) -> Iterator[Finding]:
@@ -176,9 +283,25 @@ def _never_known(command: Command, env: Mapping[str, str], catalogue: Catalogue)
         if given.option is None and not given.ambiguous and catalogue.option_range(given.spelling) is None:
             remedy = meant(given.spelling, catalogue.newest.spellings)
             found, expected = history("option", None), "an option of vLLM"
-            yield say("unknown-option", "error", _place(given), found, expected, remedy, "vLLM refuses it")
+            yield error(
+                "catalogue-unknown-option",
+                _place(given),
+                found=found,
+                expected=expected,
+                remedy=remedy,
+                reason="vLLM refuses it",
+                kind="catalogue",
+            )
     for name in env:
         if name.startswith("VLLM_") and catalogue.variable_range(name) is None:
             remedy = meant(name, catalogue.newest.variables)
             found, expected = history("variable", None), "a variable of vLLM"
-            yield say("unknown-variable", "error", f"env {cut(name)}", found, expected, remedy, "vLLM ignores it")
+            yield error(
+                "catalogue-unknown-variable",
+                f"env {cut(name)}",
+                found=found,
+                expected=expected,
+                remedy=remedy,
+                reason="vLLM ignores it",
+                kind="catalogue",
+            )

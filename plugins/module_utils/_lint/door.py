@@ -12,7 +12,7 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.releases import Catalogue, Release
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import parse
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, error, hint, warning
 from ansible_collections.gb10.fleet.plugins.module_utils._rules.launch import Group, Host, Launch, Service
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check
 from ansible_collections.gb10.fleet.plugins.module_utils._vllm.command import SHELLS, find_vllm, read_command
@@ -137,7 +137,11 @@ def read_request(written: Any, catalogue: Catalogue) -> tuple[Request | None, li
     findings += problems
     words = {**docker, **{key: value for key, value in parts.items() if value is not None}}
     if not {"argv", "command", "env"} & set(checked):
-        findings.append(_problem("argv", "missing", "the words that vLLM gets", "write argv, or a docker command"))
+        findings.append(
+            _problem(
+                "argv", found="missing", expected="the words that vLLM gets", remedy="write argv, or a docker command"
+            )
+        )
     image = _image(words.get("image"))
     version = words.get("vllm_version") or (image.vllm if image else None)
     releases, notes = _releases(version, words.get("catalogue"), catalogue)
@@ -156,8 +160,8 @@ def _as_catalogue(findings: Sequence[Finding]) -> list[Finding]:
     return [replace(finding, kind="catalogue") for finding in findings]
 
 
-def _problem(place: str, found: str, expected: str, remedy: str) -> Finding:
-    return Finding("lint-input", "catalogue", "error", f"lint.{place}", found, expected, remedy)
+def _problem(place: str, *, found: str, expected: str, remedy: str) -> Finding:
+    return error("lint-input", f"lint.{place}", found=found, expected=expected, remedy=remedy, kind="catalogue")
 
 
 def _docker(command: Any) -> tuple[dict[str, Any], list[Finding]]:
@@ -254,30 +258,34 @@ def _own_catalogue(written: Mapping[str, Any]) -> tuple[tuple[Release, ...], lis
     try:
         return (Catalogue(written).newest,), []
     except (KeyError, TypeError, ValueError, AttributeError, IndexError):
-        return (), [_problem("catalogue", "unreadable", "what gb10.fleet.vllm_catalogue_info returns", "drop it")]
+        return (), [
+            _problem(
+                "catalogue",
+                found="unreadable",
+                expected="what gb10.fleet.vllm_catalogue_info returns",
+                remedy="drop it",
+            )
+        ]
 
 
 def _between(version: str, releases: Sequence[Release]) -> Finding:
     between = " and ".join(release.version for release in releases)
-    return Finding(
+    return hint(
         "catalogue-between-releases",
-        "catalogue",
-        "hint",
         "image",
-        f"vLLM {version}, a build between {between}",
-        "",
-        "for an exact answer read the image's own source (gb10.fleet.vllm_catalogue_info)",
-        "what only one of the two knows is reported as a warning",
+        found=f"vLLM {version}, a build between {between}",
+        remedy="for an exact answer read the image's own source (gb10.fleet.vllm_catalogue_info)",
+        reason="what only one of the two knows is reported as a warning",
+        kind="catalogue",
     )
 
 
 def _distance(version: str, rule: str, releases: Sequence[Release], words: str) -> Finding:
-    return Finding(
+    return warning(
         f"catalogue-{rule}",
-        "catalogue",
-        "warning",
         "image",
-        f"vLLM {version}, {words} all that is catalogued",
-        f"checked against {releases[0].version}, the nearest",
-        "add the release to the catalogue, or read the image's own source (gb10.fleet.vllm_catalogue_info)",
+        found=f"vLLM {version}, {words} all that is catalogued",
+        expected=f"checked against {releases[0].version}, the nearest",
+        remedy="add the release to the catalogue, or read the image's own source (gb10.fleet.vllm_catalogue_info)",
+        kind="catalogue",
     )

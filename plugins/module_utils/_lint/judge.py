@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.releases import Catalogue, Release, load
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, ordered
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, ordered, warning
 from ansible_collections.gb10.fleet.plugins.module_utils._lint.against_catalogue import catalogue_findings, never_known
 from ansible_collections.gb10.fleet.plugins.module_utils._lint.door import Request, read_request
 from ansible_collections.gb10.fleet.plugins.module_utils._lint.names import misleading
@@ -132,4 +132,4 @@ def _unused(silence: Mapping[str, str]) -> Iterator[Finding]:
         if not known and not identity.startswith(("catalogue-", "schema-", "lint-")):
             place, remedy = f"silence.{identity[:80]}", "docs/rules.md lists them"
             found, expected = "no rule of that id", "the id of a finding"
-            yield Finding("lint-silence", "catalogue", "warning", place, found, expected, remedy)
+            yield warning("lint-silence", place, found=found, expected=expected, remedy=remedy, kind="catalogue")

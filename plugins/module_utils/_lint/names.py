@@ -34,9 +34,17 @@ class Name:
 
     def finding(self, name: str, place: str, value: str | None) -> Finding:
         """What is said of one of its names where it is used."""
-        found = "given" if value is None else f'"{cut(value)}"'
-        words = (found, self.names[name], self.remedy, self.reason, self.source)
-        return Finding(self.id, "catalogue", self.severity, place, *words)
+        return Finding(
+            rule=self.id,
+            kind="catalogue",
+            severity=self.severity,
+            place=place,
+            found="given" if value is None else f'"{cut(value)}"',
+            expected=self.names[name],
+            remedy=self.remedy,
+            reason=self.reason,
+            source=self.source,
+        )
 
 
 @functools.cache

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.releases import Option, choices_of
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, Severity
-from ansible_collections.gb10.fleet.plugins.module_utils._lint.wording import View, cut, history, meant, say
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, Severity, error
+from ansible_collections.gb10.fleet.plugins.module_utils._lint.wording import View, cut, history, meant
 from ansible_collections.gb10.fleet.plugins.module_utils._vllm.command import Command, Given, as_json
 from ansible_collections.gb10.fleet.plugins.module_utils._vllm.values import option_expects
 
@@ -31,7 +31,14 @@ def value_findings(view: View, given: Given, option: Option, command: Command) -
     """What is wrong with the values of one option."""
     place = f"argv {cut(given.spelling)}" + (f".{cut(given.path)}" if given.path else "")
     if given.path and option.type not in _JSON:
-        yield say("unknown-key", "error", place, "a key", f"{option.name} VALUE", "it isn't a JSON option")
+        yield error(
+            "catalogue-unknown-key",
+            place,
+            found="a key",
+            expected=f"{option.name} VALUE",
+            remedy="it isn't a JSON option",
+            kind="catalogue",
+        )
     elif given.path:
         yield from _keys(view, option, [given.path.split(".")[0].rstrip("+")], place)
     else:
@@ -60,7 +67,16 @@ def _wrong(view: View, option: Option, value: str, expected: str, place: str) ->
     remedy = "quote it for the shell as '{...}'" if expected == "JSON" else "correct the value"
     if option.choices:
         remedy = meant(value, option.choices)
-    return say("wrong-value", view.weight(known), place, found, cut(expected, 400), remedy, "", view.source)
+    return Finding(
+        rule="catalogue-wrong-value",
+        kind="catalogue",
+        severity=view.weight(known),
+        place=place,
+        found=found,
+        expected=cut(expected, 400),
+        remedy=remedy,
+        source=view.source,
+    )
 
 
 def _keys(view: View, option: Option, keys: Iterable[str], place: str) -> Iterator[Finding]:
@@ -74,7 +90,17 @@ def _keys(view: View, option: Option, keys: Iterable[str], place: str) -> Iterat
         if key not in known:
             severity: Severity = "error" if strict and view.own else "warning"
             found = f'key "{cut(key)}"'
-            yield say("unknown-key", severity, place, found, expected, meant(key, known), reason, view.source)
+            yield Finding(
+                rule="catalogue-unknown-key",
+                kind="catalogue",
+                severity=severity,
+                place=place,
+                found=found,
+                expected=expected,
+                remedy=meant(key, known),
+                reason=reason,
+                source=view.source,
+            )
 
 
 def _name(view: View, option: Option, value: str, command: Command, place: str) -> Iterator[Finding]:
@@ -95,13 +121,14 @@ def _unknown(view: View, registry: str, value: str, known: tuple[str, ...], plug
         remedy = view.gone(elsewhere)
     elif plugin:
         remedy = f"give its file with {plugin}, or {remedy}"
-    return say(
-        "unknown-name",
-        "error" if view.own else "warning",
-        place,
-        f'"{cut(value)}": ' + history("name", elsewhere),
-        f"a {registry.lstrip('-').replace('_', ' ')} of vLLM {view.release.version}",
-        remedy,
-        "found out only after the model's configuration is read",
-        view.source,
+    return Finding(
+        rule="catalogue-unknown-name",
+        kind="catalogue",
+        severity="error" if view.own else "warning",
+        place=place,
+        found=f'"{cut(value)}": ' + history("name", elsewhere),
+        expected=f"a {registry.lstrip('-').replace('_', ' ')} of vLLM {view.release.version}",
+        remedy=remedy,
+        reason="found out only after the model's configuration is read",
+        source=view.source,
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.releases import Catalogue, Release
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import Range, parse
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, Severity
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Severity
 
 _PREFIX = re.compile(r"^(VLLM_|--?(no-)?)")
 _SHOWN = 80
@@ -49,20 +49,6 @@ class View:
         if known is None:
             return ""
         return f"use an image with vLLM {known.first} or later, or drop it" if self.comes_later(known) else "drop it"
-
-
-def say(
-    rule: str,
-    severity: Severity,
-    place: str,
-    found: str,
-    expected: str = "",
-    remedy: str = "",
-    reason: str = "",
-    source: str = "",
-) -> Finding:
-    """A finding of the catalogue."""
-    return Finding(f"catalogue-{rule}", "catalogue", severity, place, found, expected, remedy, reason, source)
 
 
 def history(what: str, known: Range | None) -> str:

@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, ordered
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, ordered, warning
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import (
     GIB,
@@ -219,13 +219,14 @@ def _ratio_down(size: int, total: int) -> float:
 def _share_findings(demand: Demand, share: Share, total: int, free: int) -> Iterator[Finding]:
     """What is wrong with one service's share; ``free``: bytes that the system and the other services leave."""
     if share.non_kv is None:
-        yield _finding(
+        yield warning(
             "memory-weights-unknown",
-            "warning",
             demand.place,
-            "the size of the weights isn't known, so that no memory can be planned for them",
-            "model.weights_bytes, a calibration in the recipe, or staged weights",
-            "stage the weights first, or write model.weights_bytes",
+            found="the size of the weights isn't known, so that no memory can be planned for them",
+            expected="model.weights_bytes, a calibration in the recipe, or staged weights",
+            remedy="stage the weights first, or write model.weights_bytes",
+            source="docs/memory.md",
+            kind="memory",
         )
         return
     yield from _boot_differs(demand, share.non_kv)
@@ -233,13 +234,14 @@ def _share_findings(demand: Demand, share: Share, total: int, free: int) -> Iter
         yield from _written_utilization(demand, share, share.non_kv, total)
     extra = gib(fact("limits", "eager_load_extra_gib")) if demand.load_strategy == "eager" else 0
     if extra and share.non_kv.weights + extra > free:
-        yield _finding(
+        yield error(
             "memory-load-peak",
-            "error",
             f"{demand.place}.flags.safetensors-load-strategy",
-            f"eager loading needs {_gib(share.non_kv.weights + extra)} for a while, {_gib(free)} are free",
-            "a load that fits beside what already runs",
-            'write "safetensors-load-strategy: lazy"',
+            found=f"eager loading needs {_gib(share.non_kv.weights + extra)} for a while, {_gib(free)} are free",
+            expected="a load that fits beside what already runs",
+            remedy='write "safetensors-load-strategy: lazy"',
+            source="docs/memory.md",
+            kind="memory",
         )
 
 
@@ -247,13 +249,14 @@ def _boot_differs(demand: Demand, shown: NonKv) -> Iterator[Finding]:
     """A boot that took more than it was planned to: the start check covers less than it should."""
     planned = estimate(demand)
     if demand.observed and planned and shown.total.expected > planned.total.high:
-        yield _finding(
+        yield warning(
             "memory-boot-differs",
-            "warning",
             demand.place,
-            f"{_gib(shown.total.expected)} beside the KV pool, {shown.source}",
-            f"{_gib(planned.total.high)} at most ({planned.source})",
-            "write what the boot has shown into memory.calibrations of a recipe of your own (docs/memory.md)",
+            found=f"{_gib(shown.total.expected)} beside the KV pool, {shown.source}",
+            expected=f"{_gib(planned.total.high)} at most ({planned.source})",
+            remedy="write what the boot has shown into memory.calibrations of a recipe of your own (docs/memory.md)",
+            source="docs/memory.md",
+            kind="memory",
         )
 
 
@@ -266,34 +269,50 @@ def _written_utilization(demand: Demand, share: Share, non_kv: NonKv, total: int
     least = _ratio_up(non_kv.total.high + (demand.kv_bytes or 0), total)
     remedy = f"write at least {least}, or take it out and have it computed from the workload"
     if requested <= non_kv.total.high:
-        severity = "error" if requested <= non_kv.total.expected else "warning"
-        yield _finding("memory-utilization-too-low", severity, place, found, "room for a KV pool", remedy)
+        judged = error if requested <= non_kv.total.expected else warning
+        yield judged(
+            "memory-utilization-too-low",
+            place,
+            found=found,
+            expected="room for a KV pool",
+            remedy=remedy,
+            source="docs/memory.md",
+            kind="memory",
+        )
     elif demand.kv_bytes and requested - non_kv.total.expected < demand.kv_bytes:
         pool = f"{found}, and leave {_gib(requested - non_kv.total.expected)} for the KV pool"
-        yield _finding(
-            "memory-pool-too-small", "warning", place, pool, f"{_gib(demand.kv_bytes)} for the workload", remedy
+        yield warning(
+            "memory-pool-too-small",
+            place,
+            found=pool,
+            expected=f"{_gib(demand.kv_bytes)} for the workload",
+            remedy=remedy,
+            source="docs/memory.md",
+            kind="memory",
         )
 
 
 def _shared_profile(demand: Demand, host: str) -> Finding:
-    return _finding(
+    return warning(
         "memory-shared-profile",
-        "warning",
         f"{demand.place}.flags.gpu-memory-utilization",
-        f"the KV pool is what profiling leaves, on {host}, where other services start as well",
-        "a pool that a neighbour's start doesn't change",
-        "take gpu-memory-utilization out, so that the workload decides, or write kv-cache-memory-bytes",
+        found=f"the KV pool is what profiling leaves, on {host}, where other services start as well",
+        expected="a pool that a neighbour's start doesn't change",
+        remedy="take gpu-memory-utilization out, so that the workload decides, or write kv-cache-memory-bytes",
+        source="docs/memory.md",
+        kind="memory",
     )
 
 
 def _crowded(demand: Demand, host: str) -> Finding:
-    return _finding(
+    return error(
         "memory-crowded",
-        "error",
         demand.place,
-        f"on {host} stands another service too whose weights or KV pool have no known size",
-        "one such service a host at most, since it gets all that is free",
-        "stage the weights first, write model.weights_bytes, or write gpu-memory-utilization for one of them",
+        found=f"on {host} stands another service too whose weights or KV pool have no known size",
+        expected="one such service a host at most, since it gets all that is free",
+        remedy="stage the weights first, write model.weights_bytes, or write gpu-memory-utilization for one of them",
+        source="docs/memory.md",
+        kind="memory",
     )
 
 
@@ -304,15 +323,21 @@ def _host_findings(host: str, total: int, shares: Mapping[str, Share], left: Int
     remedy = "lower max_model_len or max_num_seqs, or put a service on another host"
     if left.expected < 0:
         found = f"{_gib(-left.expected)} too little ({taken})"
-        yield _finding("memory-does-not-fit", "error", host, found, expected, remedy)
+        yield error(
+            "memory-does-not-fit",
+            host,
+            found=found,
+            expected=expected,
+            remedy=remedy,
+            source="docs/memory.md",
+            kind="memory",
+        )
     elif left.expected < floor or left.low < 0:
         found = f"{_gib(left.expected)} left, between {_gib(left.low)} and {_gib(left.high)} ({taken})"
-        yield _finding("memory-tight", "warning", host, found, expected, remedy)
+        yield warning(
+            "memory-tight", host, found=found, expected=expected, remedy=remedy, source="docs/memory.md", kind="memory"
+        )
 
 
 def _gib(size: int) -> str:
     return f"{size / GIB:.1f} GiB"
-
-
-def _finding(rule: str, severity: Any, place: str, found: str, expected: str, remedy: str) -> Finding:
-    return Finding(rule, "memory", severity, place, found, expected, remedy, source="docs/memory.md")

@@ -17,7 +17,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, error
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan.document import MARK
 
 Files = dict[str, bytes]
@@ -167,45 +167,77 @@ def _rendered_or(render: Render, files: Mapping[str, bytes], instead: Mapping[st
         return render(instead)
 
 
-def _error(rule: str, place: str, found: str, expected: str, remedy: str, reason: str = "") -> Finding:
-    return Finding(rule, "host", "error", place, found, expected, remedy, reason)
-
-
 def _missing(name: str, links: Mapping[str, str]) -> Finding:
     present = ", ".join(sorted(links)) or "none"
     remedy = "correct the port in fleet_fabric, or look why the adapter is missing: `lspci -d 15b3:`, `dmesg`"
-    return _error("netplan-no-interface", name, f"there is no such interface; there are {present}", "", remedy)
+    return error(
+        "netplan-no-interface",
+        name,
+        found=f"there is no such interface; there are {present}",
+        remedy=remedy,
+        kind="host",
+    )
 
 
 def _claim(path: str, claimed: set[str]) -> Finding:
     found = "also configures " + ", ".join(sorted(claimed))
     remedy = f"remove it, or run with -e fabric_foreign=move: it is then kept in {MOVED}"
     reason = "netplan joins all files: the interface would have both files' addresses"
-    return _error("netplan-foreign-claim", path, found, "one file for each interface", remedy, reason)
+    return error(
+        "netplan-foreign-claim",
+        path,
+        found=found,
+        expected="one file for each interface",
+        remedy=remedy,
+        reason=reason,
+        kind="host",
+    )
 
 
 def _shared(path: str, others: set[str]) -> Finding:
     found = f"also configures {', '.join(sorted(others))}: it can't be moved as a whole"
-    return _error(
-        "netplan-foreign-shared", path, found, "a file for the fabric alone", "take the rails out of it by hand"
+    return error(
+        "netplan-foreign-shared",
+        path,
+        found=found,
+        expected="a file for the fabric alone",
+        remedy="take the rails out of it by hand",
+        kind="host",
     )
 
 
 def _already_invalid(said: str) -> Finding:
     remedy = "repair them first: `netplan generate` on the host says the same"
-    return _error(
-        "netplan-already-invalid", "/etc/netplan", f"netplan refuses the files as they are: {said}", "", remedy
+    return error(
+        "netplan-already-invalid",
+        "/etc/netplan",
+        found=f"netplan refuses the files as they are: {said}",
+        remedy=remedy,
+        kind="host",
     )
 
 
 def _invalid(path: str, said: str) -> Finding:
-    return _error("netplan-invalid", path, f"netplan refuses it: {said}", "", "nothing was changed; correct the fabric")
+    return error(
+        "netplan-invalid",
+        path,
+        found=f"netplan refuses it: {said}",
+        remedy="nothing was changed; correct the fabric",
+        kind="host",
+    )
 
 
 def _carries_ssh(path: str, name: str) -> Finding:
     found = f"would change {name}, which this SSH connection comes over"
     remedy = f"run with -e fabric_ssh_interface={name} if you mean it: the host takes it back unless SSH works after it"
-    return _error("netplan-ssh-interface", path, found, "interfaces of the fabric alone", remedy)
+    return error(
+        "netplan-ssh-interface",
+        path,
+        found=found,
+        expected="interfaces of the fabric alone",
+        remedy=remedy,
+        kind="host",
+    )
 
 
 def describe(decision: Decision, before: Mapping[str, bytes]) -> list[dict[str, Any]]:
@@ -213,11 +245,22 @@ def describe(decision: Decision, before: Mapping[str, bytes]) -> list[dict[str, 
     diff = []
     for path, text in decision.files.items():
         if path in decision.moved:
-            diff.append({"before": f"{path}\n", "after": f"{decision.moved[path]}\n", "before_header": path,
-                         "after_header": "moved aside"})  # fmt: skip
+            diff.append(
+                {
+                    "before": f"{path}\n",
+                    "after": f"{decision.moved[path]}\n",
+                    "before_header": path,
+                    "after_header": "moved aside",
+                }
+            )
         if path not in decision.moved.values() and (path not in decision.moved or text is not None):
             shown = b"" if path in decision.moved else before.get(path, b"")
-            diff.append({"before": shown.decode("utf-8", "replace"),
-                         "after": (text or b"").decode("utf-8", "replace"),
-                         "before_header": path, "after_header": path})  # fmt: skip
+            diff.append(
+                {
+                    "before": shown.decode("utf-8", "replace"),
+                    "after": (text or b"").decode("utf-8", "replace"),
+                    "before_header": path,
+                    "after_header": path,
+                }
+            )
     return diff

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean, error
 
 # fleet: every host of the run, whether it has a service or not. any: all services, groups: those on several hosts, both
 # narrowed by a name. one: the service that has to be named.
@@ -22,20 +22,25 @@ def choose(plan: Mapping[str, Any], scope: Scope, service: str) -> tuple[list[st
     if scope == "fleet":
         return [*known], []
     if service:
-        problem = _problem(
-            "service-unknown", "service", f'no service "{service}"', "a service of fleet_services",
-            did_you_mean(service, known),
-        )  # fmt: skip
+        problem = error(
+            "service-unknown",
+            "service",
+            found=f'no service "{service}"',
+            expected="a service of fleet_services",
+            remedy=did_you_mean(service, known),
+        )
         return ([service], []) if service in known else ([], [problem])
     if scope == "one":
         known_ones = ", ".join(sorted(known)) or "none"
         remedy = f"write -e service=NAME; known are: {known_ones}"
-        return [], [_problem("service-unnamed", "service", "not given", "the name of a service", remedy)]
+        return [], [
+            error("service-unnamed", "service", found="not given", expected="the name of a service", remedy=remedy)
+        ]
     chosen = [name for name in known if scope == "any" or len(known[name]["hosts"]) > 1]
     if scope == "groups" and not chosen:
         found = "no service on several hosts"
         remedy = "name two hosts in a service, or run site.yml for services on one"
-        return [], [_problem("service-no-group", "fleet_services", found, "at least one", remedy)]
+        return [], [error("service-no-group", "fleet_services", found=found, expected="at least one", remedy=remedy)]
     return chosen, []
 
 
@@ -50,12 +55,11 @@ def split_by_limit(
         wanted = plan["services"][name]["hosts"]
         missing = [host for host in wanted if host not in hosts]
         if missing and (len(missing) < len(wanted) or name == named):
-            yield _problem(
-                "service-split", "--limit", f"leaves out {', '.join(missing)} of {name}",
-                "all hosts of a service, or none", f"add them: -l {','.join(sorted({*hosts, *missing}))}",
-                "the ranks of a service start, serve and end together",
-            )  # fmt: skip
-
-
-def _problem(rule: str, place: str, found: str, expected: str, remedy: str, reason: str = "") -> Finding:
-    return Finding(rule, "input", "error", place, found, expected, remedy, reason)
+            yield error(
+                "service-split",
+                "--limit",
+                found=f"leaves out {', '.join(missing)} of {name}",
+                expected="all hosts of a service, or none",
+                remedy=f"add them: -l {','.join(sorted({*hosts, *missing}))}",
+                reason="the ranks of a service start, serve and end together",
+            )

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.declared import read_drift
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean, error
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall import plan as firewall
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.parallel import ports_on_head
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.spec import ENVIRONMENT, FLAGS
@@ -191,7 +191,9 @@ def _of_the_fleet(key: str, inventory: Mapping[str, Any], findings: list[Finding
         if other is not value and other != value:
             remedy = "write it once, in group_vars/all of the inventory"
             found = f"{first} and {name} have different values"
-            findings.append(_error("input-fleet-differs", key, found, "one value for the fleet", remedy))
+            findings.append(
+                error("input-fleet-differs", key, found=found, expected="one value for the fleet", remedy=remedy)
+            )
             break
     return value
 
@@ -216,20 +218,20 @@ def _services(
 def _placement(place: str, chosen: list[str], hosts: Mapping[str, Host]) -> Iterator[Finding]:
     for host in sorted(set(chosen)):
         if host not in hosts:
-            yield _error(
+            yield error(
                 "input-unknown-host",
                 f"{place}.hosts",
-                f'no host "{host}"',
-                "a host of the inventory",
-                did_you_mean(host, hosts),
+                found=f'no host "{host}"',
+                expected="a host of the inventory",
+                remedy=did_you_mean(host, hosts),
             )
         elif chosen.count(host) > 1:
-            yield _error(
+            yield error(
                 "input-host-twice",
                 f"{place}.hosts",
-                f'"{host}" stands there twice',
-                "each host once",
-                "a GB10 has one GPU, so one rank a host: remove one",
+                found=f'"{host}" stands there twice',
+                expected="each host once",
+                remedy="a GB10 has one GPU, so one rank a host: remove one",
             )
 
 
@@ -240,7 +242,13 @@ def _key_file(place: str, service: dict[str, Any], folder: Path) -> Iterator[Fin
         service["api_key_file"] = str(path)
         if not path.is_file():
             remedy = "write the key into it, mode 0600 or encrypted with ansible-vault"
-            yield _error("input-key-file", f"{place}.api_key_file", f"no file {path}", "a file with the key", remedy)
+            yield error(
+                "input-key-file",
+                f"{place}.api_key_file",
+                found=f"no file {path}",
+                expected="a file with the key",
+                remedy=remedy,
+            )
 
 
 def _unknown_variables(inventory: Mapping[str, Any]) -> Iterator[Finding]:
@@ -254,7 +262,13 @@ def _unknown_variables(inventory: Mapping[str, Any]) -> Iterator[Finding]:
         others = f" and {len(hosts) - 1} more" if len(hosts) > 1 else ""
         expected = "one of " + ", ".join(VARIABLES)
         place = f"{hosts[0]}{others}: {name}"
-        yield _error("input-unknown-variable", place, "unknown variable", expected, did_you_mean(name, VARIABLES))
+        yield error(
+            "input-unknown-variable",
+            place,
+            found="unknown variable",
+            expected=expected,
+            remedy=did_you_mean(name, VARIABLES),
+        )
 
 
 def _port_clashes(services: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
@@ -267,16 +281,12 @@ def _port_clashes(services: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
             other = taken.setdefault((head, port), name)
             if other != name:
                 findings.append(
-                    _error(
+                    error(
                         "input-port-twice",
                         f"fleet_services.{name}.port",
-                        f"port {port} of {head} is already that of fleet_services.{other}",
-                        "a port of its own",
-                        "write another port",
+                        found=f"port {port} of {head} is already that of fleet_services.{other}",
+                        expected="a port of its own",
+                        remedy="write another port",
                     )
                 )
     return findings
-
-
-def _error(rule: str, place: str, found: str, expected: str, remedy: str) -> Finding:
-    return Finding(rule, "input", "error", place, found, expected, remedy)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, warning
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import RECORD
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check
 
@@ -84,4 +84,4 @@ def _no_number(word: str) -> float:
 
 def _unusable(path: Path, found: str) -> Finding:
     remedy = "remove the file; verify.yml writes it anew"
-    return Finding("observed-unusable", "input", "warning", str(path), found, "what verify.yml wrote", remedy)
+    return warning("observed-unusable", str(path), found=found, expected="what verify.yml wrote", remedy=remedy)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import parse
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value
 
 TENSOR, PIPELINE, DATA = "tensor-parallel-size", "pipeline-parallel-size", "data-parallel-size"
@@ -90,31 +90,39 @@ def problems(place: str, port: int, hosts: int, flags: Mapping[str, Value], vers
     if ranks != hosts or _count(flags, DATA) != 1:
         names = (TENSOR, PIPELINE, DATA) if DATA in flags else (TENSOR, PIPELINE)
         sizes = " x ".join(f"{name} {_count(flags, name)}" for name in names)
-        yield _error(
-            "group-ranks", f"{place}.hosts", f"{hosts} hosts for {sizes}",
-            f"{TENSOR} x {PIPELINE} = the number of hosts",
-            f"name {ranks} hosts, or take the sizes out and have them follow from the hosts",
-            "a GB10 has one GPU, so one rank a host",
-        )  # fmt: skip
+        yield error(
+            "group-ranks",
+            f"{place}.hosts",
+            found=f"{hosts} hosts for {sizes}",
+            expected=f"{TENSOR} x {PIPELINE} = the number of hosts",
+            remedy=f"name {ranks} hosts, or take the sizes out and have them follow from the hosts",
+            reason="a GB10 has one GPU, so one rank a host",
+        )
     executor = flags[EXECUTOR].value
     if executor not in (RAY, NODES):
-        yield _error(
-            "group-executor", f"{place}.flags.{EXECUTOR}", f'"{executor}"', f'"{RAY}" or "{NODES}"',
-            f'write "{NODES}" to have vLLM start the ranks by itself, or "{RAY}"',
-            "no other executor reaches a second host",
-        )  # fmt: skip
+        yield error(
+            "group-executor",
+            f"{place}.flags.{EXECUTOR}",
+            found=f'"{executor}"',
+            expected=f'"{RAY}" or "{NODES}"',
+            remedy=f'write "{NODES}" to have vLLM start the ranks by itself, or "{RAY}"',
+            reason="no other executor reaches a second host",
+        )
     elif executor == NODES and not _knows_nodes(version):
-        yield _error(
-            "group-executor", f"{place}.flags.{EXECUTOR}", f'"{NODES}" with vLLM {version}', "vLLM 0.11.1 or newer",
-            f'write "{RAY}", or take a newer image', "--nnodes came with 0.11.1",
-        )  # fmt: skip
+        yield error(
+            "group-executor",
+            f"{place}.flags.{EXECUTOR}",
+            found=f'"{NODES}" with vLLM {version}',
+            expected="vLLM 0.11.1 or newer",
+            remedy=f'write "{RAY}", or take a newer image',
+            reason="--nnodes came with 0.11.1",
+        )
     if port > _LAST_PORT:
-        yield _error(
-            "group-port", f"{place}.port", str(port), f"at most {_LAST_PORT} for a service on several hosts",
-            "write a lower port",
-            f"its ranks take ports up to {_RAY_CLIENTS} above it, and Linux gives out those from 32768 on",
-        )  # fmt: skip
-
-
-def _error(rule: str, place: str, found: str, expected: str, remedy: str, reason: str) -> Finding:
-    return Finding(rule, "input", "error", place, found, expected, remedy, reason)
+        yield error(
+            "group-port",
+            f"{place}.port",
+            found=str(port),
+            expected=f"at most {_LAST_PORT} for a service on several hosts",
+            remedy="write a lower port",
+            reason=f"its ranks take ports up to {_RAY_CLIENTS} above it, and Linux gives out those from 32768 on",
+        )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, fill, merge
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import Host
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.launch import Container, Mount
@@ -101,14 +101,12 @@ def _own_middleware(placed: Placed) -> Iterator[Finding]:
         (placed.settings["flags"], placed.place),
     ):
         if "middleware" in flags:
-            yield Finding(
+            yield error(
                 "service-middleware",
-                "input",
-                "error",
                 f"{place}.flags.middleware",
-                str(flags["middleware"]),
-                "no middleware beside the API key's, which guards every route",
-                "leave it out, or guard the endpoint by a proxy of your own instead of `api_key_file`",
+                found=str(flags["middleware"]),
+                expected="no middleware beside the API key's, which guards every route",
+                remedy="leave it out, or guard the endpoint by a proxy of your own instead of `api_key_file`",
             )
 
 
@@ -128,14 +126,12 @@ def _model_folder(placed: Placed, home: str) -> str:
 def _host_count(placed: Placed) -> Iterator[Finding]:
     allowed = placed.recipe["host_counts"]
     if len(placed.hosts) not in allowed:
-        yield Finding(
+        yield error(
             "service-host-count",
-            "input",
-            "error",
             f"{placed.place}.hosts",
-            f"{len(placed.hosts)} hosts",
-            " or ".join(map(str, allowed)) + ", as the recipe says",
-            "name that many hosts, or write another recipe",
+            found=f"{len(placed.hosts)} hosts",
+            expected=" or ".join(map(str, allowed)) + ", as the recipe says",
+            remedy="name that many hosts, or write another recipe",
         )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, Severity
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, Severity, error
 from ansible_collections.gb10.fleet.plugins.module_utils._kv import ServiceKv, kv_for_service
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import boot_key, own_calibration
@@ -90,7 +90,9 @@ def _late(answer: Mapping[str, Any]) -> Iterator[Finding]:
     if answer.get("later_startup_error"):
         words, expected = answer["later_startup_error"], "a start that goes on"
         remedy = "lower max_num_seqs, or give the KV cache more bytes"
-        yield Finding("kv-late", "memory", "error", "flags", words, expected, remedy, source="docs/kv-sizing.md")
+        yield error(
+            "kv-late", "flags", found=words, expected=expected, remedy=remedy, source="docs/kv-sizing.md", kind="memory"
+        )
 
 
 def size_service(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
 
 
 def of_groups(groups: Sequence[Mapping[str, Any]], states: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
@@ -23,10 +23,13 @@ def of_groups(groups: Sequence[Mapping[str, Any]], states: Mapping[str, Mapping[
         missing = [host for host in group["hosts"] if host not in states]
         if missing:
             yield _problem(
-                "preflight-rank-missing", group, f"{', '.join(missing)} can't be read", "all hosts of the service",
-                f"bring {missing[0]} back, or run with hosts of other services alone (-l)",
-                "its ranks start, serve and end together",
-            )  # fmt: skip
+                "preflight-rank-missing",
+                group,
+                found=f"{', '.join(missing)} can't be read",
+                expected="all hosts of the service",
+                remedy=f"bring {missing[0]} back, or run with hosts of other services alone (-l)",
+                reason="its ranks start, serve and end together",
+            )
             continue
         for host in others:
             yield from _pair(group, head, host, states)
@@ -37,20 +40,33 @@ def _pair(group: Mapping[str, Any], head: str, host: str, states: Mapping[str, M
     for what in ("architecture", "driver"):
         if None not in (here[what], there[what]) and here[what] != there[what]:
             yield _problem(
-                "preflight-rank-differs", group, f"{what} {there[what]} on {host}, {here[what]} on {head}",
-                f"the same {what} on all its hosts", f"bring both hosts to the same {what}",
-                "ranks that differ hang, or answer wrongly",
-            )  # fmt: skip
+                "preflight-rank-differs",
+                group,
+                found=f"{what} {there[what]} on {host}, {here[what]} on {head}",
+                expected=f"the same {what} on all its hosts",
+                remedy=f"bring both hosts to the same {what}",
+                reason="ranks that differ hang, or answer wrongly",
+            )
     images = [(states[name]["images"] or {}).get(group["image"]) for name in (head, host)]
     if not group["pinned"] and None not in images and images[0] != images[1]:
         yield _problem(
-            "preflight-rank-differs", group, f"{group['image']} is another image on {host} than on {head}",
-            "the same image on all its hosts",
-            f"pin its digest in the recipe or the service, or remove the older one: docker image rm {group['image']}",
-            "a tag moves, and ranks of different builds hang, or answer wrongly",
-        )  # fmt: skip
+            "preflight-rank-differs",
+            group,
+            found=f"{group['image']} is another image on {host} than on {head}",
+            expected="the same image on all its hosts",
+            remedy="pin its digest in the recipe or the service, or remove the older one: "
+            f"docker image rm {group['image']}",
+            reason="a tag moves, and ranks of different builds hang, or answer wrongly",
+        )
 
 
-def _problem(rule: str, group: Mapping[str, Any], found: str, expected: str, remedy: str, reason: str) -> Finding:
-    place = f"fleet_services.{group['service']}"
-    return Finding(rule, "host", "error", place, found, expected, remedy, reason)
+def _problem(rule: str, group: Mapping[str, Any], *, found: str, expected: str, remedy: str, reason: str) -> Finding:
+    return error(
+        rule,
+        f"fleet_services.{group['service']}",
+        found=found,
+        expected=expected,
+        remedy=remedy,
+        reason=reason,
+        kind="host",
+    )

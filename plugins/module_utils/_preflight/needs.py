@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, ordered
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, ordered, warning
 from ansible_collections.gb10.fleet.plugins.module_utils._lint.judge import lint_launch
 from ansible_collections.gb10.fleet.plugins.module_utils._preflight.groups import of_groups
 from ansible_collections.gb10.fleet.plugins.module_utils._report import size
@@ -43,12 +43,13 @@ def _is_there(path: str | None, state: Mapping[str, Any]) -> bool:
 def _files(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Finding]:
     for file in needs["files"]:
         if not _is_there(file["path"], state) and not _is_there(file.get("unless"), state):
-            yield _problem(
+            yield error(
                 "preflight-file",
                 file["place"],
-                f"{file['path']} is not on this host",
-                "the file or folder that it names",
-                "put it there, or write another source",
+                found=f"{file['path']} is not on this host",
+                expected="the file or folder that it names",
+                remedy="put it there, or write another source",
+                kind="host",
             )
 
 
@@ -64,12 +65,13 @@ def _disk(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Findin
         if total > free:
             what = ", ".join(f"{write['what']} {size(write['bytes'])}" for write in writes)
             place = " and ".join(sorted({write["path"] for write in writes}))
-            yield _problem(
+            yield error(
                 "preflight-disk",
                 place,
-                f"{size(free)} are free",
-                f"{size(total)} ({what}, and a tenth for partial files)",
-                f"free {size(total - free)}, for instance with `docker image prune`, or use a larger disk",
+                found=f"{size(free)} are free",
+                expected=f"{size(total)} ({what}, and a tenth for partial files)",
+                remedy=f"free {size(total - free)}, for instance with `docker image prune`, or use a larger disk",
+                kind="host",
             )
 
 
@@ -82,24 +84,26 @@ def _ports(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Findi
                 continue
             if ours and (listener["container"] == ours["id"] or wanted["port"] in ours["ports"]):
                 continue
-            yield _problem(
+            yield error(
                 "preflight-port",
                 wanted["place"],
-                f"port {wanted['port']} is taken by {listener['process'] or 'another process'}",
-                "a free port",
-                f"write another port, or end that process (ss -ltnp sport = :{wanted['port']})",
+                found=f"port {wanted['port']} is taken by {listener['process'] or 'another process'}",
+                expected="a free port",
+                remedy=f"write another port, or end that process (ss -ltnp sport = :{wanted['port']})",
+                kind="host",
             )
 
 
 def _memory(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Finding]:
     memory = state["memory_bytes"]
     if memory is not None and memory["total"] < needs["memory_bytes"] * MEMORY_SLACK:
-        yield _problem(
+        yield error(
             "preflight-memory",
             "fleet_host.memory_kib",
-            f"this host has {size(memory['total'])} of memory",
-            f"{size(needs['memory_bytes'])} as the plan counts on",
-            f"write memory_kib: {memory['total'] // 1024} for this host and read plan.yml again",
+            found=f"this host has {size(memory['total'])} of memory",
+            expected=f"{size(needs['memory_bytes'])} as the plan counts on",
+            remedy=f"write memory_kib: {memory['total'] // 1024} for this host and read plan.yml again",
+            kind="host",
         )
 
 
@@ -112,7 +116,7 @@ def _weights(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Fin
             expected = f"{size(planned)} as the plan has it" if planned else "a size in the plan"
             remedy = f"write model.weights_bytes: {found}, and the memory is planned with it"
             index = f"the checkpoint's index says {size(found)}"
-            yield Finding("preflight-weights", "host", "warning", place, index, expected, remedy)
+            yield warning("preflight-weights", place, found=index, expected=expected, remedy=remedy, kind="host")
 
 
 def _launches(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Finding]:
@@ -139,7 +143,3 @@ def _facts(state: Mapping[str, Any], runs: bool) -> dict[str, Any]:
         "mem_available_bytes": memory["available"] if memory and not runs else None,
     }
     return {name: value for name, value in facts.items() if value}
-
-
-def _problem(rule: str, place: str, found: str, expected: str, remedy: str) -> Finding:
-    return Finding(rule, "host", "error", place, found, expected, remedy)

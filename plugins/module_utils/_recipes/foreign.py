@@ -14,7 +14,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, Severity, ordered
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import (
+    Finding,
+    Severity,
+    error,
+    hint,
+    ordered,
+    warning,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import (
     PLANNED_ENV,
     PLANNED_FLAGS,
@@ -108,7 +115,7 @@ def import_recipe(source: Any, name: str) -> tuple[dict[str, Any] | None, list[F
     source: the other recipe's content as YAML gives it.
     """
     if not isinstance(source, Mapping):
-        return None, [_said("import-format", "error", name, describe(source), "a recipe of eugr or sparkrun")]
+        return None, [error("import-format", name, found=describe(source), expected="a recipe of eugr or sparkrun")]
     is_sparkrun = bool({"runtime", "metadata", "model_revision", "min_nodes"} & source.keys())
     spec = _SPARKRUN if is_sparkrun else _EUGR
     known = {key: value for key, value in source.items() if key in spec}
@@ -128,14 +135,23 @@ def _unknown_keys(source: Mapping[Any, Any], spec: Mapping[str, Spec], name: str
         if key in spec:
             continue
         severity: Severity = "warning" if key in _LEFT_OUT else "hint"
-        yield _said("import-left-out", severity, f"{name}.{key}", "has no counterpart", "", "see that it isn't needed")
+        yield Finding(
+            rule="import-left-out",
+            kind="input",
+            severity=severity,
+            place=f"{name}.{key}",
+            found="has no counterpart",
+            remedy="see that it isn't needed",
+        )
 
 
 def _convert(theirs: Mapping[str, Any], name: str, project: str, findings: list[Finding]) -> dict[str, Any] | None:
     if not theirs.get("runtime", "vllm").removeprefix("eugr-").startswith("vllm"):
         found = theirs["runtime"]
         findings.append(
-            _said("import-runtime", "error", f"{name}.runtime", found, "a vLLM runtime", "serve it elsewhere")
+            error(
+                "import-runtime", f"{name}.runtime", found=found, expected="a vLLM runtime", remedy="serve it elsewhere"
+            )
         )
         return None
     model, flags = _command(theirs, name, findings)
@@ -181,17 +197,19 @@ def _command(theirs: Mapping[str, Any], name: str, findings: list[Finding]) -> t
     text, missing = _filled(theirs["command"], theirs["defaults"] | {"model": theirs.get("model")})
     for placeholder in missing:
         found = f"{{{placeholder}}} has no value"
-        findings.append(_said("import-placeholder", "error", place, found, "a value in defaults", f"add {placeholder}"))
+        findings.append(
+            error("import-placeholder", place, found=found, expected="a value in defaults", remedy=f"add {placeholder}")
+        )
     try:
         words = split_command(text)
-    except ValueError as error:
-        findings.append(_said("import-command", "error", place, str(error), "a shell command"))
+    except ValueError as cause:
+        findings.append(error("import-command", place, found=str(cause), expected="a shell command"))
         return None, {}
     start = next((at + 2 for at in range(len(words)) if words[at : at + 2] == ["vllm", "serve"]), None)
     operators = sorted({"&&", "||", "|", ";", "&"} & set(words))
     if start is None or operators:
         found = f"a program with {operators[0]}" if operators else "no vllm serve"
-        findings.append(_said("import-command", "error", place, found, "one command that begins with vllm serve"))
+        findings.append(error("import-command", place, found=found, expected="one command that begins with vllm serve"))
         return None, {}
     return read_flags(words[start:])
 
@@ -221,7 +239,9 @@ def _take_ranks(theirs: Mapping[str, Any], flags: dict[str, Any], name: str, fin
     if theirs["solo_only"] or theirs.get("max_nodes") == 1:
         if ranks > 1:
             found = f"solo_only, with {ranks} ranks in its defaults"
-            findings.append(_said("import-solo", "hint", f"{name}.solo_only", found, "one rank", "taken as one host"))
+            findings.append(
+                hint("import-solo", f"{name}.solo_only", found=found, expected="one rank", remedy="taken as one host")
+            )
         return [1]
     return [ranks] if theirs["cluster_only"] or theirs.get("min_nodes", 1) > 1 else sorted({1, ranks})
 
@@ -238,7 +258,9 @@ def _take_planned(flags: dict[str, Any], name: str, findings: list[Finding]) -> 
             found, remedy = "an API key", "write api_key_file in the service"
         if flag == "max-model-len":
             remedy = "write the workload's max_model_len in the service"
-        findings.append(_said("import-planned", "hint", f"{name}.command", found, "what the plan decides", remedy))
+        findings.append(
+            hint("import-planned", f"{name}.command", found=found, expected="what the plan decides", remedy=remedy)
+        )
 
 
 def _take_files(flags: dict[str, Any], project: str, mods: list[str]) -> list[dict[str, Any]]:
@@ -264,13 +286,17 @@ def _mods(mods: list[str], overlays: list[dict[str, Any]], name: str) -> Iterato
     for mod in mods:
         short = mod.rstrip("/").rsplit("/", maxsplit=1)[-1]
         if short in _COVERED_MODS:
-            yield _said("import-mod", "hint", f"{name}.mods", short, "", f"nothing: {_COVERED_MODS[short]}")
+            yield hint("import-mod", f"{name}.mods", found=short, remedy=f"nothing: {_COVERED_MODS[short]}")
         elif "chat-template" in short and overlays:
             remedy = f"put {overlays[0]['file']} into overlays/ of your recipe folder"
-            yield _said("import-mod", "warning", f"{name}.mods", short, "a chat template as an overlay", remedy)
+            yield warning(
+                "import-mod", f"{name}.mods", found=short, expected="a chat template as an overlay", remedy=remedy
+            )
         else:
             remedy = "use an image that has the change, or declare the changed files as overlays"
-            yield _said("import-mod", "warning", f"{name}.mods", f"{short} patches the image", "no patch", remedy)
+            yield warning(
+                "import-mod", f"{name}.mods", found=f"{short} patches the image", expected="no patch", remedy=remedy
+            )
 
 
 def _model(
@@ -279,14 +305,16 @@ def _model(
     model: dict[str, Any] = {"repository": repository}
     remedy = "put its config.json into configs/ beside the recipe and name it in model.config"
     found = "the model's shape is not known, so that no KV pool can be planned"
-    findings.append(_said("import-config", "hint", f"{name}.model", found, "its config.json", remedy))
+    findings.append(hint("import-config", f"{name}.model", found=found, expected="its config.json", remedy=remedy))
     revision = theirs.get("model_revision")
     if revision is not None:
         if re.fullmatch("[0-9a-f]{40}", revision):
             model["revision"] = revision
         else:
             remedy = "write the commit that it stands for"
-            findings.append(_said("import-revision", "warning", f"{name}.model_revision", revision, "a commit", remedy))
+            findings.append(
+                warning("import-revision", f"{name}.model_revision", found=revision, expected="a commit", remedy=remedy)
+            )
     written = str(flags.get("quantization") or theirs.get("metadata", {}).get("quantization") or "").lower()
     if written in MODEL["options"]["quantization"]["choices"]:
         model["quantization"] = written
@@ -308,13 +336,15 @@ def _image(theirs: Mapping[str, Any], name: str, findings: list[Finding]) -> dic
     if "/" not in reference:
         remedy = "write image.source {host: <a host that has it>} in the service"
         findings.append(
-            _said("import-image", "warning", f"{name}.container", f"{written} is built by hand", "", remedy)
+            warning("import-image", f"{name}.container", found=f"{written} is built by hand", remedy=remedy)
         )
     if family == "custom":
         image["entrypoint"] = "/usr/bin/env"
     for argument in theirs.get("build_args", []):
         remedy = "see that the image has it"
-        findings.append(_said("import-build", "warning", f"{name}.build_args", argument, "a finished image", remedy))
+        findings.append(
+            warning("import-build", f"{name}.build_args", found=argument, expected="a finished image", remedy=remedy)
+        )
     return image
 
 
@@ -325,19 +355,23 @@ def _environment(theirs: Mapping[Any, Any], name: str, findings: list[Finding]) 
         place = f"{name}.env.{key}"
         if key in SECRETS:
             findings.append(
-                _said("import-secret", "warning", place, "a secret", "a file", "use api_key_file or HF's token file")
+                warning(
+                    "import-secret",
+                    place,
+                    found="a secret",
+                    expected="a file",
+                    remedy="use api_key_file or HF's token file",
+                )
             )
         elif key in PLANNED_ENV:
             found, remedy = f"{key} {text}", PLANNED_ENV[key].partition("; ")[2]
-            findings.append(_said("import-planned", "hint", place, found, "what the plan decides", remedy))
+            findings.append(hint("import-planned", place, found=found, expected="what the plan decides", remedy=remedy))
         elif "$" in text:
             findings.append(
-                _said("import-variable", "warning", place, text, "a value", "write the value in the service")
+                warning(
+                    "import-variable", place, found=text, expected="a value", remedy="write the value in the service"
+                )
             )
         else:
             environment[key] = text
     return environment
-
-
-def _said(rule: str, severity: Severity, place: str, found: str, expected: str, remedy: str = "") -> Finding:
-    return Finding(rule, "input", severity, place, found, expected, remedy)

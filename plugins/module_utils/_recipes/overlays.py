@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library
 
 
@@ -65,7 +65,7 @@ def _content(library: Library, overlay: Mapping[str, Any], place: str) -> tuple[
         return None, findings
     try:
         return path.read_text(encoding="utf-8"), findings
-    except (OSError, UnicodeDecodeError) as error:
-        found = f"{path} can't be read as text: {error}"
-        unreadable = Finding("recipe-overlay-missing", "input", "error", place, found, "a text file", "put it there")
+    except (OSError, UnicodeDecodeError) as cause:
+        found = f"{path} can't be read as text: {cause}"
+        unreadable = error("recipe-overlay-missing", place, found=found, expected="a text file", remedy="put it there")
         return None, [*findings, unreadable]

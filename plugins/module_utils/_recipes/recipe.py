@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean, error, warning
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.spec import CALCULATED_FLAGS, RECIPE
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import below, check, describe
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.index import indexed_bytes
@@ -67,24 +67,42 @@ def flag_problems(flags: Mapping[str, Any], place: str) -> Iterator[Finding]:
         where = below(place, name)
         if name in PLANNED_FLAGS:
             remedy = "write api_key_file in the service" if name == "api-key" else "take it out"
-            yield _error("recipe-planned-flag", where, "set by hand", "left to the plan", remedy)
+            yield error("recipe-planned-flag", where, found="set by hand", expected="left to the plan", remedy=remedy)
         elif value == []:
-            yield _error("recipe-flag-value", where, "an empty list", "at least one value", "take it out or fill it")
+            yield error(
+                "recipe-flag-value",
+                where,
+                found="an empty list",
+                expected="at least one value",
+                remedy="take it out or fill it",
+            )
         elif name in CALCULATED_FLAGS and value is not None:
             yield from check(CALCULATED_FLAGS[name], value, where)[1]
         elif not _is_json(value):
-            yield _error(
-                "recipe-flag-value", where, "a value that JSON can't hold", "text, numbers, maps, lists", _TAKE
+            yield error(
+                "recipe-flag-value",
+                where,
+                found="a value that JSON can't hold",
+                expected="text, numbers, maps, lists",
+                remedy=_TAKE,
             )
 
 
 def environment_problems(environment: Mapping[str, Any], place: str) -> Iterator[Finding]:
     """What the plan decides, and secrets, which `docker inspect` would show."""
     for name in sorted(PLANNED_ENV.keys() & environment.keys()):
-        yield _error("recipe-planned-env", below(place, name), "set by hand", "left to the plan", PLANNED_ENV[name])
+        yield error(
+            "recipe-planned-env",
+            below(place, name),
+            found="set by hand",
+            expected="left to the plan",
+            remedy=PLANNED_ENV[name],
+        )
     for name in sorted(SECRETS & environment.keys()):
         remedy = "write api_key_file in the service" if name == "VLLM_API_KEY" else "give the token to model_store"
-        yield _error("recipe-secret", below(place, name), "a secret in the environment", "a file", remedy)
+        yield error(
+            "recipe-secret", below(place, name), found="a secret in the environment", expected="a file", remedy=remedy
+        )
 
 
 def draft_repository(flags: Mapping[str, Any]) -> str | None:
@@ -98,12 +116,12 @@ def _draft_problems(recipe: Mapping[str, Any], place: str) -> Iterator[Finding]:
     declared = recipe["model"].get("draft", {}).get("repository")
     wanted = draft_repository(recipe["flags"])
     if wanted != declared:
-        yield _error(
+        yield error(
             "recipe-draft",
             below(place, "model", "draft", "repository"),
-            f"{declared or 'nothing'}, while speculative-config asks for {wanted or 'no draft model'}",
-            "the draft model that speculative-config names, so that it is staged with the model",
-            f'write "{wanted}"' if wanted else "take it out",
+            found=f"{declared or 'nothing'}, while speculative-config asks for {wanted or 'no draft model'}",
+            expected="the draft model that speculative-config names, so that it is staged with the model",
+            remedy=f'write "{wanted}"' if wanted else "take it out",
         )
 
 
@@ -113,20 +131,42 @@ def _overlay_problems(recipe: Mapping[str, Any], place: str) -> Iterator[Finding
         kinds = [kind for kind in ("json_merge", "model_file", "file") if kind in overlay]
         if len(kinds) != 1:
             found = " and ".join(kinds) or "no content"
-            yield _error("recipe-overlay", where, found, "one of json_merge, model_file, file", "write exactly one")
+            yield error(
+                "recipe-overlay",
+                where,
+                found=found,
+                expected="one of json_merge, model_file, file",
+                remedy="write exactly one",
+            )
         elif kinds == ["json_merge"] and overlay["target"].startswith("/"):
             expected = "a file below the model's folder, such as config.json"
-            yield _error("recipe-overlay", f"{where}.target", overlay["target"], expected, "write the file's name")
+            yield error(
+                "recipe-overlay",
+                f"{where}.target",
+                found=overlay["target"],
+                expected=expected,
+                remedy="write the file's name",
+            )
         elif ".." in overlay["target"].split("/"):
-            yield _error(
-                "recipe-overlay", f"{where}.target", overlay["target"], "a path without ..", "write where it leads"
+            yield error(
+                "recipe-overlay",
+                f"{where}.target",
+                found=overlay["target"],
+                expected="a path without ..",
+                remedy="write where it leads",
             )
 
 
 def _reason_problems(recipe: Mapping[str, Any], place: str) -> Iterator[Finding]:
     for key in sorted(recipe["reasons"].keys() - recipe["flags"].keys() - recipe["env"].keys()):
         expected = "a key of flags or env"
-        yield _error("recipe-reason", below(place, "reasons", key), "a reason for nothing", expected, "take it out")
+        yield error(
+            "recipe-reason",
+            below(place, "reasons", key),
+            found="a reason for nothing",
+            expected=expected,
+            remedy="take it out",
+        )
 
 
 def _unpinned(recipe: Mapping[str, Any], place: str) -> Iterator[Finding]:
@@ -142,7 +182,7 @@ def _known_bad(recipe: Mapping[str, Any], place: str) -> Iterator[Finding]:
     if status["state"] == "known-bad":
         where, found = below(place, "status", "state"), f"known-bad, says {status['by']}"
         remedy = status.get("note", "use another recipe")
-        yield Finding("recipe-known-bad", "input", "warning", where, found, "a recipe that works", remedy)
+        yield warning("recipe-known-bad", where, found=found, expected="a recipe that works", remedy=remedy)
 
 
 def _is_json(value: Any) -> bool:
@@ -153,20 +193,14 @@ def _is_json(value: Any) -> bool:
     return True
 
 
-def _error(rule: str, place: str, found: str, expected: str, remedy: str) -> Finding:
-    return Finding(rule, "input", "error", place, found, expected, remedy)
-
-
 def _warning(rule: str, place: str, expected: str) -> Finding:
-    return Finding(
+    return warning(
         rule,
-        "input",
-        "warning",
         place,
-        "not pinned",
-        expected,
-        "write what the first staging run recorded on the host",
-        "what the name points to can change between two runs, and then hosts differ without a change of yours",
+        found="not pinned",
+        expected=expected,
+        remedy="write what the first staging run recorded on the host",
+        reason="what the name points to can change between two runs, and then hosts differ without a change of yours",
     )
 
 
@@ -195,20 +229,40 @@ class Library:
             return self.recipes[name], []
         folders = ", ".join(map(str, self.folders))
         remedy = did_you_mean(name[:80], self.recipes)
-        return None, [_error("recipe-unknown", place, f'no recipe "{name}"', f"a usable recipe in {folders}", remedy)]
+        return None, [
+            error(
+                "recipe-unknown",
+                place,
+                found=f'no recipe "{name}"',
+                expected=f"a usable recipe in {folders}",
+                remedy=remedy,
+            )
+        ]
 
     def config(self, name: str, place: str) -> tuple[dict[str, Any] | None, list[Finding]]:
         """A model's config.json from ``configs/``, or why there is none."""
         path = self._beside("configs", f"{name}.json")
         if path is None:
             known = {file.stem for folder in self.folders for file in (folder / "configs").glob("*.json")}
-            return None, [_error("recipe-config", place, f'no config "{name}"', "a config", did_you_mean(name, known))]
+            return None, [
+                error(
+                    "recipe-config",
+                    place,
+                    found=f'no config "{name}"',
+                    expected="a config",
+                    remedy=did_you_mean(name, known),
+                )
+            ]
         try:
             config = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
-            return None, [_error("recipe-config", str(path), f"unreadable: {error}", "a JSON object", _FETCH)]
+        except (OSError, ValueError, RecursionError) as cause:
+            return None, [
+                error("recipe-config", str(path), found=f"unreadable: {cause}", expected="a JSON object", remedy=_FETCH)
+            ]
         if not isinstance(config, dict):
-            return None, [_error("recipe-config", str(path), describe(config), "a JSON object", _FETCH)]
+            return None, [
+                error("recipe-config", str(path), found=describe(config), expected="a JSON object", remedy=_FETCH)
+            ]
         return config, []
 
     def weights_bytes(self, recipe: str) -> int | None:
@@ -223,12 +277,22 @@ class Library:
             folder = self.folders[0] / "overlays"
             where = f"; it comes from {overlay['where']}" if "where" in overlay else ""
             remedy = f"put it there{where}"
-            return None, [_error("recipe-overlay-missing", place, f"no file {overlay['file']}", str(folder), remedy)]
+            return None, [
+                error(
+                    "recipe-overlay-missing",
+                    place,
+                    found=f"no file {overlay['file']}",
+                    expected=str(folder),
+                    remedy=remedy,
+                )
+            ]
         found = hashlib.sha256(path.read_bytes()).hexdigest()
         if overlay["sha256"] not in (None, found):
             where = f"{path} with sha256 {overlay['sha256']}"
             remedy = "put the right file there, or write its sha256 if you trust it"
-            return None, [_error("recipe-overlay-changed", place, f"sha256 {found}", where, remedy)]
+            return None, [
+                error("recipe-overlay-changed", place, found=f"sha256 {found}", expected=where, remedy=remedy)
+            ]
         return path, []
 
     def _beside(self, kind: str, name: str) -> Path | None:
@@ -245,7 +309,15 @@ def load_all(folders: Sequence[Path]) -> tuple[Library, list[Finding]]:
     recipes: dict[str, Recipe] = {}
     for folder in folders:
         if not folder.is_dir():
-            findings.append(_error("recipe-folder", str(folder), "no such folder", "a folder of recipes", "make it"))
+            findings.append(
+                error(
+                    "recipe-folder",
+                    str(folder),
+                    found="no such folder",
+                    expected="a folder of recipes",
+                    remedy="make it",
+                )
+            )
         for path in sorted([*folder.glob("*.yml"), *folder.glob("*.yaml")]):
             recipe, problems = load(path)
             findings += problems
@@ -253,7 +325,9 @@ def load_all(folders: Sequence[Path]) -> tuple[Library, list[Finding]]:
                 recipes[recipe.name] = recipe
             elif recipe and recipes[recipe.name].path.parent == folder:
                 found = f"also in {recipes[recipe.name].path.name}"
-                findings.append(_error("recipe-duplicate", str(path), found, "one file a recipe", "remove one"))
+                findings.append(
+                    error("recipe-duplicate", str(path), found=found, expected="one file a recipe", remedy="remove one")
+                )
     return Library(recipes, tuple(folders)), findings
 
 
@@ -261,11 +335,17 @@ def load(path: Path) -> tuple[Recipe | None, list[Finding]]:
     """Read one recipe's file; never raises for what the file holds."""
     try:
         data = read_yaml(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        return None, [_error("recipe-unreadable", str(path), str(error), "a YAML map", "correct the file")]
+    except (OSError, ValueError) as cause:
+        return None, [
+            error("recipe-unreadable", str(path), found=str(cause), expected="a YAML map", remedy="correct the file")
+        ]
     recipe, findings = parse(data, f"{path}: ")
     if recipe and recipe["name"] != path.stem:
         expected = f'"{path.stem}", the file\'s name'
-        findings.append(_error("recipe-name", f"{path}: name", f'"{recipe["name"]}"', expected, "make them equal"))
+        findings.append(
+            error(
+                "recipe-name", f"{path}: name", found=f'"{recipe["name"]}"', expected=expected, remedy="make them equal"
+            )
+        )
         return None, findings
     return (Recipe(recipe["name"], recipe, path) if recipe else None), findings

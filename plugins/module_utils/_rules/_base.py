@@ -63,15 +63,15 @@ class Rule:
         """What the rule says about a launch."""
         for hit in self.check(launch):
             yield Finding(
-                self.identity,
-                self.kind,
-                hit.severity or severity,
-                hit.place,
-                hit.found,
-                hit.expected or self.expected,
-                hit.remedy or self.remedy,
-                hit.reason or self.reason,
-                hit.source or self.source,
+                rule=self.identity,
+                kind=self.kind,
+                severity=hit.severity or severity,
+                place=hit.place,
+                found=hit.found,
+                expected=hit.expected or self.expected,
+                remedy=hit.remedy or self.remedy,
+                reason=hit.reason or self.reason,
+                source=hit.source or self.source,
             )
 
 

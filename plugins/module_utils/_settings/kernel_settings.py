@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, error
 
 # (exit code, stdout, stderr) of an argument list
 Run = Callable[[list[str]], tuple[int, str, str]]
@@ -29,11 +29,9 @@ _COUNTERPARTS = (("vm.dirty_bytes", "vm.dirty_ratio"), ("vm.dirty_background_byt
 def contradictions(sysctl: Mapping[str, object]) -> list[Finding]:
     """Keys that can't both have the value that was asked for: the kernel zeroes one when the other is set."""
     return [
-        Finding(
-            rule="tuning-contradiction",
-            kind="input",
-            severity="error",
-            place=f"sysctl.{ratio}",
+        error(
+            "tuning-contradiction",
+            f"sysctl.{ratio}",
             found=f"set together with {amount}",
             expected="one of the two",
             remedy=f"remove {ratio}, or set {amount} to null",
@@ -87,8 +85,8 @@ def read_live(sysctl: Mapping[str, object]) -> Values:
     for key in sorted(sysctl):
         try:
             values[key] = normalised(sysctl_path(key).read_text(encoding="utf-8"))
-        except OSError as error:
-            unknown.append(_unreadable(key, error))
+        except OSError as cause:
+            unknown.append(_unreadable(key, cause))
     if unknown:
         raise FleetError(*unknown)
     for disk in sorted(Path("/sys/block").glob("nvme*")):
@@ -106,8 +104,8 @@ def write_live(wanted: Wanted, values: Values, run: Run) -> None:
         path = Path("/sys/block") / name if name.endswith(_READ_AHEAD) else sysctl_path(name)
         try:
             path.write_text(f"{value}\n", encoding="utf-8")
-        except OSError as error:
-            raise FleetError(_refused(name, value, f"{error.strerror} on writing {path}")) from error
+        except OSError as cause:
+            raise FleetError(_refused(name, value, f"{cause.strerror} on writing {path}")) from cause
 
     live = read_live(wanted.sysctl)
     if left := wanted.differing(live):
@@ -121,25 +119,23 @@ def _switch_swap(wanted: str, run: Run) -> None:
         raise FleetError(_refused(SWAP, wanted, errors.strip() or f"{command[0]} ended with {code}"))
 
 
-def _unreadable(key: str, error: OSError) -> Finding:
-    return Finding(
-        rule="tuning-unreadable",
-        kind="host",
-        severity="error",
-        place=f"sysctl.{key}",
-        found=f"{sysctl_path(key)}: {error.strerror}",
+def _unreadable(key: str, cause: OSError) -> Finding:
+    return error(
+        "tuning-unreadable",
+        f"sysctl.{key}",
+        found=f"{sysctl_path(key)}: {cause.strerror}",
         expected="a setting of this host's kernel",
         remedy="correct the key, or remove it for this host with null",
+        kind="host",
     )
 
 
 def _refused(name: str, value: str, why: str) -> Finding:
-    return Finding(
-        rule="tuning-refused",
-        kind="host",
-        severity="error",
-        place=name,
+    return error(
+        "tuning-refused",
+        name,
         found=why,
         expected=f"the kernel to take {value!r}",
         remedy="see `journalctl -k -n 20` on that host; in a container the settings are the outer machine's",
+        kind="host",
     )

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean, error
 
 # By host, the entries of its ``image_store_plan`` or ``model_store_plan``.
 Wanted = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -108,14 +108,12 @@ def _circles(wanted: Wanted) -> Iterator[Finding]:
             while (source := of_host.get(circle[-1])) is not None and source not in circle:
                 circle.append(source)
             if source == host and len(circle) > 1:
-                yield Finding(
+                yield error(
                     "source-circle",
-                    "input",
-                    "error",
                     f"{host}: {name[0] or name[2]}: source.host",
-                    f"fetched in a circle: {' from '.join([*circle, host])}",
-                    "a host among them that has it from elsewhere",
-                    "write another source for one of them: hub or registry, or a path on it",
+                    found=f"fetched in a circle: {' from '.join([*circle, host])}",
+                    expected="a host among them that has it from elsewhere",
+                    remedy="write another source for one of them: hub or registry, or a path on it",
                 )
 
 
@@ -147,14 +145,12 @@ def _peer(host: str, end: Endpoint) -> dict[str, Any]:
 def _problems(host: str, entry: Mapping[str, Any], reach: Routes) -> Iterable[Finding]:
     source = entry["source"]
     if source["kind"] == "host" and source["host"] not in reach:
-        yield Finding(
+        yield error(
             "source-host-unknown",
-            "input",
-            "error",
             f"{host}: {entry.get('reference') or entry.get('repository')}: source.host",
-            f'no host "{source["host"]}" in the inventory',
-            "a host that has it",
-            did_you_mean(source["host"], reach),
+            found=f'no host "{source["host"]}" in the inventory',
+            expected="a host that has it",
+            remedy=did_you_mean(source["host"], reach),
         )
 
 

@@ -145,7 +145,7 @@ def nobody(what: str, said: str) -> FleetError:
     return refusal(
         "transfer-no-source",
         what,
-        said,
-        "a host that has it",
-        "see to those hosts and run again: what has come is kept",
+        found=said,
+        expected="a host that has it",
+        remedy="see to those hosts and run again: what has come is kept",
     )

@@ -107,9 +107,11 @@ class Incoming:
         raise refusal(
             "transfer-damaged",
             place,
-            f"{len(wrong)} damaged parts on this host's disk" if wrong else "another sum than it was offered with",
-            f"sha256 {recipe.sha256}",
-            "run again: only damaged parts are fetched anew; if it repeats, look at the disk (dmesg)",
+            found=f"{len(wrong)} damaged parts on this host's disk"
+            if wrong
+            else "another sum than it was offered with",
+            expected=f"sha256 {recipe.sha256}",
+            remedy="run again: only damaged parts are fetched anew; if it repeats, look at the disk (dmesg)",
         )
 
     def _wrong(self, recipe: Recipe) -> Iterator[int]:

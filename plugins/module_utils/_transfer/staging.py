@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, error
 
 # Kernel locks: one file a kind of job, gone with the machine.
 LOCKS = Path("/run/lock/gb10-fleet")
@@ -41,14 +41,14 @@ ARGUMENTS = {
 _LEAST_TRIES = 5
 
 
-def refusal(rule: str, place: str, found: str, expected: str, remedy: str, reason: str = "") -> FleetError:
+def refusal(rule: str, place: str, *, found: str, expected: str, remedy: str, reason: str = "") -> FleetError:
     """A host's state that a staging job can't work with."""
-    return FleetError(obstacle(rule, place, found, expected, remedy, reason))
+    return FleetError(obstacle(rule, place, found=found, expected=expected, remedy=remedy, reason=reason))
 
 
-def obstacle(rule: str, place: str, found: str, expected: str, remedy: str, reason: str = "") -> Finding:
+def obstacle(rule: str, place: str, *, found: str, expected: str, remedy: str, reason: str = "") -> Finding:
     """The same as a finding, for who collects several before refusing."""
-    return Finding(rule, "host", "error", place, found, expected, remedy, reason)
+    return error(rule, place, found=found, expected=expected, remedy=remedy, reason=reason, kind="host")
 
 
 def require_space(directory: Path, needed: int, what: str) -> None:
@@ -59,9 +59,9 @@ def require_space(directory: Path, needed: int, what: str) -> None:
         raise refusal(
             "disk-full",
             str(directory),
-            f"{human_bytes(free)} free",
-            f"{human_bytes(int(needed * DISK_MARGIN))} for {what}",
-            f"free {human_bytes(int(needed * DISK_MARGIN) - free)} there",
+            found=f"{human_bytes(free)} free",
+            expected=f"{human_bytes(int(needed * DISK_MARGIN))} for {what}",
+            remedy=f"free {human_bytes(int(needed * DISK_MARGIN) - free)} there",
         )
 
 
@@ -149,9 +149,9 @@ def _held_by_another(lock: Path, holder: str) -> FleetError:
     return refusal(
         "staging-locked",
         str(lock),
-        f"held by {holder}",
-        "one staging job at a time on a host",
-        "wait for it, or end that process if its controller is gone (it ends by itself after "
+        found=f"held by {holder}",
+        expected="one staging job at a time on a host",
+        remedy="wait for it, or end that process if its controller is gone (it ends by itself after "
         f"{LEASE_SECONDS} s without one)",
     )
 
@@ -231,9 +231,9 @@ class Progress:
             raise refusal(
                 "controller-gone",
                 str(file),
-                f"no controller has looked for {LEASE_SECONDS} s",
-                "the run that began this job",
-                "run the playbook again: it goes on where this stopped",
+                found=f"no controller has looked for {LEASE_SECONDS} s",
+                expected="the run that began this job",
+                remedy="run the playbook again: it goes on where this stopped",
             )
 
 

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import parse
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, warning
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.service import silence
 
 # Ports and memory come back within seconds of an end.
@@ -85,25 +85,29 @@ def promised(service: str, expected: Mapping[str, Any], boot: Mapping[str, Any])
     promised_release, release = expected["release"], boot.get("release")
     if promised_release and release and not _same_release(promised_release, release):
         findings.append(
-            _differs(
+            warning(
                 "verify-vllm-release",
-                f"{service}: image.vllm",
-                f"the image holds vLLM {release}",
-                f"{promised_release}, as the recipe says",
-                "options and sizes were checked against another release than the one that runs",
-                f'write "vllm: {release}" beside the image',
+                f"fleet_services.{service}: image.vllm",
+                found=f"the image holds vLLM {release}",
+                expected=f"{promised_release}, as the recipe says",
+                remedy=f'write "vllm: {release}" beside the image',
+                reason="options and sizes were checked against another release than the one that runs",
+                source="the service's journal at this start",
+                kind="host",
             )
         )
     low, high, have = expected["kv_tokens_low"], expected["kv_tokens_high"], boot.get("kv_cache_tokens")
     if low is not None and high is not None and have is not None and not low <= have <= high:
         findings.append(
-            _differs(
+            warning(
                 "verify-kv-pool",
-                service,
-                f"vLLM's KV pool holds {have:,} tokens",
-                _planned(expected, have),
-                "the plan is exact for a known vLLM release; a difference means another build or other flags",
-                "compare the image's vLLM release with the recipe's `image.vllm`, and report the boot log",
+                f"fleet_services.{service}",
+                found=f"vLLM's KV pool holds {have:,} tokens",
+                expected=_planned(expected, have),
+                remedy="compare the image's vLLM release with the recipe's `image.vllm`, and report the boot log",
+                reason="the plan is exact for a known vLLM release; a difference means another build or other flags",
+                source="the service's journal at this start",
+                kind="host",
             )
         )
     return findings
@@ -131,23 +135,17 @@ def _same_release(promised_release: str, release: str) -> bool:
     return None in builds or len({build.release for build in builds if build}) == 1
 
 
-def _differs(rule: str, place: str, found: str, expected: str, reason: str, remedy: str) -> Finding:
-    source = "the service's journal at this start"
-    return Finding(rule, "host", "warning", f"fleet_services.{place}", found, expected, remedy, reason, source)
-
-
 def computed_by_others(service: str, ranks: int, fingerprint: str) -> Finding | None:
     """vLLM names the parallel sizes of an answer in its fingerprint, ``vllm-0.32.0-tp2-57c051c7``, since 0.32."""
     sizes = re.findall(r"-[tp]p(\d+)(?=-)", fingerprint)
     if not sizes or math.prod(map(int, sizes)) == ranks:
         return None
-    return Finding(
-        rule="verify-ranks",
-        kind="host",
-        severity="error",
-        place=f"fleet_services.{service}",
+    return error(
+        "verify-ranks",
+        f"fleet_services.{service}",
         found=f'the answer was computed by other ranks: "{fingerprint}"',
         expected=f"{ranks} ranks",
         remedy="run site.yml, and look at who answers on the service's port (`ss -ltnp`)",
         source="system_fingerprint of the answer",
+        kind="host",
     )

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, warning
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Run
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.system import memory_bytes
 from ansible_collections.gb10.fleet.plugins.module_utils._report import size
@@ -68,33 +68,60 @@ def problems(rank: Mapping[str, Any]) -> Iterator[Finding]:
     place = f"{name}, rank {rank['rank']}"
     word = health(rank)
     if word == "not there":
-        yield _problem("rank-missing", place, "is not on this host", "a rank, as declared", "run site.yml")
+        yield warning(
+            "rank-missing",
+            place,
+            found="is not on this host",
+            expected="a rank, as declared",
+            remedy="run site.yml",
+            kind="host",
+        )
         return
     if word == "failed":
         found = told.get("error") or f"its unit failed: {unit['result']}"
         remedy = f"journalctl -u gb10-vllm-{name} says why; then: ansible-playbook gb10.fleet.restart -e service={name}"
-        yield _problem("rank-failed", place, found, "", remedy)
+        yield warning("rank-failed", place, found=found, remedy=remedy, kind="host")
     elif word == _STOPPED:
         remedy = f"ansible-playbook gb10.fleet.restart -e service={name}"
-        yield _problem("rank-stopped", place, "does not run", "a running rank", remedy)
+        yield warning(
+            "rank-stopped", place, found="does not run", expected="a running rank", remedy=remedy, kind="host"
+        )
     elif word == _FROZEN:
         remedy = f"wait: systemd ends it after two minutes and starts it anew; else systemctl restart gb10-vllm-{name}"
-        yield _problem("rank-frozen", place, silence(told), "a word every ten seconds", remedy)
+        yield warning(
+            "rank-frozen", place, found=silence(told), expected="a word every ten seconds", remedy=remedy, kind="host"
+        )
     elif word != _SERVING:
         yield from _on_its_way(place, word, told)
     elif rank["rank"] == 0 and (missing := _not_serving(rank, told)):
-        yield _problem("rank-apart", place, f"serves without {missing}", "all ranks", "look at the rank that it names")
+        yield warning(
+            "rank-apart",
+            place,
+            found=f"serves without {missing}",
+            expected="all ranks",
+            remedy="look at the rank that it names",
+            kind="host",
+        )
     elif told.get("strikes"):
         found = f"{told['strikes']} looks in a row found no progress: {told['error'] or 'no answer'}"
         remedy = "wait: at the limit the group restarts by itself"
-        yield _problem("rank-strikes", place, found, "tokens, or an answer to a canary", remedy)
+        yield warning(
+            "rank-strikes", place, found=found, expected="tokens, or an answer to a canary", remedy=remedy, kind="host"
+        )
     if rank["definition"] != rank["wanted"]:
-        yield _problem("rank-other", place, "goes by an older declaration", "the plan's", "run site.yml")
+        yield warning(
+            "rank-other",
+            place,
+            found="goes by an older declaration",
+            expected="the plan's",
+            remedy="run site.yml",
+            kind="host",
+        )
     floor = rank["memory_floor_bytes"]
     if word == _SERVING and rank["memory"]["available"] < floor:
         found = f"{size(rank['memory']['available'])} of memory are free"
         remedy = "lower max_model_len or max_num_seqs, or stop what else runs there (`ps aux --sort=-rss | head`)"
-        yield _problem("rank-memory", place, found, f"at least {size(floor)}", remedy)
+        yield warning("rank-memory", place, found=found, expected=f"at least {size(floor)}", remedy=remedy, kind="host")
 
 
 def _not_serving(rank: Mapping[str, Any], told: Mapping[str, Any]) -> str:
@@ -106,14 +133,21 @@ def _not_serving(rank: Mapping[str, Any], told: Mapping[str, Any]) -> str:
 def _on_its_way(place: str, word: str, told: Mapping[str, Any]) -> Iterator[Finding]:
     """Waiting for a rank needs a person, a load needs time; an end that came before is worth a word."""
     if told.get("error") and word == _PREPARING:
-        yield _problem("rank-obstacle", place, told["error"], "", "it starts by itself once that is gone")
+        yield warning(
+            "rank-obstacle", place, found=told["error"], remedy="it starts by itself once that is gone", kind="host"
+        )
     elif told.get("error"):
-        yield _problem("rank-waits", place, told["error"], "all ranks", "look at the rank that it names")
+        yield warning(
+            "rank-waits",
+            place,
+            found=told["error"],
+            expected="all ranks",
+            remedy="look at the rank that it names",
+            kind="host",
+        )
     elif told.get("last_end"):
         left = told["starts_left"]
         remedy = "wait" if left is None else f"wait; {left} more starts are left before it stays down"
-        yield _problem("rank-restarts", place, f"{word} again, since {told['last_end']}", "", remedy)
-
-
-def _problem(rule: str, place: str, found: str, expected: str, remedy: str) -> Finding:
-    return Finding(rule, "host", "warning", place, found, expected, remedy)
+        yield warning(
+            "rank-restarts", place, found=f"{word} again, since {told['last_end']}", remedy=remedy, kind="host"
+        )

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError, error
 
 # Options of `docker run` without a value (docker/cli, cli/command/container/opts.go); all others have one.
 _SWITCHES = (
@@ -68,15 +68,15 @@ def split_docker_command(command: str | Sequence[str]) -> DockerCommand:
     try:
         words = words_of(command) if isinstance(command, str) else list(command)
     except ValueError as error:
-        raise _refused(f"a text that no shell would read ({error})", "close the quotes") from error
+        raise _refused(found=f"a text that no shell would read ({error})", remedy="close the quotes") from error
     start = next((i + 2 for i in range(len(words) - 1) if _is_run(words, i)), None)
     if start is None and len(words) > 2 and _name(words[0]) in _CLIENTS and words[1:3] == ["container", "run"]:
         start = 3
     if start is None:
-        raise _refused(" ".join(words[:4])[:80] or "nothing", "begin with `docker run`")
+        raise _refused(found=" ".join(words[:4])[:80] or "nothing", remedy="begin with `docker run`")
     options, rest = _options(words[start:])
     if not rest:
-        raise _refused("options without an image", "write the image after the options")
+        raise _refused(found="options without an image", remedy="write the image after the options")
     return _command(options, rest)
 
 
@@ -88,9 +88,9 @@ def _name(word: str) -> str:
     return word.rsplit("/", 1)[-1]
 
 
-def _refused(found: str, remedy: str) -> FleetError:
+def _refused(*, found: str, remedy: str) -> FleetError:
     return FleetError(
-        Finding("docker-command", "input", "error", "command", found, "docker run OPTIONS IMAGE ARGUMENTS", remedy)
+        error("docker-command", "command", found=found, expected="docker run OPTIONS IMAGE ARGUMENTS", remedy=remedy)
     )
 
 

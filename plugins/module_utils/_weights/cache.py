@@ -108,7 +108,11 @@ def _copy(real: Path, file: File, partial: Path, counted: Callable[[int], None])
     if whole.hexdigest() != file.sha256:
         partial.unlink()
         raise refusal(
-            "model-file", str(real), f"sha256 {whole.hexdigest()}", file.sha256, "it changes while it is read"
+            "model-file",
+            str(real),
+            found=f"sha256 {whole.hexdigest()}",
+            expected=file.sha256,
+            remedy="it changes while it is read",
         )
 
 

@@ -99,9 +99,10 @@ class Hub:
             raise refusal(
                 "hf-missing",
                 self.command,
-                "there is no such program",
-                "the hub's tool",
-                "run with the host that this one fetches it from, or name a tool that is there in model_store_hf",
+                found="there is no such program",
+                expected="the hub's tool",
+                remedy="run with the host that this one fetches it from, or name a tool that is there in "
+                "model_store_hf",
             )
         self.staging.mkdir(parents=True, exist_ok=True)
         blobs = self._blobs(repository)
@@ -151,7 +152,7 @@ class Hub:
         last = lines[-1] if lines else "failed without a word"
         known = (words for marks, *words in _CAUSES if any(mark in last for mark in marks))
         expected, remedy = next(known, _OTHERWISE)
-        return refusal("hub-download", f"hf {' '.join(arguments)}", last, expected, remedy)
+        return refusal("hub-download", f"hf {' '.join(arguments)}", found=last, expected=expected, remedy=remedy)
 
 
 def _bytes_below(folder: Path) -> int:

@@ -72,7 +72,13 @@ class ModelRecords:
         value = json.loads(file.read_bytes())
         manifest = Manifest.from_map(value["manifest"])
         if manifest.seal != value["seal"]:
-            raise refusal("model-seal", str(file), "its seal is broken", value["seal"], f"remove {file} and run again")
+            raise refusal(
+                "model-seal",
+                str(file),
+                found="its seal is broken",
+                expected=value["seal"],
+                remedy=f"remove {file} and run again",
+            )
         return Record(manifest, value["verified"], value["source"])
 
     def _file(self, repository: str, revision: str) -> Path:

@@ -63,20 +63,28 @@ def read_source(folder: Path, revision: str | None) -> Source:
     revision: the wanted one. Raises FleetError: no such folder, another revision, a missing or cut off shard.
     """
     if not folder.is_dir():
-        raise refusal("model-folder", str(folder), "there is no such folder", "a model's files", "see source.path")
+        raise refusal(
+            "model-folder",
+            str(folder),
+            found="there is no such folder",
+            expected="a model's files",
+            remedy="see source.path",
+        )
     snapshot = _snapshot(folder, revision) if (folder / "snapshots").is_dir() else folder
     files = tuple(sorted(_files(snapshot), key=lambda file: file.path))
     if not files:
-        raise refusal("model-folder", str(snapshot), "it is empty", "a model's files", "see source.path")
+        raise refusal(
+            "model-folder", str(snapshot), found="it is empty", expected="a model's files", remedy="see source.path"
+        )
     _require_whole(snapshot, files)
     known = snapshot.name if snapshot.parent.name == "snapshots" else _downloaded_revision(snapshot)
     if revision and known and known != revision:
         raise refusal(
             "model-revision",
             str(snapshot),
-            f"revision {known}",
-            revision,
-            "write that revision in the recipe, or bring the right files",
+            found=f"revision {known}",
+            expected=revision,
+            remedy="write that revision in the recipe, or bring the right files",
         )
     return Source(snapshot, known, files)
 
@@ -91,9 +99,9 @@ def _snapshot(cache: Path, revision: str | None) -> Path:
     raise refusal(
         "model-revision",
         str(cache),
-        f"revisions {', '.join(have) or 'none'}",
-        wanted or "one revision, or refs/main",
-        "write a revision that is there, or download the wanted one",
+        found=f"revisions {', '.join(have) or 'none'}",
+        expected=wanted or "one revision, or refs/main",
+        remedy="write a revision that is there, or download the wanted one",
     )
 
 
@@ -109,7 +117,13 @@ def _file(folder: Path, path: Path) -> SourceFile:
     name = path.relative_to(folder).as_posix()
     real = path.resolve()
     if not real.is_file():
-        raise refusal("model-file", str(path), f"a link to {real}, which is not there", "a file", "download it again")
+        raise refusal(
+            "model-file",
+            str(path),
+            found=f"a link to {real}, which is not there",
+            expected="a file",
+            remedy="download it again",
+        )
     stat = real.stat()
     blob = real.name if real != path and _HUB_SUM.fullmatch(real.name) else None
     return SourceFile(name, real, stat.st_size, stat.st_mtime_ns, blob or _downloaded_sum(folder, name))
@@ -135,9 +149,9 @@ def _downloaded_revision(folder: Path) -> str | None:
         raise refusal(
             "model-revision",
             str(folder),
-            f"files of several revisions: {', '.join(commits)}",
-            "files of one",
-            "hf download --local-dir with --revision brings them to one",
+            found=f"files of several revisions: {', '.join(commits)}",
+            expected="files of one",
+            remedy="hf download --local-dir with --revision brings them to one",
         )
     return commits[0] if commits else None
 
@@ -161,7 +175,7 @@ def _problems(folder: Path, file: SourceFile, names: set[str]) -> Iterator[Findi
 
 
 def _broken(path: Path, found: str, expected: str) -> Finding:
-    return obstacle("model-file", str(path), found, expected, "copy or download it again")
+    return obstacle("model-file", str(path), found=found, expected=expected, remedy="copy or download it again")
 
 
 def safetensors_size(path: Path) -> int:

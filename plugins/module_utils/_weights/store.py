@@ -303,9 +303,9 @@ def _manifest(wanted: Wanted, answer: Mapping[str, Any]) -> Manifest:
     raise refusal(
         "model-revision",
         f"model {wanted.repository}",
-        "a manifest of {} {}, sealed {}".format(*offered),
-        "{} {}, sealed {}".format(*expected),
-        "look at what that host has",
+        found="a manifest of {} {}, sealed {}".format(*offered),
+        expected="{} {}, sealed {}".format(*expected),
+        remedy="look at what that host has",
     )
 
 
@@ -321,8 +321,8 @@ def _differences(path: Path, known: SourceFile, file: File) -> Sequence[Finding]
         obstacle(
             "model-file",
             str(path),
-            f"{file.size} bytes, {kind} {found}",
-            f"{known.hub_sum}, says the hub",
-            "it is damaged or was edited: download it again (a patch belongs into the recipe's overlays)",
+            found=f"{file.size} bytes, {kind} {found}",
+            expected=f"{known.hub_sum}, says the hub",
+            remedy="it is damaged or was edited: download it again (a patch belongs into the recipe's overlays)",
         )
     ]
