@@ -15,12 +15,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "collections"))
+sys.path[:0] = [str(ROOT / "collections"), str(ROOT / "tests" / "unit")]
 
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import parse_range  # noqa: E402
 from ansible_collections.gb10.fleet.plugins.module_utils._lint.names import Name, misleading  # noqa: E402
 from ansible_collections.gb10.fleet.plugins.module_utils._rules import AREAS, RULES, Rule  # noqa: E402
-from ansible_collections.gb10.fleet.plugins.module_utils._rules._unchecked import NOT_CHECKABLE, SAME_AS  # noqa: E402
+from ansible_collections.gb10.fleet.plugins.module_utils._rules.facts import FACTS, checked_by  # noqa: E402
+from rule_sources import NOT_CHECKABLE, SAME_AS  # noqa: E402
 
 DOCUMENT = ROOT / "docs" / "rules.md"
 HEAD = """\
@@ -33,12 +34,20 @@ a warning. [sources.md](sources.md) says what the sources are.
 
 A service silences a rule by its id with a reason (`silence: {R043: the reasoning is wanted}`); its findings come
 marked, as hints.
+
+The module and the filter `vllm_lint` check every rule that they are given the facts for. In the column "checked by",
+`plan` says that every plan checks it too; `preflight` that site.yml does before its first change, with what it reads
+on the host; `vllm_lint only` that a plan never writes such a launch or doesn't have the fact: the rule is for commands
+that others wrote.
 """
 COLUMNS = """\
-| id | severity | what | expected, remedy | reason | source |
-|---|---|---|---|---|---|"""
+| id | severity | what | expected, remedy | reason | checked by | source |
+|---|---|---|---|---|---|---|"""
 NAMES = """\
 Options and variables that mislead, made from `data/vllm_names.yml`: said instead of what the catalogue says of them."""
+FACTS_HEAD = """\
+What rules need beside the command, the image and the model. `mounts` and `container` are read from the command.
+"""
 CHECKS = """\
 ## Catalogue
 
@@ -74,18 +83,21 @@ def document() -> str:
         title = area.__name__.rsplit(".", 1)[-1].capitalize()
         rows = "\n".join(map(_row, rules))
         parts.append(f"## {title}\n\n{area.__doc__}\n\n{COLUMNS}\n{rows}\n")
-    parts.append(_list("Not checkable from a launch", NOT_CHECKABLE))
+    parts.append(_facts())
+    parts.append(_list("Not checked", NOT_CHECKABLE))
     parts.append(_list("Said by another rule", {identity: f"{other}." for identity, other in SAME_AS.items()}))
     return "\n".join(parts)
 
 
 def _row(rule: Rule) -> str:
+    checker = checked_by(rule.needs)
     return _cells(
         rule.identity,
         "<br>".join(_severities(rule)),
         rule.summary,
         f"{rule.expected}; {rule.remedy}",
         rule.reason,
+        checker if checker != "vllm_lint" else "vllm_lint only",
         rule.source,
     )
 
@@ -93,7 +105,7 @@ def _row(rule: Rule) -> str:
 def _name_row(row: Name) -> str:
     names = "; ".join(f"{name}: {instead}" for name, instead in row.names.items())
     severity = row.severity + (f", {row.releases.words()}" if row.releases else "")
-    return _cells(row.id, severity, row.what, f"{names}; {row.remedy}", row.reason, row.source)
+    return _cells(row.id, severity, row.what, f"{names}; {row.remedy}", row.reason, "plan", row.source)
 
 
 def _cells(*cells: str) -> str:
@@ -103,6 +115,11 @@ def _cells(*cells: str) -> str:
 def _severities(rule: Rule) -> Iterator[str]:
     for text, severity in rule.severities.items():
         yield severity if text == ".." else f"{severity}, {parse_range(text).words()}"
+
+
+def _facts() -> str:
+    rows = [_cells(f"`{name}`", fact.by, fact.what) for name, fact in FACTS.items()]
+    return "\n".join(["## Facts\n", FACTS_HEAD, "| fact | had first by | what |\n|---|---|---|", *rows, ""])
 
 
 def _list(title: str, rows: dict[str, str]) -> str:

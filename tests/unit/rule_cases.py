@@ -391,7 +391,7 @@ CASES: dict[str, tuple[Launch, Launch]] = {
     "R127": (serve(PLAIN, mounts=[]), serve(PLAIN, mounts=CACHE)),
     "R128": (serve(PLAIN, model={"cached": False}), serve("/models/own", model={"cached": False})),
     "R129": (
-        serve(PLAIN, env={"HF_HUB_OFFLINE": "1"}, model={"cached": False}),
+        serve(PLAIN, model={"cached": True}),
         serve(PLAIN, env={"HF_HUB_OFFLINE": "1"}, model={"cached": True}),
     ),
     "R130": (
@@ -473,10 +473,6 @@ CASES: dict[str, tuple[Launch, Launch]] = {
         serve(PLAIN, group={"fabric_addresses": ["192.168.100.0/24"]}, service={"address": "192.168.100.10"}),
         serve(PLAIN, group={"fabric_addresses": ["192.168.100.0/24"]}, service={"address": "192.168.102.11"}),
     ),
-    "R156": (
-        {"argv": words_of("python3 -m sglang.launch_server --model-path QuantTrio/X-AWQ --tp 2 --nnodes 2")},
-        {"argv": words_of("python3 -m sglang.launch_server --model-path QuantTrio/X-AWQ --tp 1")},
-    ),
     # late
     "X4": (
         serve(f"{PLAIN} -tp 2 --nnodes 2 --node-rank 1 --master-addr 192.0.2.1"),
@@ -542,3 +538,21 @@ CASES: dict[str, tuple[Launch, Launch]] = {
     ),
     "L18": (serve(PLAIN), serve(f"{PLAIN} --revision {'0' * 40}")),
 }
+
+# Further launches that trip a rule, by another half of its condition.
+MORE: list[tuple[str, Launch]] = [
+    ("R041", serve(QWEN36, service={"tools": True})),
+    ("R074", serve(f"{QWEN36} {MTP}", service={"profile": "concurrent"})),
+    (
+        "R093",
+        serve(
+            f"{PLAIN} --safetensors-load-strategy eager",
+            model={"weights_bytes": 76 * 10**9},
+            host={"mem_available_bytes": 90 * 10**9},
+        ),
+    ),
+    ("R121", serve(OMNI, service={"media_files": True})),
+    ("R123", serve(QWEN_VL, service={"video": True, "ready_timeout_s": 1800})),
+    ("R129", serve(PLAIN, env={"HF_HUB_OFFLINE": "1"}, model={"cached": False})),
+    ("R133", serve(PLAIN, service={"ready_timeout_s": 600}, host={"compile_cache": False})),
+]

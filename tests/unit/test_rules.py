@@ -15,14 +15,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.releases import load
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import parse_range
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact, facts
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES, fact, facts
 from ansible_collections.gb10.fleet.plugins.module_utils._lint.judge import lint_map
 from ansible_collections.gb10.fleet.plugins.module_utils._lint.names import Name, misleading
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
+from ansible_collections.gb10.fleet.plugins.module_utils._preflight import needs
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._rules import AREAS, RULES, launch
-from ansible_collections.gb10.fleet.plugins.module_utils._rules._unchecked import NOT_CHECKABLE, NUMBERED, SAME_AS
-from rule_cases import CASES
+from ansible_collections.gb10.fleet.plugins.module_utils._rules.facts import FACTS, checked_by
+from ansible_collections.gb10.fleet.plugins.module_utils._vllm.docker_command import split_docker_command
+from rule_cases import CASES, MORE
+from rule_facts import facts_of, reads, reduced
+from rule_sources import NOT_CHECKABLE, SAME_AS
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = {rule.identity: rule.kind for rule in RULES.values()} | {row.id: "catalogue" for row in misleading()}
@@ -40,7 +47,10 @@ def test_every_rule_is_in_the_table() -> None:
 def test_every_statement_of_the_sources_has_a_place() -> None:
     """Checked, said by another rule, or listed with the reason why not: each in one place."""
     places = [*KINDS, *NOT_CHECKABLE, *SAME_AS]
-    assert sorted(places) == sorted(NUMBERED)
+    assert len(places) == len(set(places))
+    for letter in {place[0] for place in places}:
+        numbers = sorted(int(place[1:]) for place in places if place[0] == letter)
+        assert numbers == [*range(1, numbers[-1] + 1)], letter
     assert all(other in KINDS or other.startswith("catalogue-") for other in SAME_AS.values())
 
 
@@ -53,6 +63,44 @@ def test_trips(identity: str) -> None:
     findings = found_by(identity, CASES[identity][0])
     assert findings
     assert all(finding["kind"] == KINDS[identity] for finding in findings)
+
+
+@pytest.mark.parametrize(("identity", "launch"), MORE)
+def test_the_other_half_trips(identity: str, launch: dict[str, Any]) -> None:
+    assert found_by(identity, launch)
+
+
+@pytest.mark.parametrize("identity", RULES)
+def test_a_rule_names_the_facts_that_it_needs(identity: str) -> None:
+    """With these alone it trips, and without any of them it stays silent."""
+    rule, launch = RULES[identity], CASES[identity][0]
+    names = {need.partition("=")[0] for need in rule.needs}
+    assert {name if name in reads(rule.check) else name.split(".")[0] for name in names} <= reads(rule.check)
+    assert found_by(identity, reduced(launch, names | {name.split(".")[0] for name in names}))
+    for need in rule.needs:
+        name, _, value = need.partition("=")
+        always = {name} if value else set()
+        assert not found_by(identity, reduced(launch, facts_of(launch) - {name}, always)), need
+
+
+PRODUCT: dict[str, set[str]] = {
+    "plan": {name for name, fact in FACTS.items() if fact.by == "plan"},
+    "preflight": {name for name, fact in FACTS.items() if fact.by in ("plan", "preflight")},
+}
+
+
+@pytest.mark.parametrize("identity", RULES)
+def test_who_checks_a_rule(identity: str) -> None:
+    """Its launches, reduced to what the plan and the preflight know."""
+    launches = [CASES[identity][0], *(launch for other, launch in MORE if other == identity)]
+    always = {name for name, fact in FACTS.items() if fact.always}
+    tripped = (
+        path
+        for path, known in PRODUCT.items()
+        for launch in launches
+        if found_by(identity, reduced(launch, known, always))
+    )
+    assert checked_by(RULES[identity].needs) == next(tripped, "vllm_lint")
 
 
 @pytest.mark.parametrize("identity", CASES)
@@ -113,3 +161,75 @@ def test_areas_are_ordered_by_id() -> None:
         for earlier, later in pairwise(ids):
             if earlier[0] == later[0]:
                 assert int(earlier[1:]) < int(later[1:]), area.__name__
+
+
+def planned(*services: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Services on a cabled pair, planned: what the linter was asked of them, and what it found."""
+    names = ("spark-2", "spark-3")
+    variables = {
+        "fleet_services": {f"s{number}": {"port": 8000 + number, **row} for number, row in enumerate(services)},
+        "fleet_fabric": {"pool": "192.168.100.0/22", "cables": [[f"{name}:1" for name in names]]},
+    }
+    hosts = {name: {"address": name, "variables": variables} for name in names}
+    plan = plan_fleet({"hosts": hosts, "folder": "/inventory"}, *load_all([SHIPPED_RECIPES]))
+    launches = [launch for host in plan["hosts"].values() for launch in host["needs"]["launches"]]
+    return [launch["request"] for launch in launches], plan["findings"]
+
+
+SPECULATION = {"method": "mtp", "num_speculative_tokens": 1}
+QWEN36_SOLO = {"recipe": "qwen3.6-35b-a3b-nvfp4", "hosts": ["spark-2"]}
+NO_TOOLS = {"tool-call-parser": None, "enable-auto-tool-choice": None}
+PURPOSES: list[tuple[str, dict[str, Any]]] = [
+    (
+        "R041",
+        {
+            **QWEN36_SOLO,
+            "workload": {"tools": True},
+            "flags": {"tool-call-parser": None, "enable-auto-tool-choice": None},
+        },
+    ),
+    ("R074", {**QWEN36_SOLO, "workload": {"profile": "concurrent"}, "flags": {"speculative-config": SPECULATION}}),
+    ("R075", {**QWEN36_SOLO, "workload": {"profile": "single-user"}, "flags": {"speculative-config": SPECULATION}}),
+    ("R096", {**QWEN36_SOLO, "workload": {"profile": "minimal-memory"}}),
+    ("R097", {**QWEN36_SOLO, "workload": {"profile": "interactive"}, "flags": {"enforce-eager": True}}),
+    ("R105", {**QWEN36_SOLO, "workload": {"profile": "interactive", "max_num_seqs": 16}}),
+    ("R116", {"recipe": "gemma-4-31b-it-nvfp4", "hosts": ["spark-2"], "workload": {"reasoning": True}}),
+    ("R121", {**QWEN36_SOLO, "workload": {"media_files": True}}),
+    ("R122", {**QWEN36_SOLO, "workload": {"video": False}}),
+    ("R123", {**QWEN36_SOLO, "workload": {"video": True}}),
+]
+
+
+@pytest.mark.parametrize(("identity", "service"), PURPOSES, ids=[row[0] for row in PURPOSES])
+def test_what_a_service_is_for_reaches_its_rule(identity: str, service: dict[str, Any]) -> None:
+    """The owner's workload is what makes it speak."""
+    sizes = {key: value for key, value in service["workload"].items() if key == "max_num_seqs"}
+    for wanted in (True, False):
+        _, findings = planned(service if wanted else {**service, "workload": sizes})
+        assert (identity in [finding["rule"] for finding in findings]) == wanted
+
+
+def test_plan_and_preflight_have_the_facts_that_are_said_of_them() -> None:
+    everything = {"profile": "interactive", "tools": True, "reasoning": True, "video": True, "media_files": True}
+    pair = {"recipe": "qwen3.5-122b-a10b-fp8", "hosts": ["spark-2", "spark-3"], "workload": everything}
+    requests, _ = planned(
+        {**QWEN36_SOLO, "workload": {"max_model_len": 8192}, "model": {"weights_bytes": 22 * 10**9}}, pair
+    )
+    found = {
+        f"{part}.{key}" for each in requests for part in ("model", "host", "group", "service") for key in each[part]
+    }
+    assert found & FACTS.keys() | {"mounts", "container"} == PRODUCT["plan"]
+    for each in requests:
+        taken = split_docker_command(each["command"])
+        targets = [mount.target for mount in taken.mounts]
+        assert {"/root/.cache/vllm", taken.env["HF_HOME"]} <= set(targets)
+        assert not {"memory", "restart", "user"} & taken.options.keys()
+        assert each["model"]["cached"] is True and each["service"]["restarts"] is True and each["service"]["recipe"]
+    state = {
+        "driver": "580",
+        "paths": {_layout.MODELS: {"filesystem": "ext4"}},
+        "memory_bytes": {"total": 2, "available": 1},
+        "containers": [],
+    }
+    read = {f"host.{key}" for key in needs._facts(state, runs=False)}
+    assert read == PRODUCT["preflight"] - PRODUCT["plan"]

@@ -58,14 +58,18 @@ GROUP: Spec = {
     "type": "map",
     "options": {"hosts": _POSITIVE, "revisions": _NETWORKS, "fabric_addresses": _NETWORKS},
 }
+# What a service is for, as its owner says it, here and in `workload` of fleet_services.
+PURPOSE: dict[str, Spec] = {
+    "profile": {"type": "str", "choices": ["interactive", "concurrent", "single-user", "minimal-memory"]},
+    "tools": _YES_NO,
+    "reasoning": _YES_NO,
+    "video": _YES_NO,
+    "media_files": _YES_NO,
+}
 SERVICE: Spec = {
     "type": "map",
     "options": {
-        "tools": _YES_NO,
-        "reasoning": _YES_NO,
-        "video": _YES_NO,
-        "media_files": _YES_NO,
-        "profile": {"type": "str", "choices": ["interactive", "concurrent", "single-user", "minimal-memory"]},
+        **PURPOSE,
         "ready_timeout_s": _POSITIVE,
         "recipe": {"type": "str"},
         "restarts": _YES_NO,

@@ -18,6 +18,7 @@ from typing import Any
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.declared import read_drift
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean, error
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall import plan as firewall
+from ansible_collections.gb10.fleet.plugins.module_utils._lint.door import PURPOSE
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.parallel import ports_on_head
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.spec import ENVIRONMENT, FLAGS
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check
@@ -57,6 +58,7 @@ SERVICE: Spec = {
             "options": {
                 "max_model_len": {"type": "int", "min": 1},
                 "max_num_seqs": {"type": "int", "min": 1},
+                **PURPOSE,
             },
         },
         "flags": FLAGS,

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import parse
+from ansible_collections.gb10.fleet.plugins.module_utils._lint.door import PURPOSE
 from ansible_collections.gb10.fleet.plugins.module_utils._lint.judge import LintFinding, lint_map
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Budget
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.observed import Observed, image_key
@@ -70,6 +71,7 @@ def head_request(
         "group": {"hosts": len(placed.hosts), "fabric_addresses": _networks(slice_)},
         "service": _known(
             {
+                **{key: placed.settings["workload"].get(key) for key in PURPOSE},
                 "recipe": placed.recipe["name"],
                 "address": placed.head.address,
                 "restarts": True,

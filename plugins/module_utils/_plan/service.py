@@ -14,6 +14,7 @@ from typing import Any
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, fill, merge
+from ansible_collections.gb10.fleet.plugins.module_utils._lint.door import PURPOSE
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import Host
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.launch import Container, Mount
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.parallel import split
@@ -141,7 +142,8 @@ def decide_flags(placed: Placed, defaults: Layer, memory: Layer | None = None) -
     memory: what the memory plan adds, none of it written by owner or recipe.
     """
     recipe, settings = placed.recipe, placed.settings
-    workload = {key.replace("_", "-"): value for key, value in settings["workload"].items()}
+    sizes = {key: value for key, value in settings["workload"].items() if key not in PURPOSE}
+    workload = {key.replace("_", "-"): value for key, value in sizes.items()}
     written = [
         defaults,
         Layer("recipe", recipe["flags"], recipe["reasons"]),

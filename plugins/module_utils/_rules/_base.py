@@ -38,6 +38,7 @@ Check = Callable[[Launch], Hits]
 class Rule:
     """One rule. severities: by range of releases; a rule for all of them is judged without knowing the release too.
 
+    needs: facts without which it stays silent, as `_rules.facts` names them.
     covers: rules and catalogue findings that say less about the same place, and are left out where this one speaks.
     """
 
@@ -50,6 +51,7 @@ class Rule:
     reason: str
     source: str
     check: Check
+    needs: tuple[str, ...] = ()
     covers: tuple[str, ...] = ()
 
     def severity(self, version: str | None) -> Severity | None:
@@ -94,6 +96,7 @@ def rule(
     reason: str,
     source: str,
     kind: str = "combination",
+    needs: tuple[str, ...] = (),
     covers: tuple[str, ...] = (),
 ) -> Callable[[Check], Check]:
     """Enter a predicate into the table. severity: for all releases, or by range: ``{"0.15.0..0.19.1": "error"}``.
@@ -106,7 +109,8 @@ def rule(
             raise ValueError(f"rule {identity} is defined twice")
         severities = {ALL: severity} if isinstance(severity, str) else severity
         summary = " ".join((check.__doc__ or "").split())
-        RULES[identity] = Rule(identity, summary, kind, severities, expected, remedy, reason, source, check, covers)
+        words = (expected, remedy, reason, source)
+        RULES[identity] = Rule(identity, summary, kind, severities, *words, check, needs, covers)
         return check
 
     return enter

@@ -33,6 +33,7 @@ def _over_rdma(launch: Launch) -> bool:
 @rule(
     "R139",
     "hint",
+    needs=("container", "group.hosts", "service.restarts=false"),
     expected="a bounded restart on every host",
     remedy="take --restart on-failure:10, or leave it to the service's unit",
     reason="a rank that dies takes the group with it",
@@ -49,6 +50,7 @@ def group_without_restart(launch: Launch) -> Hits:
 @rule(
     "R140",
     "error",
+    needs=("group.hosts",),
     expected="one rank for each host",
     remedy="make --tensor-parallel-size times --pipeline-parallel-size the number of hosts",
     reason="a GB10 has one GPU",
@@ -64,6 +66,7 @@ def ranks_and_hosts(launch: Launch) -> Hits:
 @rule(
     "R141",
     {"0.11.0..0.16.0": "error", "0.17.0..": "hint"},
+    needs=("group.hosts",),
     expected="--enforce-eager over several hosts",
     remedy="write it; from 0.17.0 on compare both",
     reason="with Ray's compiled DAG graphs halved the speed of one request; recipes of August 2026 run graphs",
@@ -92,6 +95,7 @@ def async_with_ray(launch: Launch) -> Hits:
 @rule(
     "R143",
     {"0.11.1..": "error"},
+    needs=("group.hosts",),
     expected="--nnodes, or --distributed-executor-backend ray",
     remedy="write --nnodes, --node-rank and --master-addr on every host",
     reason="vLLM takes no executor for several hosts by itself since 0.11.1 (X3)",
@@ -108,6 +112,7 @@ def no_executor(launch: Launch) -> Hits:
 @rule(
     "R144",
     "error",
+    needs=("group.hosts",),
     expected="NCCL_SOCKET_IFNAME: an interface of the fabric",
     remedy="set it to the QSFP interface of each host",
     reason="over the management network throughput falls to a tenth or less",
@@ -122,6 +127,7 @@ def no_interface(launch: Launch) -> Hits:
 @rule(
     "R145",
     "error",
+    needs=("group.hosts",),
     expected="the fabric's interface in the container's environment on every host",
     remedy="set them with `docker run -e`, not in `docker exec`",
     reason="Ray's workers inherit the container's environment, not that of the driver's shell",
@@ -137,6 +143,7 @@ def variables_of_workers(launch: Launch) -> Hits:
 @rule(
     "R146",
     "error",
+    needs=("container",),
     expected="--device /dev/infiniband, --ulimit memlock=-1, --cap-add IPC_LOCK",
     remedy="add what is missing",
     reason="RDMA needs its device, and memory that may be pinned",
@@ -194,6 +201,7 @@ def ngc_plugin(launch: Launch) -> Hits:
     "R149",
     "error",
     kind="host",
+    needs=("host.rdma_addresses",),
     expected="an IPv4 address on the interface of each device",
     remedy="give both halves of the port an address",
     reason="RoCE needs IP on its interface",
@@ -211,6 +219,7 @@ def device_without_address(launch: Launch) -> Hits:
     "R150",
     "warning",
     kind="host",
+    needs=("group.hosts", "host.mtu"),
     expected=f"MTU {_MTU}",
     remedy="let the role fabric set it",
     reason="small frames cost throughput and CPU",
@@ -255,6 +264,7 @@ def ray_memory_monitor(launch: Launch) -> Hits:
     "R154",
     "error",
     kind="host",
+    needs=("group.revisions",),
     expected="the same revision of the model on every host",
     remedy="stage the pinned revision everywhere",
     reason="ranks of different weights answer garbage, or stop at the load",
@@ -269,6 +279,7 @@ def different_revisions(launch: Launch) -> Hits:
 @rule(
     "R155",
     "warning",
+    needs=("group.fabric_addresses", "service.address"),
     expected="an address that clients reach",
     remedy="advertise the address of the management network",
     reason="the fabric's addresses work between its own hosts only",
@@ -287,19 +298,3 @@ def _within(address: str, networks: tuple[str, ...]) -> bool:
         return any(parsed in ipaddress.ip_network(network, strict=False) for network in networks)
     except ValueError:
         return False
-
-
-@rule(
-    "R156",
-    "warning",
-    expected="vLLM",
-    remedy="use vLLM: SGLang hung after NCCL's start with an AWQ model over two hosts",
-    reason="out of this collection's scope; kept as a warning",
-    source="cluster owner's notes, SGLang multi-node",
-)
-def sglang_group(launch: Launch) -> Hits:
-    """SGLang with an AWQ model over several hosts."""
-    words = " ".join(launch.argv)
-    nodes = re.search(r"--nnodes[ =]([2-9]|\d\d)", words)
-    if "sglang.launch_server" in words and "AWQ" in words.upper() and (nodes or (launch.hosts or 1) > 1):
-        yield Hit("argv", "sglang.launch_server")

@@ -144,6 +144,7 @@ def unknown_architecture(launch: Launch) -> Hits:
 @rule(
     "R010",
     "warning",
+    needs=("host.driver",),
     expected="the driver that the image asks for",
     remedy="update the host's driver, or keep the image's own entrypoint, which can bridge to an older one",
     reason="an image of a newer CUDA needs its driver, or the forward compatibility that NGC's entrypoint sets up",
@@ -228,6 +229,7 @@ def gemma4_dflash(launch: Launch) -> Hits:
 @rule(
     "R021",
     "warning",
+    needs=("mounts",),
     expected="a patched vllm mounted over the image's",
     remedy="mount it at /usr/lib/python3/dist-packages/vllm, or take a newer image",
     reason="25.11 pairs vLLM 0.11.0 with Transformers 5: Qwen2Tokenizer has no attribute all_special_tokens_extended",
@@ -247,6 +249,7 @@ def _is_2511(launch: Launch) -> bool:
 @rule(
     "R022",
     "warning",
+    needs=("mounts",),
     expected="a sitecustomize.py that switches cuDNN off",
     remedy="mount it at /usr/lib/python3.12/sitecustomize.py, or take a newer image",
     reason="the image's cuDNN has no conv3d kernels for sm_121, which vision encoders need",
@@ -261,6 +264,7 @@ def ngc_2511_conv3d(launch: Launch) -> Hits:
 @rule(
     "R024",
     "warning",
+    needs=("container", "model.cached=false", "mounts"),
     expected="the model on the host before the start, or --user",
     remedy="stage the model first, or run the container as the cache's owner",
     reason="a container that runs as root downloads files that only root may change on the host",

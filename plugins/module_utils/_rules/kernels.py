@@ -234,6 +234,7 @@ def moe_backend_of_dense(launch: Launch) -> Hits:
 @rule(
     "R059",
     "hint",
+    needs=("service.recipe=none",),
     expected="auto, unless a tested recipe pins a backend",
     remedy="drop it, or take the recipe",
     reason="a kernel that suits one model and image is a loss on another",

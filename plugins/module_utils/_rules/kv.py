@@ -97,6 +97,7 @@ def nano_without_fp8_kv(launch: Launch) -> Hits:
 @rule(
     "R069",
     "warning",
+    needs=("service.recipe=none",),
     expected="a tested recipe, or no FP8 KV cache",
     remedy="drop --kv-cache-dtype if answers fall into loops",
     reason="some models repeat themselves with an FP8 KV cache",
@@ -141,6 +142,7 @@ def other_models_drafter(launch: Launch) -> Hits:
 @rule(
     "R072",
     "warning",
+    needs=("model.draft_date",),
     expected=f"a snapshot of {_DRAFTER_FIXED} or later",
     remedy="fetch the drafter again",
     reason="a crash with long contexts was fixed in the drafters then",
@@ -188,6 +190,7 @@ def speculation_under_load(launch: Launch) -> Hits:
 @rule(
     "R075",
     "hint",
+    needs=("service.profile",),
     expected="--no-enable-prefix-caching for the lowest latency of one user",
     remedy="compare both",
     reason="the vLLM recipe suggests it for MTP at low concurrency",

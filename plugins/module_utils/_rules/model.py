@@ -88,6 +88,7 @@ def rope_theta_missing(launch: Launch) -> Hits:
 @rule(
     "R116",
     "hint",
+    needs=("service.reasoning",),
     expected="""--default-chat-template-kwargs '{"enable_thinking": true}' (0.14.0 on)""",
     remedy="add it, or let clients ask for it",
     reason="Gemma 4 doesn't think unless it is told to",
@@ -179,6 +180,7 @@ def local_media(launch: Launch) -> Hits:
     "R122",
     "hint",
     kind="memory",
+    needs=("service.video",),
     expected="""--limit-mm-per-prompt '{"video": 0}'""",
     remedy="write it",
     reason="without video the encoder's profiling left 17 GB instead of 13 for the cache of each host",
@@ -195,6 +197,7 @@ def video_not_needed(launch: Launch) -> Hits:
 @rule(
     "R123",
     "warning",
+    needs=("service.ready_timeout_s",),
     expected="a readiness limit of 90 minutes for the first start, or --skip-mm-profiling",
     remedy="raise the limit, or set the video limit to 0",
     reason="profiling the vision encoder took about an hour with video or --mm-encoder-tp-mode data",
@@ -226,6 +229,7 @@ def qwen35_template(launch: Launch) -> Hits:
     "R126",
     "error",
     kind="host",
+    needs=("model.cached=false",),
     expected="HF_TOKEN, or the model on the host",
     remedy="accept the licence, and stage the model with a token",
     reason="a gated repository answers 401",

@@ -71,5 +71,6 @@ for _row in read_yaml((ROOT / "data" / "vllm_needs.yml").read_text("utf-8")):
         remedy=_row["remedy"],
         reason=_row["reason"],
         source=_row["source"],
+        needs=("mounts",) if "mounted" in _row.get("unless", {}) else (),
         covers=tuple(_row.get("covers", ())),
     )(_check(_row))
