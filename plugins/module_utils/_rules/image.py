@@ -186,7 +186,7 @@ def unknown_vllm(launch: Launch) -> Hits:
     source="Spark guide, section 7.3.2",
 )
 def audio_not_installed(launch: Launch) -> Hits:
-    """A model that hears, on an upstream image without the audio packages."""
+    """A model with audio input, on an upstream image without the audio packages."""
     refused = launch.command.json("--limit-mm-per-prompt").get("audio") == 0
     if launch.model.audio and launch.family == "upstream" and "vllm[audio]" not in launch.words.script and not refused:
         yield Hit("image", "no audio packages")
