@@ -171,11 +171,12 @@ def planned(*services: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[
         "fleet_fabric": {"pool": "192.168.100.0/22", "cables": [[f"{name}:1" for name in names]]},
     }
     hosts = {name: {"address": name, "variables": variables} for name in names}
-    plan = plan_fleet({"hosts": hosts, "folder": "/inventory"}, *load_all([SHIPPED_RECIPES]))
+    plan = plan_fleet({"hosts": hosts, "folder": "/inventory"}, *SHIPPED)
     launches = [launch for host in plan["hosts"].values() for launch in host["needs"]["launches"]]
     return [launch["request"] for launch in launches], plan["findings"]
 
 
+SHIPPED = load_all([SHIPPED_RECIPES])
 SPECULATION = {"method": "mtp", "num_speculative_tokens": 1}
 QWEN36_SOLO = {"recipe": "qwen3.6-35b-a3b-nvfp4", "hosts": ["spark-2"]}
 NO_TOOLS = {"tool-call-parser": None, "enable-auto-tool-choice": None}
