@@ -60,7 +60,7 @@ def test_a_host_without_cable_has_nothing_of_it(fleet: FabricFleet) -> None:
 
 def test_all_is_proven_again_after_a_boot(fleet: FabricFleet) -> None:
     fleet.lab("power", "cycle", "spark-2")
-    fleet.wait_for_ssh("spark-2", 60)
+    fleet.wait_for_ssh("spark-2", 300)
     table = proof(fleet).verdicts("fabric")["spark-2"]
     assert table.pop("bandwidth") == "not possible here"
     assert set(table.values()) == {"ok"}

@@ -40,7 +40,7 @@ def answer(host: Host) -> str | None:
     """The service's answer, when it gives one within the patience."""
     end = time.monotonic() + PATIENCE_S
     while (text := ask(host)) is None and time.monotonic() < end:
-        time.sleep(2)
+        time.sleep(0.5)
     return text
 
 
