@@ -101,8 +101,16 @@ class Pair:
         found = [f"said here, run {number}" for number, text in enumerate(self.said) if shows(text)]
         left = (ROOT / "inventories", Path(self._ansible_home.name), *folders)
         written = (file for folder in left for file in folder.rglob("*") if file.is_file())
-        found += [str(file) for file in written if shows(file.read_text("utf-8", "replace"))]
+        found += [str(file) for file in written if shows(_text(file))]
         return found + [leak for host in HOSTS for leak in canary.leaks(self.fleet, host, CONTAINER, secrets)]
+
+
+def _text(file: Path) -> str:
+    """Empty where another run has renamed or removed it meanwhile."""
+    try:
+        return file.read_text("utf-8", "replace")
+    except FileNotFoundError:
+        return ""
 
 
 def declared() -> dict[str, Any]:

@@ -80,6 +80,8 @@ PARTS = {
     "images": Part(
         "what the hosts of a lab and their containers start from", ((LAB, "base"), (BUILD,)), needs_lab=True
     ),
+    # Early: it packs this folder, and no lab's files should come and go in it meanwhile.
+    "sanity": Part("ansible-test sanity on the built and installed artifact", ((PYTHON, "tests/tools/sanity.py"),)),
     "lint": Part("ruff, yamllint, ansible-lint (production)", (RUFF, YAMLLINT, ANSIBLE_LINT)),
     "types": Part(
         "mypy --strict over all plugins, and over the lab",
@@ -91,7 +93,6 @@ PARTS = {
     "newest": Part(
         "unit tests and plan.yml on the newest ansible-core", ((PYTHON, "tests/tools/newest.py"),), optional=True
     ),
-    "sanity": Part("ansible-test sanity on the built and installed artifact", ((PYTHON, "tests/tools/sanity.py"),)),
     "lab": Part("the lab: cables, power, nothing left behind", ((*PYTEST, "tests/lab"),), needs_lab=True),
     "cluster": Part(
         "a group of two hosts heals itself; all of it: pytest tests/cluster --whole",
