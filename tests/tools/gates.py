@@ -43,6 +43,12 @@ RUFF = ("ruff", "check", ".")
 YAMLLINT = ("yamllint", "--strict", ".")
 UNIT = (*PYTEST, "tests/unit")
 ANSIBLE_LINT = ("ansible-lint", "--offline", "--strict")
+WORKFLOWS = (
+    "check-jsonschema",
+    "--builtin-schema",
+    "vendor.github-workflows",
+    *map(str, ROOT.glob(".github/workflows/*.yml")),
+)
 DOCS = ("antsibull-docs", "lint-collection-docs", "--plugin-docs", "--skip-rstcheck", ".")
 LAB, BUILD = "tests/lab/lab", "tests/lab/vllm/build"
 
@@ -82,13 +88,15 @@ PARTS = {
     ),
     # Early: it packs this folder, and no lab's files should come and go in it meanwhile.
     "sanity": Part("ansible-test sanity on the built and installed artifact", ((PYTHON, "tests/tools/sanity.py"),)),
-    "lint": Part("ruff, yamllint, ansible-lint (production)", (RUFF, YAMLLINT, ANSIBLE_LINT)),
+    "lint": Part(
+        "ruff, yamllint, ansible-lint (production), GitHub's schema", (RUFF, YAMLLINT, ANSIBLE_LINT, WORKFLOWS)
+    ),
     "types": Part(
         "mypy --strict over all plugins, and over the lab",
         (("mypy", "-p", COLLECTION), ("mypy", "tests/lab", "tests/tools")),
     ),
     "unit": Part("tables and properties, on the oldest ansible-core that we support", (UNIT,)),
-    "docs": Part("the documentation of plugins and roles", (DOCS,)),
+    "docs": Part("the documentation of plugins and roles, and the site", (DOCS, (PYTHON, "tools/docsite.py"))),
     "changelog": Part("every fragment and CHANGELOG", (("antsibull-changelog", "lint"),)),
     "newest": Part(
         "unit tests and plan.yml on the newest ansible-core", ((PYTHON, "tests/tools/newest.py"),), optional=True

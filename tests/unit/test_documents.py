@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from drift_fleet import planned
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -76,3 +79,27 @@ def test_the_architecture_names_the_keys_of_a_plan() -> None:
     slices = {key for host in plan["hosts"].values() for key in host}
     services = {key for service in plan["services"].values() for key in service}
     assert set(plan) | slices | services | {key for one in plan["findings"] for key in one} <= named
+
+
+def entries() -> dict[str, list[str]]:
+    """What the fragments and the changelog say, by the file that says it."""
+    folder = ROOT / "changelogs"
+    releases = yaml.safe_load((folder / "changelog.yaml").read_text("utf-8"))["releases"]
+    said = {f"changelog.yaml {version}": release["changes"] for version, release in releases.items()}
+    said |= {path.name: yaml.safe_load(path.read_text("utf-8")) for path in folder.glob("fragments/*.yml")}
+    return {
+        name: [line for kind, lines in changes.items() if kind != "release_summary" for line in lines]
+        for name, changes in said.items()
+    }
+
+
+def test_an_entry_of_the_changelog_begins_with_what_it_is_about_and_is_plain_text() -> None:
+    wrong = {
+        name: [line for line in lines if not re.match(r"[a-z0-9_, ]+ - \S", line) or re.search(r"`|\bC\(", line)]
+        for name, lines in entries().items()
+    }
+    assert {name: lines for name, lines in wrong.items() if lines} == {}, "write: role or module - text, without markup"
+
+
+def test_the_readme_lists_what_the_collection_contains() -> None:
+    assert subprocess.run([sys.executable, ROOT / "tools" / "contents.py", "--check"], check=False).returncode == 0

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -66,3 +67,15 @@ def test_all_content_ships_and_nothing_else(tmp_path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
     assert shipped(tmp_path) == needed
+
+
+def test_galaxys_importer_takes_the_names_of_all_plugins() -> None:
+    names = {path.stem for path in (ROOT / "plugins").rglob("*.py")} - {"__init__"}
+    assert {name for name in names if not re.match(r"^(?!.*__)[a-z_][0-9a-z_]*$", name)} == set()
+
+
+def test_workflows_run_no_action_that_can_change() -> None:
+    files = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+    used = re.findall(r"uses: (\S+)", "".join(file.read_text("utf-8") for file in files))
+    assert used
+    assert [action for action in used if not re.fullmatch(r"\./.*|[\w./-]+@[0-9a-f]{40}", action)] == []

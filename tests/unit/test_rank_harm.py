@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._rank import __main__ as program
 from ansible_collections.gb10.fleet.plugins.module_utils._rank import (
     container,
     endpoint,
@@ -33,6 +32,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._rank import (
     serving,
     worker,
 )
+from ansible_collections.gb10.fleet.plugins.module_utils._rank import supervise as program
 from ansible_collections.gb10.fleet.plugins.module_utils._rank.report import Ledger, Report
 from ansible_collections.gb10.fleet.plugins.module_utils._rank.service import from_plan
 from test_rank import HEAD, WRITTEN

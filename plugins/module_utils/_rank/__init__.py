@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""One rank of a service, supervised on its own host: ``python3 -m gb10_rank /etc/gb10-fleet/services/NAME.json``.
+"""One rank of a service, supervised on its host: ``python3 -m gb10_rank.supervise /etc/gb10-fleet/services/NAME.json``.
 
 The plan writes what to run; this decides when. A group starts, serves and ends as a whole, in EPOCHS, since a rank that
 is gone leaves the others waiting for ever (vllm-cpu-lab 5). A solo service is a group of one. Standard library only,

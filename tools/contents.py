@@ -1,0 +1,82 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Keep the lists of playbooks, roles, modules and other plugins in ``README.md``, from what each says of itself.
+
+    python tools/contents.py            writes them
+    python tools/contents.py --check    fails if they are not up to date
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+README = ROOT / "README.md"
+BEGIN, END = "<!-- made by tools/contents.py -->\n", "<!-- end of what tools/contents.py made -->\n"
+
+
+def playbooks() -> Iterator[tuple[str, str]]:
+    """Name and the first play's name, which is what a run prints first."""
+    for path in sorted((ROOT / "playbooks").glob("*.yml")):
+        play = yaml.safe_load(path.read_text("utf-8"))[0]
+        yield path.stem, play["name"].removesuffix(f" (gb10.fleet.{path.stem})")
+
+
+def roles() -> Iterator[tuple[str, str]]:
+    for path in sorted((ROOT / "roles").glob("*/meta/argument_specs.yml")):
+        point = yaml.safe_load(path.read_text("utf-8"))["argument_specs"]["main"]
+        yield path.parents[1].name, point["short_description"]
+
+
+def plugins(kind: str) -> Iterator[tuple[str, str]]:
+    for path in sorted((ROOT / "plugins" / kind).glob("*.py")):
+        described = re.search(r"^short_description: (.*)$", path.read_text("utf-8"), re.MULTILINE)
+        assert described is not None
+        yield path.stem, described[1]
+
+
+def contents() -> str:
+    """The generated part of README.md."""
+    kinds = {
+        "Playbooks": playbooks(),
+        "Roles": roles(),
+        "Modules": plugins("modules"),
+        "Filters": plugins("filter"),
+        "Callbacks": plugins("callback"),
+    }
+    tables = (
+        "\n".join([f"| {title} | |", "|---|---|", *(f"| `{name}` | {what} |" for name, what in rows), ""])
+        for title, rows in kinds.items()
+    )
+    return "\n" + "\n".join(tables) + "\n"
+
+
+def renewed(text: str) -> str:
+    """README.md with the part between the marks made anew."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return before + BEGIN + contents() + END + after
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(description="Keep the lists in README.md.")
+    parser.add_argument("--check", action="store_true", help="write nothing, fail if they are not up to date")
+    old = README.read_text("utf-8")
+    new = renewed(old)
+    if parser.parse_args(arguments).check:
+        if new != old:
+            print("README.md is out of date: run `python tools/contents.py`", file=sys.stderr)
+        return int(new != old)
+    README.write_text(new, "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,84 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Make the documentation as a site, without a network: README.md, docs/*.md, and a page a role, module and filter.
+
+    python tools/docsite.py            into .cache/docsite/html
+    python tools/docsite.py DIR        into DIR
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+CACHE = ROOT / ".cache" / "docsite"
+REPOSITORY = "https://github.com/gb10-fleet/gb10.fleet/blob/main/"
+CONTENT = ("docs", "meta", "playbooks", "plugins", "roles", "galaxy.yml")
+LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)\s#]+)")
+TREE = """
+
+```{toctree}
+:hidden:
+
+collection/index
+collection/docsite/guides
+CONTRIBUTING
+CHANGELOG
+```
+"""
+
+
+def main(arguments: list[str]) -> int:
+    target = Path(arguments[0]) if arguments else CACHE / "html"
+    shutil.rmtree(CACHE, ignore_errors=True)
+    source, collections = CACHE / "source", CACHE / "collections"
+    (source / "collection").mkdir(mode=0o700, parents=True)
+    link_collection(collections / "ansible_collections" / "gb10" / "fleet")
+    for page in (ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")):
+        copy_page(page, source)
+    environment = os.environ | {"ANSIBLE_COLLECTIONS_PATH": str(collections)}
+    reference = ("antsibull-docs", "collection", "--use-current", "--squash-hierarchy", "--fail-on-error")
+    site = ("sphinx-build", "-q", "-W", "--keep-going", "-j", "auto", "-c", ROOT / "docs" / "docsite")
+    for command in (
+        (*reference, "--dest-dir", source / "collection", "gb10.fleet"),
+        (*site, "-d", CACHE / "doctrees", source, target),
+    ):
+        code = subprocess.run(command, env=environment, check=False).returncode
+        if code:
+            return code
+    print(f"{target / 'index.html'}")
+    return 0
+
+
+def link_collection(place: Path) -> None:
+    """The collection with its docs, which the links below collections/ don't have."""
+    place.mkdir(parents=True)
+    for name in CONTENT:
+        (place / name).symlink_to(ROOT / name)
+
+
+def copy_page(page: Path, source: Path) -> None:
+    """A Markdown file at its place in the site; what isn't in the site is linked to in the repository."""
+    name = page.relative_to(ROOT)
+    target = source / ("index.md" if name.name == "README.md" else name)
+    target.parent.mkdir(exist_ok=True)
+    text = LINK.sub(lambda link: in_site(page, link[1]), page.read_text("utf-8"))
+    target.write_text(text + (TREE if target.name == "index.md" else ""), "utf-8")
+
+
+def in_site(page: Path, link: str) -> str:
+    linked = (page.parent / link).resolve().relative_to(ROOT)
+    if linked == Path("README.md"):
+        return "../index.md"
+    is_page = linked.suffix == ".md" and linked.parent in (Path(), Path("docs"))
+    return link if is_page else REPOSITORY + str(linked)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
