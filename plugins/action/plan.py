@@ -14,6 +14,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import choose, split_by_limit
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import OURS
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.observed import FOLDER, read_observed
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import (
@@ -71,7 +72,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         for name in variables["groups"]["all"]:
             raw = hostvars.raw_get(name)
             found = {}
-            for key in (key for key in raw if key.startswith(PREFIX)):
+            for key in (key for key in raw if key.startswith(PREFIX) and key not in OURS):
                 if id(raw[key]) not in templated:
                     templated[id(raw[key])] = (raw[key], hostvars[name][key])
                 found[key] = templated[id(raw[key])][1]

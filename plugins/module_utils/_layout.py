@@ -26,9 +26,9 @@ DOOR = "gb10_door"  # asks for the API key on every route
 IN_GROUP_SECRET = "/run/secrets/ray-token"
 # Compile caches that are worth keeping between starts (source 001, section 3; peers.md 4.6).
 IN_COMPILED = {
-    "vllm": "/root/.cache/vllm",
     "flashinfer": "/root/.cache/flashinfer",
     "triton": "/root/.triton",
+    "vllm": "/root/.cache/vllm",
 }
 
 

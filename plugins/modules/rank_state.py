@@ -14,44 +14,11 @@ description:
   - Reads each rank's systemd unit, what its supervisor says, and the host's memory. Asks no model, so it takes no time.
   - C(status.yml) shows the result of all hosts as one table.
 options:
-  ranks:
-    description: The ranks, C(ranks) of the host's slice of the plan.
+  services:
+    description: The services of the host, C(services) of its slice of the plan.
     type: list
     elements: dict
     required: true
-    suboptions:
-      service:
-        description: The service's name.
-        type: str
-        required: true
-      unit:
-        description: The systemd unit that runs the rank's supervisor.
-        type: str
-        required: true
-      rank:
-        description: The rank, 0 for the head.
-        type: int
-        required: true
-      ranks:
-        description: How many ranks the service has.
-        type: int
-        required: true
-      definition:
-        description: The plan's definition of the service, a sha256.
-        type: str
-        required: true
-      memory_floor_bytes:
-        description: So much of the host's memory has to stay free.
-        type: int
-        required: true
-      file:
-        description: What the supervisor goes by.
-        type: path
-        required: true
-      status_file:
-        description: What the supervisor says.
-        type: path
-        required: true
 extends_documentation_fragment:
   - gb10.fleet.attributes.reads_only
 """
@@ -59,15 +26,15 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Look at the ranks of this host
   gb10.fleet.rank_state:
-    ranks: "{{ fleet_plan.plan.hosts[inventory_hostname].ranks }}"
+    services: "{{ fleet_slice.services }}"
   register: ranks
 """
 
 RETURN = r"""
 ranks:
   description:
-    - Each rank as asked for, with C(unit), C(told) (the supervisor's status, as docs/architecture.md lists it),
-      C(definition) that it goes by, C(wanted), the plan's, and C(memory) of the host.
+    - The rank of each service, with C(service), C(rank), C(ranks), C(unit), C(told) (the supervisor's status, as
+      docs/architecture.md lists it), C(definition) of its file, C(wanted), the plan's, and C(memory) of the host.
     - C(health) is one word, C(serving) where all is well; C(problems) are sentences with their remedies.
   returned: always
   type: list
@@ -80,25 +47,14 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import UnreadableError
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.ranks import health, problems, read_ranks
 
-RANK = {
-    "service": {"type": "str", "required": True},
-    "unit": {"type": "str", "required": True},
-    "rank": {"type": "int", "required": True},
-    "ranks": {"type": "int", "required": True},
-    "definition": {"type": "str", "required": True},
-    "memory_floor_bytes": {"type": "int", "required": True},
-    "file": {"type": "path", "required": True},
-    "status_file": {"type": "path", "required": True},
-}
-
 
 def main() -> None:
     module = AnsibleModule(
-        argument_spec={"ranks": {"type": "list", "elements": "dict", "required": True, "options": RANK}},
+        argument_spec={"services": {"type": "list", "elements": "dict", "required": True}},
         supports_check_mode=True,
     )
     try:
-        ranks = read_ranks(partial(module.run_command, handle_exceptions=False), module.params["ranks"])
+        ranks = read_ranks(partial(module.run_command, handle_exceptions=False), module.params["services"])
     except (OSError, ValueError, UnreadableError) as error:
         module.fail_json(msg=f"the ranks of this host can't be read: {error}")
     judged = [

@@ -18,7 +18,9 @@ extends_documentation_fragment:
   - gb10.fleet.attributes.changes
 options:
   files:
-    description: What each file says, by its path. Their folders are there already.
+    description:
+      - What each file says, by its path, as text or as a map of its C(content) and a C(mode) of its own. Their folders
+        are there already.
     type: dict
     required: true
 """
@@ -55,14 +57,15 @@ def main() -> None:
     )
     changed, diff = [], []
     for name, wanted in sorted(module.params["files"].items()):
-        changes = converge(module, Path(name), wanted)
+        content, own = (wanted["content"], {"mode": wanted["mode"]}) if isinstance(wanted, dict) else (wanted, {})
+        changes = converge(module, Path(name), content, own)
         changed += [name] if changes else []
         diff += changes
     module.exit_json(changed=bool(changed), changed_files=changed, diff=diff)
 
 
-def converge(module: AnsibleModule, path: Path, wanted: str) -> list[dict[str, Any]]:
-    """What changed of one file, as diffs: its text, its access."""
+def converge(module: AnsibleModule, path: Path, wanted: str, own: dict[str, str]) -> list[dict[str, Any]]:
+    """What changed of one file, as diffs: its text, its access. own: its mode, if it isn't that of all."""
     found: list[dict[str, Any]] = []
     text = path.read_text("utf-8", "replace") if path.exists() else None
     if text != wanted:
@@ -73,7 +76,7 @@ def converge(module: AnsibleModule, path: Path, wanted: str) -> list[dict[str, A
             module.atomic_move(new.name, str(path))
     if path.exists():
         access: dict[str, Any] = {}
-        arguments = module.load_file_common_arguments(module.params, path=str(path))
+        arguments = module.load_file_common_arguments(module.params | own, path=str(path))
         # of a new file its access is no news
         if module.set_fs_attributes_if_different(arguments, False, access) and text is not None:
             found.append(access | {"before_header": str(path), "after_header": str(path)})

@@ -62,7 +62,7 @@ def state_of(plan: dict[str, Any], host: str) -> dict[str, Any]:
         "files": {one.path: _file(one) for one in managed_files(mine)},
         "json": {one.path: dict(one.settings) for one in managed_json(mine)},
         "netplan": [],
-        "our_units": [service["unit"] for service in mine["vllm"]],
+        "our_units": [service["unit"] for service in mine["services"]],
         "sysctl": {
             key: str(value) for part in ("host_tuning", "fabric") for key, value in mine[part].get("sysctl", {}).items()
         },
@@ -87,7 +87,7 @@ def state_of(plan: dict[str, Any], host: str) -> dict[str, Any]:
             reference: {**IMAGE, "recorded": {"identity": IMAGE["identity"], "digest": None}}
             for reference in ask["images"]
         },
-        "running": {name: _container(command) for name, command in containers(plan, host).items()},
+        "running": {name: _container(planned) for name, planned in containers(plan, host).items()},
         "models": {
             "models": {
                 model["repository"]: {
@@ -125,24 +125,24 @@ def _unit() -> dict[str, Any]:
     return state | {"restarts": 0, "stale": False, "active_s": 4000}
 
 
-def _container(command: Any) -> dict[str, Any]:
+def _container(planned: Any) -> dict[str, Any]:
     return {
         "id": "e" * 64,
         "image": IMAGE["id"],
-        "reference": command.image,
-        "argv": list(command.argv),
+        "reference": planned["image"],
+        "argv": planned["arguments"],
         "entrypoint": ["vllm", "serve"],
         "image_entrypoint": ["vllm", "serve"],
-        "env": dict(command.env),
+        "env": planned["env"],
         "other_env": [],
-        "mounts": sorted([mount.source, mount.target, mount.read_only] for mount in command.mounts),
+        "mounts": sorted([mount["source"], mount["target"], mount["read_only"]] for mount in planned["mounts"]),
         "devices": [],
         "capabilities": [],
         "privileged": False,
         "security": ["no-new-privileges"],
         "network": "bridge",
         "ipc": "private",
-        "published": [["0.0.0.0", int(value.split(":")[1])] for value in command.options["publish"]],
+        "published": [[one["address"], one["port"]] for one in planned["ports"]],
     }
 
 

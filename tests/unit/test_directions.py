@@ -23,6 +23,7 @@ MAY_IMPORT = {
     "_rank": "",  # copied to hosts as it is
     "_netplan": "",
     "_firewall": "",
+    "_joins": "",
     "_settings": "",
     "_transfer": "",
     "_catalogue": "",

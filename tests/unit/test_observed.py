@@ -21,6 +21,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_te
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.promised import promised
 from ansible_collections.gb10.fleet.plugins.module_utils._vllm.boot_log import BootLog, parse_boot_log
+from planned import ranks_of
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY, _ = load_all([SHIPPED_RECIPES])
@@ -52,7 +53,7 @@ def booted(plan: dict[str, Any], available: int) -> tuple[BootLog, dict[str, Any
 
 
 def commands(plan: dict[str, Any]) -> list[Any]:
-    return [(rank["unit_text"], rank["supervisor"]) for rank in plan["services"]["qwen"]["ranks"]]
+    return [(rank["files"], rank["container"]) for rank in ranks_of(plan, "qwen")]
 
 
 def test_after_its_boot_the_plan_says_exactly_what_the_log_said() -> None:
@@ -60,7 +61,7 @@ def test_after_its_boot_the_plan_says_exactly_what_the_log_said() -> None:
     service = before["services"]["qwen"]
     assert not service["kv"]["exact"]
     log, record = booted(before, service["kv"]["bytes"] - 123_456_789)
-    expected = before["hosts"]["titan"]["verify"][0]["expected"]
+    expected = before["hosts"]["titan"]["services"][0]["proof"]["expected"]
     assert expected["kv_tokens_low"] < log.kv_cache_tokens < expected["kv_tokens_high"]
     assert promised("qwen", expected, asdict(log)) == []
 
@@ -76,7 +77,7 @@ def test_after_its_boot_the_plan_says_exactly_what_the_log_said() -> None:
     assert "calibrated by the boot of 2026-11-21" in as_text(after, ["titan"])
 
     other = replace(log, kv_cache_tokens=(log.kv_cache_tokens or 0) - 4096)
-    (finding,) = promised("qwen", after["hosts"]["titan"]["verify"][0]["expected"], asdict(other))
+    (finding,) = promised("qwen", after["hosts"]["titan"]["services"][0]["proof"]["expected"], asdict(other))
     assert finding.rule == "verify-kv-pool"
 
 
@@ -123,7 +124,7 @@ def test_an_image_of_unknown_build_is_read_once_and_then_checked_against() -> No
 def test_what_verify_wrote_is_read_back(tmp_path: Path) -> None:
     plan = planned(UTILIZATION)
     _log, record = booted(plan, plan["services"]["qwen"]["kv"]["bytes"])
-    place = tmp_path / "observed" / plan["hosts"]["titan"]["verify"][0]["boots"]["observed"]
+    place = tmp_path / "observed" / plan["hosts"]["titan"]["services"][0]["proof"]["boots"]["observed"]
     place.parent.mkdir(parents=True)
     place.write_text(json.dumps(record), encoding="utf-8")
     found = read_observed(tmp_path)
@@ -174,4 +175,4 @@ def test_the_log_of_a_real_vllm_makes_the_plan_say_its_tokens() -> None:
     after = plan_fleet(inventory, library, observed=Observed({"titan": {before["boot"]["key"]: record}}))
     assert after["services"]["tiny"]["kv"]["tokens"] == 1_870_848
     assert after["services"]["tiny"]["kv"]["max_concurrency"] == 913.5
-    assert promised("tiny", after["hosts"]["titan"]["verify"][0]["expected"], asdict(boot)) == []
+    assert promised("tiny", after["hosts"]["titan"]["services"][0]["proof"]["expected"], asdict(boot)) == []

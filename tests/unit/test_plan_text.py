@@ -14,6 +14,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._report import table
+from planned import ranks_of
 
 LIBRARY, OF_RECIPES = load_all([SHIPPED_RECIPES])
 
@@ -48,7 +49,7 @@ def test_nothing_is_wider_than_asked_for(recipe: str, width: int) -> None:
 def test_the_command_can_be_pasted() -> None:
     plan = planned({"titan": "qwen3.6-35b-a3b-nvfp4"})
     pasted = " ".join(line.removesuffix("\\") for line in section(as_text(plan, ["titan"]), "command on titan (solo)"))
-    assert shlex.split(pasted) == plan["services"]["titan"]["ranks"][0]["command"]
+    assert shlex.split(pasted) == ranks_of(plan, "titan")[0]["command"]
 
 
 def test_every_value_says_who_wants_it_and_why() -> None:

@@ -16,6 +16,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RE
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, load_all
+from planned import ranks_of
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY, _ = load_all([ROOT / "inventories" / "lab" / "recipes", SHIPPED_RECIPES])
@@ -40,8 +41,7 @@ def plan(
 def ranks(**service: Any) -> list[dict[str, Any]]:
     found = plan(**service)
     assert errors(found) == []
-    planned: list[dict[str, Any]] = found["services"]["pair"]["ranks"]
-    return planned
+    return ranks_of(found, "pair")
 
 
 def errors(found: dict[str, Any]) -> list[str]:
@@ -69,7 +69,7 @@ def test_without_a_word_on_it_vllm_starts_its_ranks_by_itself() -> None:
         assert after(rank["command"], "--master-addr") == "192.168.100.10"
         assert after(rank["command"], "--master-port") == "22000"
         assert after(rank["command"], "--tensor-parallel-size") == "2"
-        assert rank["serve"] is None
+        assert rank["exec"] is None
     assert "--headless" not in head["command"]
     assert after(head["command"], "--port") == "8000"
     assert "--headless" in worker["command"]
@@ -84,10 +84,11 @@ def test_one_flag_makes_ray_nodes_of_them_and_serves_in_the_heads() -> None:
     assert after(head["command"], "--node-ip-address") == "192.168.100.10"
     assert after(worker["command"], "--address") == "192.168.100.10:22000"
     assert after(worker["command"], "--node-ip-address") == "192.168.100.11"
-    assert head["serve"][:5] == ["/usr/bin/docker", "exec", "gb10-vllm-pair", "vllm", "serve"]
-    assert after(head["serve"], "--distributed-executor-backend") == "ray"
-    assert "--nnodes" not in head["serve"]
-    assert worker["serve"] is None
+    assert head["exec"][:2] == ["vllm", "serve"]
+    assert head["supervisor"]["serve"] == ["/usr/bin/docker", "exec", "gb10-vllm-pair", *head["exec"]]
+    assert after(head["exec"], "--distributed-executor-backend") == "ray"
+    assert "--nnodes" not in head["exec"]
+    assert (worker["exec"], worker["supervisor"]["serve"]) == (None, None)
 
 
 def test_ray_asks_for_a_token_which_is_a_file() -> None:
@@ -106,7 +107,7 @@ def test_other_images_get_ray_as_a_command_of_their_own() -> None:
 
 
 def test_an_old_vllm_gets_ray() -> None:
-    found = plan(image={"vllm": "0.11.0"})["services"]["pair"]["ranks"]
+    found = ranks_of(plan(image={"vllm": "0.11.0"}), "pair")
     assert "ray" in found[0]["command"]
 
 
@@ -171,15 +172,15 @@ def test_the_key_is_where_clients_are_answered_and_nowhere_else(tmp_path: Path) 
 def test_with_a_key_every_route_of_the_head_asks_for_it(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("secret")
     found = plan(api_key_file=str(tmp_path / "key"), env={"PYTHONPATH": "/own"})
-    head, worker = found["services"]["pair"]["ranks"]
+    head, worker = ranks_of(found, "pair")
     assert errors(found) == []
     assert after(head["command"], "--middleware") == "gb10_door.KeyOnEveryRoute"
     assert "--middleware" not in worker["command"]
     assert environment(head)["PYTHONPATH"] == "/opt/gb10-fleet:/own"
     assert any(word.endswith("target=/opt/gb10-fleet/gb10_door.py,readonly") for word in head["command"])
-    (laid,) = found["hosts"]["spark-2"]["vllm"][0]["overlays"]
-    assert laid["path"] == "/var/lib/gb10-fleet/overlays/pair/gb10_door.py"
-    assert "class KeyOnEveryRoute" in laid["content"]
+    path = "/var/lib/gb10-fleet/overlays/pair/gb10_door.py"
+    assert "class KeyOnEveryRoute" in head["files"][path]["content"]
+    assert path.rpartition("/")[0] in head["folders"]
 
 
 def test_without_a_key_nothing_of_that_is_there() -> None:
@@ -255,20 +256,20 @@ def test_a_warm_up_fits_into_the_context() -> None:
 
 def test_each_host_is_told_its_own_part() -> None:
     found = plan()
-    (head,), (worker,) = (found["hosts"][name]["vllm"] for name in ("spark-2", "spark-3"))
+    (head,), (worker,) = (found["hosts"][name]["services"] for name in ("spark-2", "spark-3"))
     assert (head["rank"], worker["rank"]) == (0, 1)
     assert head["hosts"] == worker["hosts"] == ["spark-2", "spark-3"]
-    assert json.loads(worker["supervisor"]["content"])["rank"] == 1
+    assert json.loads(worker["files"]["/etc/gb10-fleet/services/pair.json"]["content"])["rank"] == 1
     assert head["secret"] == worker["secret"] == {"path": "/etc/gb10-fleet/secrets/pair.group", "head": "spark-2"}
-    assert found["hosts"]["spark-4"]["vllm"] == []
+    assert found["hosts"]["spark-4"]["services"] == []
     assert [entry["repository"] for entry in found["hosts"]["spark-3"]["models"]] == ["gb10-lab/tiny"]
-    assert found["hosts"]["spark-3"]["verify"] == []
+    assert (head["proof"]["url"], worker["proof"]) == ("http://127.0.0.1:8000", None)
 
 
 def test_a_service_on_one_host_is_a_group_of_one() -> None:
     (rank,) = ranks(hosts=["spark-2"])
     told = rank["supervisor"]
-    assert (rank["role"], told["ranks"], told["peers"]) == ("solo", 1, [])
+    assert (rank["ranks"], told["ranks"], told["peers"]) == (1, 1, [])
     assert (told["rendezvous"], told["secret_file"], told["gids"], told["serve"]) == (None, None, None, None)
     assert told["endpoint"]["url"] == "http://127.0.0.1:8000"
     assert "--network" not in rank["command"]

@@ -26,7 +26,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._preflight import needs
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._rules import AREAS, RULES, launch
 from ansible_collections.gb10.fleet.plugins.module_utils._rules.facts import FACTS, checked_by
-from ansible_collections.gb10.fleet.plugins.module_utils._vllm.docker_command import split_docker_command
 from rule_cases import CASES, MORE
 from rule_facts import facts_of, reads, reduced
 from rule_sources import NOT_CHECKABLE, SAME_AS
@@ -221,10 +220,9 @@ def test_plan_and_preflight_have_the_facts_that_are_said_of_them() -> None:
     }
     assert found & FACTS.keys() | {"mounts", "container"} == PRODUCT["plan"]
     for each in requests:
-        taken = split_docker_command(each["command"])
-        targets = [mount.target for mount in taken.mounts]
-        assert {"/root/.cache/vllm", taken.env["HF_HOME"]} <= set(targets)
-        assert not {"memory", "restart", "user"} & taken.options.keys()
+        targets = [mount["target"] for mount in each["mounts"]]
+        assert {"/root/.cache/vllm", each["env"]["HF_HOME"]} <= set(targets)
+        assert not {"memory", "restart", "user"} & each["container"].keys()
         assert each["model"]["cached"] is True and each["service"]["restarts"] is True and each["service"]["recipe"]
     state = {
         "driver": "580",

@@ -14,7 +14,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._verify.service import 
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.tables import end_table, status_table
 
 GIB = 1 << 30
-PLAN: dict[str, Any] = {"services": {"pair": {"ranks": [{"host": "spark-2"}, {"host": "spark-3"}]}}}
+PLAN: dict[str, Any] = {"services": {"pair": {"hosts": ["spark-2", "spark-3"]}}}
 TOLD: dict[str, Any] = {
     "state": "serving",
     "since": "2026-11-21T19:00:00+00:00",
@@ -105,10 +105,11 @@ def test_the_end_of_a_run_has_a_row_for_each_rank() -> None:
     planned = {
         "kv": {"tokens": None, "context": None, "bytes": None},
         "endpoint": "http://spark-2:8000/v1",
-        "model": "m",
+        "served_name": "m",
+        "hosts": ["spark-2", "spark-3"],
     }
-    ranks = [{"host": "spark-2", "memory_bytes": GIB}, {"host": "spark-3", "memory_bytes": GIB}]
-    plan = {"services": {"pair": planned | {"ranks": ranks}}}
+    here = {"services": [{"name": "pair", "memory_bytes": GIB}]}
+    plan = {"services": {"pair": planned}, "hosts": {"spark-2": here, "spark-3": here}}
     proof = {("spark-2", "pair"): {"state": "serving", "answer": "Hello", "comparison": "", "problems": []}}
     looks = {("spark-2", "pair"): {"health": "serving"}, ("spark-3", "pair"): {"health": "waiting"}}
     text = end_table(plan, ["pair"], ["spark-2", "spark-3"], proof, looks, {})

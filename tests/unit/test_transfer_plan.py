@@ -98,12 +98,14 @@ def test_access_is_asked_for_each_peer_once() -> None:
 
 
 def test_the_plan_gets_all_of_it_at_once() -> None:
-    slices = {host: {"fabric": NO_FABRIC, "images": [image(kind="registry")], "models": [], "vllm": 1} for host in "ab"}
-    planned, findings = with_sources(slices, management("a", "b"))
+    images = {host: [image(kind="registry")] for host in "ab"}
+    planned, findings = with_sources(
+        images, dict.fromkeys("ab", ()), dict.fromkeys("ab", NO_FABRIC), management("a", "b")
+    )
     assert findings == []
     assert planned["b"]["images"][0]["peers"] == [peer("a", "10.0.0.1", 2201)]
     assert planned["a"]["peer_access"] == {"reads": [], "readers": ["b"]}
-    assert planned["a"]["vllm"] == 1
+    assert planned["a"].keys() == {"images", "models", "peer_access"}
 
 
 @given(st.integers(2, 12), st.data())

@@ -163,8 +163,11 @@ def test_a_reply_without_an_answer_is_no_answer(reply: dict[str, Any]) -> None:
 
 def test_the_end_of_a_run_tells_how_a_start_compares() -> None:
     kv = {"context": 8192, "bytes": 1 << 30, "tokens": 1000}
-    rank = {"host": "titan", "role": "solo", "memory_bytes": 2 << 30}
-    service = {"endpoint": "http://titan:8000/v1", "model": "nano", "kv": kv, "ranks": [rank]}
+    service = {"endpoint": "http://titan:8000/v1", "served_name": "nano", "kv": kv, "hosts": ["titan"]}
+    plan = {
+        "services": {"nano": service},
+        "hosts": {"titan": {"services": [{"name": "nano", "memory_bytes": 2 << 30}]}},
+    }
     found = {"state": "serving", "answer": "Hello", "comparison": "KV pool 1,000 tokens, as planned", "problems": []}
-    text = end_table({"services": {"nano": service}}, ["nano"], ["titan"], {("titan", "nano"): found}, {}, {})
+    text = end_table(plan, ["nano"], ["titan"], {("titan", "nano"): found}, {}, {})
     assert 'nano on titan says: "Hello"\nnano on titan: KV pool 1,000 tokens, as planned' in text

@@ -93,11 +93,10 @@ def managed_json(host: Mapping[str, Any]) -> list[ManagedJson]:
     if engine["registries"]:
         names = tuple(sorted(registry["key"] for registry in engine["registries"]))
         found.append(ManagedJson("/root/.docker/config.json", {}, names_of="auths", names=names))
-    for service in host["vllm"]:
+    for service in host["services"]:
         found += [
-            ManagedJson(one["path"], one["json_merge"], original=one["original"], service=service["service"])
-            for one in service["overlays"]
-            if "json_merge" in one
+            ManagedJson(one["path"], one["json_merge"], original=one["original"], service=service["name"])
+            for one in service["merged"]
         ]
     return found
 
@@ -132,15 +131,14 @@ def _file(path: str, file: Mapping[str, Any], service: str) -> Iterator[Managed]
 
 def _of_services(host: Mapping[str, Any]) -> Iterator[Managed]:
     yield Managed(_layout.SECRETS, "folder", "0700")
-    for service in host["vllm"]:
-        name = service["service"]
-        yield Managed(f"/etc/systemd/system/{service['unit']}", "file", "0644", service["unit_text"], service=name)
+    for service in host["services"]:
+        name = service["name"]
+        for path, file in service["files"].items():
+            yield from _file(path, file, name)
         for folder in service["folders"]:
             yield Managed(folder, "folder", "0755", service=name)
-        for overlay in service["overlays"]:
-            yield Managed(overlay["path"], "file", "0644", overlay.get("content"), service=name)
-        supervisor = service["supervisor"]
-        yield Managed(supervisor["path"], "file", "0644", supervisor["content"], service=name)
+        for merged in service["merged"]:
+            yield Managed(merged["path"], "file", "0644", service=name)
         if service["secret"]:
             yield Managed(service["secret"]["path"], "file", "0600", secret=True, service=name)
         if service["key"]:

@@ -29,7 +29,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import Severi
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall.host import FILE
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall.ruleset import TABLE
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
-from ansible_collections.gb10.fleet.plugins.module_utils._vllm.docker_command import DockerCommand
 
 Told = Iterator[Difference | Unknown]
 SSH_PORT = 22
@@ -54,7 +53,7 @@ def of_engine(view: View) -> Iterator[Difference]:
 def of_units(view: View) -> Told:
     """Each unit that is to run: enabled, active, read anew since its file changed."""
     found = view.state["units"]
-    owners = {service["unit"]: service["service"] for service in view.slice["vllm"]}
+    owners = {service["unit"]: service["name"] for service in view.slice["services"]}
     for name in units(view.slice) if found is not None else ():
         yield from _unit(view, name, found[name], owners.get(name, ""))
 
@@ -88,16 +87,16 @@ def _unit(view: View, name: str, have: Mapping[str, Any], service: str) -> Told:
 
 
 def of_containers(view: View) -> Told:
-    """The container that really runs against the command of its unit."""
+    """The container that really runs against the planned one."""
     running, found = view.state["running"], view.state["units"]
     if running is None:
         return
-    for name, command in sorted(containers(view.plan, view.host).items()):
+    for name, planned in sorted(containers(view.plan, view.host).items()):
         service = name.removeprefix(_layout.container(""))
         unit = (found or {}).get(_layout.unit(service))
         have = running.get(name)
         if have is not None:
-            for rule, want, there in _aspects(command, have, view.state["images"]):
+            for rule, want, there in _aspects(planned, have, view.state["images"]):
                 yield _differs(
                     view, f"container {name}", f"container-{rule}", want, there,
                     remedy=f"systemctl restart {_layout.unit(service)} starts it as its unit says", service=service,
@@ -107,18 +106,19 @@ def of_containers(view: View) -> Told:
 
 
 def _aspects(
-    want: DockerCommand, have: Mapping[str, Any], images: Mapping[str, Any] | None
+    want: Mapping[str, Any], have: Mapping[str, Any], images: Mapping[str, Any] | None
 ) -> Iterator[tuple[str, str, str]]:
-    """(rule, want, have) of everything in which a running container is not what its command asks for."""
-    image = (images or {}).get(want.image)
+    """(rule, want, have) of everything in which a running container is not the planned one."""
+    image = (images or {}).get(want["image"])
     if image is not None and image["id"] != have["image"]:
-        yield "image", f"{want.image} ({_short(image['id'])})", f"{have['reference']} ({_short(have['image'])})"
-    entrypoint = [want.entrypoint] if want.entrypoint is not None else have["image_entrypoint"]
-    if [*want.argv] != have["argv"] or entrypoint != have["entrypoint"]:
-        yield "argv", *_apart([*entrypoint, *want.argv], [*have["entrypoint"], *have["argv"]])
-    for name in sorted(want.env):
-        if want.env[name] != have["env"].get(name):
-            yield f"env {name}", f"{name}={want.env[name]}", f"{name}={have['env'].get(name, ' (not set)')}"
+        yield "image", f"{want['image']} ({_short(image['id'])})", f"{have['reference']} ({_short(have['image'])})"
+    entrypoint = [want["entrypoint"]] if want["entrypoint"] is not None else have["image_entrypoint"]
+    arguments = [*want["arguments"]]
+    if arguments != have["argv"] or entrypoint != have["entrypoint"]:
+        yield "argv", *_apart([*entrypoint, *arguments], [*have["entrypoint"], *have["argv"]])
+    for name, value in sorted(want["env"].items()):
+        if value != have["env"].get(name):
+            yield f"env {name}", f"{name}={value}", f"{name}={have['env'].get(name, ' (not set)')}"
     unexpected = [name for name in have["other_env"] if name not in _ADDED_AT_LAUNCH]
     if unexpected:
         yield "env", "no other variables than planned", ", ".join(unexpected)
@@ -132,24 +132,18 @@ def _aspects(
 _ADDED_AT_LAUNCH = {"NCCL_IB_GID_INDEX"}
 
 
-def _planned(want: DockerCommand) -> dict[str, Any]:
-    """The rest of a command in the form in which Docker keeps it."""
-    options = want.options
+def _planned(want: Mapping[str, Any]) -> dict[str, Any]:
+    """The rest of a container in the form in which Docker keeps it."""
     return {
-        "mounts": sorted([mount.source, mount.target, mount.read_only] for mount in want.mounts),
-        "devices": sorted(device.split(":")[0] for device in options.get("device", ())),
-        "capabilities": sorted(name.removeprefix("CAP_") for name in options.get("cap-add", ())),
-        "privileged": "privileged" in options,
-        "security": sorted(options.get("security-opt", ())),
-        "network": options.get("network", ("bridge",))[-1],
-        "ipc": options.get("ipc", ("private",))[-1],
-        "published": sorted(_published(value) for value in options.get("publish", ())),
+        "mounts": sorted([mount["source"], mount["target"], mount["read_only"]] for mount in want["mounts"]),
+        "devices": sorted(want["devices"]),
+        "capabilities": sorted(want["capabilities"]),
+        "privileged": False,
+        "security": sorted(want["security"]),
+        "network": want["network"],
+        "ipc": want["ipc"],
+        "published": sorted([one["address"], one["port"]] for one in want["ports"]),
     }
-
-
-def _published(value: str) -> list[Any]:
-    address, port, _inner = value.rsplit(":", 2) if value.count(":") > 1 else ("0.0.0.0", *value.split(":"))
-    return [address, int(port)]
 
 
 def _apart(want: list[str], have: list[str]) -> tuple[str, str]:
@@ -170,7 +164,7 @@ def _short(digest: str) -> str:
 
 def of_undeclared(view: View) -> Iterator[Difference]:
     """Units of ours that are no longer declared, and containers that nobody declared."""
-    declared = {service["unit"] for service in view.slice["vllm"]}
+    declared = {service["unit"] for service in view.slice["services"]}
     for unit in view.state["our_units"] or ():
         if unit not in declared:
             yield _differs(view, f"unit {unit}", "unit-undeclared", "no such unit", "its file is there", repairs=SITE)
@@ -211,7 +205,7 @@ def of_ports(view: View) -> Told:
 
 def _endpoints(view: View) -> dict[str, int]:
     """The ports of the services whose head stands here."""
-    mine = {row["service"]: row["url"] for row in view.slice["verify"]}
+    mine = {one["name"]: one["proof"]["url"] for one in view.slice["services"] if one["proof"]}
     return {service: int(url.rpartition(":")[2]) for service, url in mine.items()}
 
 

@@ -12,7 +12,6 @@ from typing import Any
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.managed import managed_files, managed_json
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import RAILS
-from ansible_collections.gb10.fleet.plugins.module_utils._vllm.docker_command import DockerCommand, split_docker_command
 
 DOCKER_FOLDER = "/var/lib/docker"
 PACKAGES = ("docker.io", "docker-ce", "earlyoom", "nvidia-container-toolkit")
@@ -53,7 +52,7 @@ def questions(plan: Mapping[str, Any], host: str, deep: Mapping[str, Any]) -> di
         "units": units(mine),
         "disks": ["/", DOCKER_FOLDER, _layout.MODELS],
         "images": sorted({image["reference"] for image in mine["images"]}),
-        "variables": {name: sorted(command.env) for name, command in containers(plan, host).items()},
+        "variables": {name: sorted(one["env"]) for name, one in containers(plan, host).items()},
         "models": [{key: model[key] for key in ("repository", "revision")} for model in mine["models"]],
         "fabric": _fabric(plan, mine["fabric"]),
         "firewall": mine["firewall"],
@@ -65,17 +64,12 @@ def units(mine: Mapping[str, Any]) -> list[str]:
     """The systemd units that are to run or to be enabled."""
     recover = [RECOVER_UNIT] if mine["fabric"]["interfaces"] else []
     firewall = [FIREWALL_UNIT] if mine["firewall"]["state"] == "closed" else []
-    return sorted([DOCKER_UNIT, *recover, *firewall, *(service["unit"] for service in mine["vllm"])])
+    return sorted([DOCKER_UNIT, *recover, *firewall, *(service["unit"] for service in mine["services"])])
 
 
-def containers(plan: Mapping[str, Any], host: str) -> dict[str, DockerCommand]:
-    """The containers that are to run on a host, by name, as their units start them."""
-    return {
-        _layout.container(name): split_docker_command(rank["command"])
-        for name, service in plan["services"].items()
-        for rank in service["ranks"]
-        if rank["host"] == host
-    }
+def containers(plan: Mapping[str, Any], host: str) -> dict[str, Mapping[str, Any]]:
+    """The containers that are to run on a host, by name, as their units start them (`_plan.container.Container`)."""
+    return {service["container"]["name"]: service["container"] for service in plan["hosts"][host]["services"]}
 
 
 def _fabric(plan: Mapping[str, Any], fabric: Mapping[str, Any]) -> dict[str, Any]:

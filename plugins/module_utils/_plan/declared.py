@@ -34,7 +34,7 @@ VARIABLES = (
     "fleet_plan_format",
 )
 # What our own playbooks register.
-OURS = ("fleet_plan", "fleet_state")
+OURS = ("fleet_plan", "fleet_slice", "fleet_state")
 
 _FREE_MAP: Spec = {"type": "map", "default": {}}
 

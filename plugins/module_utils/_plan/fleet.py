@@ -12,11 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.environment import Member, Slices, group_environment
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.environment import Slices
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.plan import plan_fabric
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, ordered
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer, fact
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Value
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Budget, plan_host, requested_bytes
 from ansible_collections.gb10.fleet.plugins.module_utils._plan import slices
@@ -24,23 +23,10 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import D
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.lint import head_request, lint, on_host
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.listens import listens
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.observed import Observed
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.parallel import problems as parallel_problems
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks import (
-    Ranked,
-    group_layers,
-    linted_command,
-    plan_ranks,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.service import (
-    Placed,
-    decide_environment,
-    decide_flags,
-    explain,
-    explain_environments,
-    place,
-    served_name,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.sizing import Sizing, memory_flags, size_service
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks import Configured, linted_container, plan_ranks
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.service import Placed, place
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.service_slice import service_slice
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.sizing import Sizing, size_service, with_memory
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.slices import Decided
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.plan import with_sources
@@ -81,44 +67,55 @@ def plan_fleet(
     findings.add(problems)
     fabric, problems = plan_fabric(declared.fabric, declared.hosts)
     findings.add(problems)
-    placed = [*_placed(declared, library, of_recipes, findings)]
-    members = _members(placed, fabric, findings)
-    placed = [service for service in placed if service.name in members]
+    tuning = {name: slices.host_tuning(host) for name, host in declared.hosts.items()}
+    placed = [*_placed(declared, library, of_recipes, fabric, findings)]
+    here = {name: [service for service in placed if name in service.settings["hosts"]] for name in declared.hosts}
     sized = {service.name: _size(service, library, observed, findings) for service in placed}
-    here = _by_host(declared, placed)
     budgets = {name: _budget(host, here[name], sized, observed, findings) for name, host in declared.hosts.items()}
-    ranked = [_rank(service, budgets, members[service.name], fabric) for service in placed]
-    services = {
-        ranks.placed.name: Decided(ranks.placed, _decide(ranks, sized[ranks.placed.name], budgets, findings))
-        for ranks in ranked
-    }
+    services: dict[str, Decided] = {}
+    requests: dict[str, dict[str, Any]] = {}
+    for service in placed:
+        name, head, sizing = service.name, service.head.name, sized[service.name]
+        configured, services[name] = _decide(service, sizing, budgets, fabric, findings)
+        container = linted_container(configured)
+        facts = (services[name], tuning[head], fabric[head], budgets[head], sizing.config, observed)
+        request = head_request(container, *facts)
+        findings.add(lint(request), service.settings["hosts"])
+        requests[name] = on_host(request)
     decided = {name: [services[service.name] for service in here[name]] for name in declared.hosts}
-    hosts = {
-        name: _slice(host, decided[name], budgets[name])
-        | {"fabric": fabric[name]}
-        | {"firewall": slices.firewall(host, declared.firewall, decided[name], fabric[name])}
-        for name, host in declared.hosts.items()
-    }
-    for ranks in ranked:
-        name, head = ranks.placed.name, ranks.placed.head.name
-        command, config = linted_command(ranks), sized[name].config
-        request = head_request(command, services[name], hosts[head], budgets[head], config, observed)
-        findings.add(lint(request), ranks.placed.settings["hosts"])
-        for host in ranks.placed.hosts:
-            launch = {"container": _layout.container(name), "request": on_host(request)}
-            hosts[host.name]["needs"]["launches"].append(launch)
-    hosts, problems = with_sources(hosts, {name: (host.address, host.port) for name, host in declared.hosts.items()})
+    sources, problems = with_sources(
+        {name: slices.images(decided[name]) for name in declared.hosts},
+        {name: slices.models(decided[name]) for name in declared.hosts},
+        fabric,
+        {name: (host.address, host.port) for name, host in declared.hosts.items()},
+    )
     findings.add(problems)
     return {
-        "hosts": hosts,
-        "services": {name: service.plan for name, service in services.items()},
+        "hosts": {
+            name: {
+                "host_tuning": tuning[name],
+                "container_engine": slices.container_engine(host),
+                "fabric": fabric[name],
+                "firewall": slices.firewall(host, declared.firewall, decided[name], fabric[name]),
+                **sources[name],
+                "retention": slices.retention(host, decided[name]),
+                "services": [service_slice(service, name) for service in decided[name]],
+                "unread_images": slices.unread_images(decided[name]),
+                "needs": slices.needs(decided[name], name, budgets[name].total, requests),
+                "listens": listens(decided[name], name),
+                "versions": slices.versions(host),
+                "memory": {service.name: budgets[name].lines(service.name) for service in here[name]},
+            }
+            for name, host in declared.hosts.items()
+        },
+        "services": {name: dict(service.plan) for name, service in services.items()},
         "drift": slices.drift(declared.drift),
         "findings": findings.rows(),
     }
 
 
 def _placed(
-    declared: Declared, library: Library, of_recipes: Sequence[Finding], findings: _Findings
+    declared: Declared, library: Library, of_recipes: Sequence[Finding], fabric: Slices, findings: _Findings
 ) -> Iterator[Placed]:
     """The services that can be planned."""
     for name, settings in declared.services.items():
@@ -128,41 +125,14 @@ def _placed(
         findings.add(problems, settings["hosts"])
         if recipe is not None:
             hosts = [declared.hosts[host] for host in settings["hosts"]]
-            placed, problems = place(name, settings, recipe.data, hosts, library)
+            placed, problems = place(name, settings, recipe.data, hosts, library, fabric)
             findings.add(problems, settings["hosts"])
-            if not any(problem.severity == "error" for problem in problems):
+            if placed is not None:
                 yield placed
 
 
-def _members(placed: Iterable[Placed], fabric: Slices, findings: _Findings) -> dict[str, Mapping[str, Member]]:
-    """By service the part of each of its hosts in the fabric; without the groups that can't be."""
-    members: dict[str, Mapping[str, Member]] = {}
-    for service in placed:
-        hosts = service.settings["hosts"]
-        of_hosts, problems = group_environment(fabric, hosts, f"{service.place}.hosts")
-        if service.is_group:
-            flags = decide_flags(service, default_layer("flags"))
-            port, version = service.settings["port"], service.image["vllm"]
-            problems += parallel_problems(service.place, port, len(hosts), flags, version)
-        findings.add(problems, hosts)
-        if not problems:
-            members[service.name] = of_hosts
-    return members
-
-
-def _by_host(declared: Declared, placed: Iterable[Placed]) -> dict[str, list[Placed]]:
-    """The services that have a rank on each host."""
-    here: dict[str, list[Placed]] = {name: [] for name in declared.hosts}
-    for service in placed:
-        for host in service.hosts:
-            here[host.name].append(service)
-    return here
-
-
 def _size(placed: Placed, library: Library, observed: Observed, findings: _Findings) -> Sizing:
-    flags = decide_flags(placed, default_layer("flags"))
-    environment = decide_environment(placed, placed.head, default_layer("env"))
-    sizing, problems = size_service(placed, flags, environment, library, observed)
+    sizing, problems = size_service(placed, library, observed)
     findings.add(problems, placed.settings["hosts"])
     return sizing
 
@@ -181,40 +151,53 @@ def _memory_total(host: Host) -> int:
     return int(host.settings.get("memory_kib", fact("hardware", "memory_total_kib"))) * 1024
 
 
-def _rank(placed: Placed, budgets: Mapping[str, Budget], members: Mapping[str, Member], fabric: Slices) -> Ranked:
-    """What the service's ranks are made from."""
+def _decide(
+    placed: Placed, sizing: Sizing, budgets: Mapping[str, Budget], fabric: Slices, findings: _Findings
+) -> tuple[Configured, Decided]:
+    """What follows from the memory that a service has on its hosts: its flags, its ranks, ``services.<name>``."""
     shares = [budgets[host.name].shares[placed.name] for host in placed.hosts]
-    written = decide_flags(placed, default_layer("flags"))
-    flags = decide_flags(placed, default_layer("flags"), memory_flags(shares, written))
-    of_group = {host.name: group_layers(members[host.name], flags) if placed.is_group else [] for host in placed.hosts}
-    environments = {
-        host.name: decide_environment(placed, host, default_layer("env"), *of_group[host.name]) for host in placed.hosts
-    }
-    return Ranked(placed, flags, environments, members, fabric)
-
-
-def _decide(ranked: Ranked, sizing: Sizing, budgets: Mapping[str, Budget], findings: _Findings) -> dict[str, Any]:
-    """``services.<name>`` of the plan."""
-    placed = ranked.placed
-    shares = [budgets[host.name].shares[placed.name] for host in placed.hosts]
+    flags = with_memory(placed.flags, shares)
+    configured = Configured(placed, flags, fabric)
     pool, problems = sizing.pool(placed, shares)
     findings.add(problems, placed.settings["hosts"])
-    requested = _requested(ranked.flags, budgets[placed.head.name], sizing)
-    return {
+    plan = {
         "recipe": placed.recipe["name"],
         "status": placed.recipe["status"]["state"],
         "hosts": [host.name for host in placed.hosts],
-        "endpoint": f"http://{placed.head.url_host}:{placed.settings['port']}/v1",
-        "model": served_name(placed, ranked.flags),
+        "endpoint": f"http://{placed.head.url_host}:{placed.port}/v1",
+        "served_name": configured.served_name,
         "image": {key: placed.image[key] for key in ("reference", "digest", "vllm")},
         "kv": pool,
-        "boot": {"key": sizing.key, "requested_bytes": requested},
-        "ranks": plan_ranks(ranked, shares),
-        "explain": _reasoned(explain(ranked.flags, "flag") + explain_environments(ranked.environments), placed),
+        "boot": {"key": sizing.key, "requested_bytes": _requested(flags, budgets[placed.head.name], sizing)},
+        "explain": _reasoned(placed, [*_explained(flags, "flag"), *_explained_environments(placed.environments)]),
     }
+    return configured, Decided(placed, plan_ranks(configured, shares), plan)
 
 
-def _reasoned(rows: Iterable[Mapping[str, Any]], placed: Placed) -> list[dict[str, Any]]:
+def _requested(flags: Mapping[str, Value], budget: Budget, sizing: Sizing) -> int:
+    """The bytes that the command's utilization stands for on the head."""
+    return requested_bytes(budget.total, flags["gpu-memory-utilization"].value, sizing.demand.release)
+
+
+# Values with their origin and reason ------------------------------------------------------------------------------
+
+
+def _explained(decided: Mapping[str, Value], kind: str) -> Iterator[dict[str, Any]]:
+    for key, value in decided.items():
+        yield {"key": f"{kind} {key}", "value": value.value, "origin": value.origin, "reason": value.reason}
+
+
+def _explained_environments(environments: Mapping[str, Mapping[str, Value]]) -> Iterator[dict[str, Any]]:
+    """The variables of all hosts: one row where all have the same value, else one a host."""
+    for name in sorted({name for variables in environments.values() for name in variables}):
+        found = {host: variables[name] for host, variables in environments.items() if name in variables}
+        if len(found) == len(environments) and len({value.value for value in found.values()}) == 1:
+            yield from _explained({name: next(iter(found.values()))}, "env")
+        else:
+            yield from _explained({f"{name} ({host})": value for host, value in found.items()}, "env")
+
+
+def _reasoned(placed: Placed, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The rows; where nobody wrote why, the reason says who wants it so."""
     sources = placed.recipe["sources"]
     wanted = {
@@ -223,27 +206,3 @@ def _reasoned(rows: Iterable[Mapping[str, Any]], placed: Placed) -> list[dict[st
         "host": "as declared for the host",
     }
     return [{**row, "reason": row["reason"] or wanted.get(row["origin"], "")} for row in rows]
-
-
-def _requested(flags: Mapping[str, Value], budget: Budget, sizing: Sizing) -> int:
-    """The bytes that the command's utilization stands for on the head."""
-    return requested_bytes(budget.total, flags["gpu-memory-utilization"].value, sizing.demand.release)
-
-
-def _slice(host: Host, here: Sequence[Decided], budget: Budget) -> dict[str, Any]:
-    """``hosts.<name>`` of the plan: one slice a role."""
-    return {
-        "host_tuning": slices.host_tuning(host),
-        "container_engine": slices.container_engine(host),
-        "images": slices.images(here),
-        "models": slices.models(here),
-        "retention": slices.retention(host, here),
-        "vllm": slices.vllm(here, host.name),
-        "verify": slices.verify(here, host.name),
-        "unread_images": slices.unread_images(here),
-        "ranks": slices.ranks(here, host.name),
-        "needs": slices.needs(here, host.name, budget.total),
-        "listens": listens(here, host.name),
-        "versions": slices.versions(host),
-        "memory": {service.placed.name: budget.lines(service.placed.name) for service in here},
-    }

@@ -2,17 +2,18 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""The head's decided command, given to the linter: what is judged is what will run."""
+"""The head's container, given to the linter: what is judged is what will run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import parse
 from ansible_collections.gb10.fleet.plugins.module_utils._lint.door import PURPOSE
 from ansible_collections.gb10.fleet.plugins.module_utils._lint.judge import LintFinding, lint_map
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Budget
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.container import docker_options
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.observed import Observed, image_key
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.slices import Decided
 
@@ -32,17 +33,18 @@ def on_host(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def head_request(
-    command: Sequence[str],
+    container: Mapping[str, Any],
     service: Decided,
-    slice_: Mapping[str, Any],
+    tuning: Mapping[str, Any],
+    fabric: Mapping[str, Any],
     budget: Budget,
     config: Mapping[str, Any] | None,
     observed: Observed,
 ) -> dict[str, Any]:
-    """What the linter is asked of the head's ``docker run``, with every fact that the plan knows.
+    """What the linter is asked of the head's container, with every fact that the plan knows.
 
-    slice_, budget: ``hosts.<host>`` and the memory of the head. config: the model's config.json, None where it isn't
-    known.
+    tuning, fabric, budget: ``host_tuning``, ``fabric`` and the memory of the head. config: the model's config.json,
+    None where it isn't known.
 
     The number of KV blocks and their size stay out: `_kv` says exactly where vLLM refuses them, the rules on them are
     for those who only have a log.
@@ -53,7 +55,11 @@ def head_request(
     non_kv = budget.shares[placed.name].non_kv
     others = [share.utilization for name, share in budget.shares.items() if name != placed.name]
     request = {
-        "command": [*command],
+        "argv": container["arguments"],
+        "entrypoint": container["entrypoint"],
+        "env": container["env"],
+        "mounts": container["mounts"],
+        "container": _options(container),
         "image": {key: image[key] for key in ("reference", "digest", "family", "vllm")},
         "vllm_version": image["vllm"] or seen.get("version"),
         "catalogue": seen.get("catalogue"),
@@ -67,15 +73,15 @@ def head_request(
                 "config": config,
             }
         ),
-        "host": {"memory_bytes": budget.total, "utilizations": others, **_host(slice_)},
-        "group": {"hosts": len(placed.hosts), "fabric_addresses": _networks(slice_)},
+        "host": {"memory_bytes": budget.total, "utilizations": others, **_host(tuning, fabric)},
+        "group": {"hosts": len(placed.hosts), "fabric_addresses": _networks(fabric)},
         "service": _known(
             {
                 **{key: placed.settings["workload"].get(key) for key in PURPOSE},
                 "recipe": placed.recipe["name"],
                 "address": placed.head.address,
                 "restarts": True,
-                "ready_timeout_s": plan["ranks"][0]["supervisor"]["limits"]["startup_limit_s"],
+                "ready_timeout_s": service.ranks[0].supervisor["limits"]["startup_limit_s"],
                 "non_kv_bytes": non_kv.total.expected if non_kv else None,
                 "kv_pool_tokens": _capacity(image["vllm"], plan["kv"]["tokens"]),
             }
@@ -92,10 +98,16 @@ def _capacity(version: str | None, tokens: int | None) -> int | None:
     return tokens if release is not None and release.release >= (0, 20, 1) else None
 
 
-def _host(slice_: Mapping[str, Any]) -> dict[str, Any]:
+def _options(container: Mapping[str, Any]) -> dict[str, list[str]]:
+    options: dict[str, list[str]] = {}
+    for option, value in docker_options(container):
+        options.setdefault(option, []).append(value)
+    return options
+
+
+def _host(tuning: Mapping[str, Any], fabric: Mapping[str, Any]) -> dict[str, Any]:
     """What the plan gives the host, and what it leaves alone is not known."""
-    tuning = slice_["host_tuning"]
-    interfaces = [each for each in slice_["fabric"]["interfaces"] if each["rdma_device"]]
+    interfaces = [each for each in fabric["interfaces"] if each["rdma_device"]]
     return _known(
         {
             "swap": tuning.get("swap"),
@@ -108,8 +120,8 @@ def _host(slice_: Mapping[str, Any]) -> dict[str, Any]:
     )
 
 
-def _networks(slice_: Mapping[str, Any]) -> list[str]:
-    return [each["address"] for each in slice_["fabric"]["interfaces"] if each["address"]]
+def _networks(fabric: Mapping[str, Any]) -> list[str]:
+    return [each["address"] for each in fabric["interfaces"] if each["address"]]
 
 
 def _known(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -25,18 +25,18 @@ def _listens(service: Decided, host: str) -> Iterator[dict[str, Any]]:
         yield {"port": placed.settings["port"], "address": placed.settings["listen"], "service": name, "who": keyed}
     if not placed.is_group:
         return
-    told = next(rank["supervisor"] for rank in service.plan["ranks"] if rank["host"] == host)
+    supervisor = service.rank_on(host).supervisor
     peers = ", ".join(other.name for other in placed.hosts if other.name != host)
     if placed.head.name == host:
-        meeting = told["rendezvous"]
+        meeting = supervisor["rendezvous"]
         yield {**meeting, "service": name, "who": f"the supervisors on {peers}, with the group's secret"}
         where = {"port": ranks_port(placed.settings["port"]), "address": meeting["address"]}
         yield {**where, "service": name, "who": f"the ranks on {peers}"}
-        if any(rank["serve"] for rank in service.plan["ranks"]):
+        if placed.uses_ray:
             clients = {**where, "port": ray_client_port(placed.settings["port"])}
             yield {
                 **clients,
                 "service": name,
                 "who": "nobody: Ray opens it in any case, and asks for the group's secret",
             }
-    yield {"port": "any", "address": told["address"], "service": name, "who": f"NCCL, Gloo and vLLM on {peers}"}
+    yield {"port": "any", "address": supervisor["address"], "service": name, "who": f"NCCL, Gloo and vLLM on {peers}"}

@@ -7,18 +7,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, Severity, error
 from ansible_collections.gb10.fleet.plugins.module_utils._kv import ServiceKv, kv_for_service
-from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value
+from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, merge
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import boot_key, own_calibration
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Share
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import Demand, published_calibration
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.observed import Observed, image_key
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.service import Placed
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.service import Placed, variables_without_group
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library
 
 # vLLM's own choice for `vllm serve` on a GPU of this size up to 0.32, where the model isn't known well enough to ask
@@ -95,15 +95,9 @@ def _late(answer: Mapping[str, Any]) -> Iterator[Finding]:
         )
 
 
-def size_service(
-    placed: Placed,
-    flags: Mapping[str, Value],
-    environment: Mapping[str, Value],
-    library: Library,
-    observed: Observed,
-) -> tuple[Sizing, list[Finding]]:
+def size_service(placed: Placed, library: Library, observed: Observed) -> tuple[Sizing, list[Finding]]:
     """The demand of one rank, from what is decided before memory is."""
-    values = {name: decided.value for name, decided in flags.items()}
+    values = {name: decided.value for name, decided in placed.flags.items()}
     config, findings = _config(placed, library)
     kv, problems = _kv(placed, config, values, placed.image["vllm"])
     findings += problems
@@ -135,12 +129,12 @@ def size_service(
         seen = observed.catalogues.get(image_key(placed.image), {}).get("version")
         kv, problems = _kv(placed, config, values, seen)
         findings += [replace(problem, severity="warning") for problem in problems]
-    return Sizing(demand, _key(placed, values, environment), kv, config), findings
+    return Sizing(demand, _key(placed, values), kv, config), findings
 
 
-def _key(placed: Placed, flags: Mapping[str, Any], environment: Mapping[str, Value]) -> str:
+def _key(placed: Placed, flags: Mapping[str, Any]) -> str:
     image, model = placed.image, placed.model
-    variables = {name: decided.value for name, decided in environment.items()}
+    variables = variables_without_group(placed)
     reference = image["digest"] or image["reference"]
     return boot_key(reference, model["repository"], model["revision"], flags, variables, len(placed.hosts))
 
@@ -190,14 +184,14 @@ def _workload_bytes(
         return None, [_at_service(placed, finding) for finding in problem.findings]
 
 
-def memory_flags(shares: Sequence[Share], written: Container[str]) -> Layer:
-    """What the memory plan adds to the written flags; a group has one command line, so its least host counts."""
+def with_memory(written: Mapping[str, Value], shares: Sequence[Share]) -> dict[str, Value]:
+    """The written flags and what the memory plan adds; a group has one command line, so its least host counts."""
     values: dict[str, Any] = {"gpu-memory-utilization": min(share.utilization for share in shares)}
     pools = [share.kv_cache_memory_bytes for share in shares if share.kv_cache_memory_bytes is not None]
     if pools:
         values["kv-cache-memory-bytes"] = min(pools)
     added = {name: value for name, value in values.items() if name not in written}
-    return Layer("computed", added, shares[0].reasons)
+    return dict(sorted({**written, **merge([Layer("computed", added, shares[0].reasons)])}.items()))
 
 
 def _whole(value: Any, default: int) -> int:

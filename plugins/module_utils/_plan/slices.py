@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,10 +14,10 @@ from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall.plan import plan_firewall
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact, facts
 from ansible_collections.gb10.fleet.plugins.module_utils._host_tuning.files import tuning_files, tuning_links
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import gib
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import Host
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.observed import image_key
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.service import Placed, key_file, written_folders
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks import Rank
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.service import Placed
 
 # Docker Hub's logins stand under its address of old in Docker's own file; any other registry's under its name.
 LOGIN_KEYS = {"docker.io": "https://index.docker.io/v1/"}
@@ -26,10 +25,14 @@ LOGIN_KEYS = {"docker.io": "https://index.docker.io/v1/"}
 
 @dataclass(frozen=True)
 class Decided:
-    """A placed service and what was decided for it (``services.<name>`` of the plan)."""
+    """A placed service, its ranks, head first, and what was decided for it as a whole (``services.<name>``)."""
 
     placed: Placed
+    ranks: Sequence[Rank]
     plan: Mapping[str, Any]
+
+    def rank_on(self, host: str) -> Rank:
+        return next(rank for rank in self.ranks if rank.host.name == host)
 
 
 def host_tuning(host: Host) -> dict[str, Any]:
@@ -127,74 +130,7 @@ def _source(written: str | Mapping[str, str]) -> dict[str, str]:
     return {"kind": kind, ("host" if kind == "host" else "path"): value}
 
 
-def vllm(services: Iterable[Decided], host: str) -> list[dict[str, Any]]:
-    """``vllm_plan``: the units of this host, and what they need beside them."""
-    return [
-        {
-            "service": service.placed.name,
-            "unit": _layout.unit(service.placed.name),
-            "unit_text": rank["unit_text"],
-            "folders": written_folders(service.placed),
-            "overlays": service.placed.overlays.files,
-            "key": _key(service.placed) if rank["role"] != "worker" else None,
-            "rank": rank["supervisor"]["rank"],
-            "hosts": _hosts(service.placed),
-            "supervisor": _supervisor(service.placed, rank),
-            "secret": _secret(service.placed) if service.placed.is_group else None,
-        }
-        for service in services
-        for rank in service.plan["ranks"]
-        if rank["host"] == host
-    ]
-
-
-def _hosts(placed: Placed) -> list[str]:
-    return [host.name for host in placed.hosts]
-
-
-# vLLM's --config: YAML, which reads JSON as well.
-_KEY_FORM = "api-key: %s\n"
-
-
-def _key(placed: Placed) -> dict[str, str] | None:
-    source = placed.settings.get("api_key_file")
-    return {"source": source, "path": key_file(placed), "form": _KEY_FORM} if source else None
-
-
-def _supervisor(placed: Placed, rank: Mapping[str, Any]) -> dict[str, str]:
-    content = json.dumps(rank["supervisor"], indent=2, sort_keys=True) + "\n"
-    return {"path": _layout.rank_file(placed.name), "content": content}
-
-
-def _secret(placed: Placed) -> dict[str, str]:
-    """What a group's ranks know each other by: its head makes it, the others get it."""
-    return {"path": _layout.group_secret(placed.name), "head": placed.head.name}
-
-
-def verify(services: Iterable[Decided], host: str) -> list[dict[str, Any]]:
-    """``verify_plan``: what to prove, on the head of each service."""
-    return [
-        {
-            "service": service.placed.name,
-            "unit": _layout.unit(service.placed.name),
-            "url": service.placed.local_url,
-            "kind": service.placed.recipe["kind"],
-            "model": service.plan["model"],
-            "key_file": key_file(service.placed) if service.placed.settings.get("api_key_file") else "",
-            "status_file": _layout.status_file(service.placed.name),
-            "ranks": len(service.placed.hosts),
-            "hosts": _hosts(service.placed),
-            "startup_limit_s": service.plan["ranks"][0]["supervisor"]["limits"]["startup_limit_s"],
-            "requested_bytes": service.plan["boot"]["requested_bytes"],
-            "boots": _observation(_layout.BOOTS, f"boots/{host}", service.plan["boot"]["key"]),
-            "expected": _expected(service),
-        }
-        for service in services
-        if service.placed.head.name == host
-    ]
-
-
-def _observation(kept: str, copied: str, name: str) -> dict[str, str]:
+def observation(kept: str, copied: str, name: str) -> dict[str, str]:
     """Where something observed is kept on the host, and below the controller's folder of such things."""
     return {"path": f"{kept}/{name}.json", "observed": f"{copied}/{name}.json"}
 
@@ -202,41 +138,10 @@ def _observation(kept: str, copied: str, name: str) -> dict[str, str]:
 def unread_images(services: Iterable[Decided]) -> list[dict[str, Any]]:
     """Images whose vLLM the recipe doesn't name, to be read on the host."""
     return _unique(
-        {"image": image["reference"], "catalogues": _observation(_layout.CATALOGUES, "catalogues", image_key(image))}
+        {"image": image["reference"], "catalogues": observation(_layout.CATALOGUES, "catalogues", image_key(image))}
         for image in (service.placed.image for service in services)
         if image["vllm"] is None
     )
-
-
-def _expected(service: Decided) -> dict[str, Any]:
-    """What the boot log is compared with."""
-    kv = service.plan["kv"]
-    bounds = (kv["tokens"], kv["tokens"]) if kv["exact"] else (kv["tokens_low"], kv["tokens_high"])
-    return {
-        "release": service.placed.image["vllm"],
-        "kv_tokens": kv["tokens"],
-        "kv_tokens_low": bounds[0],
-        "kv_tokens_high": bounds[1],
-    }
-
-
-def ranks(services: Iterable[Decided], host: str) -> list[dict[str, Any]]:
-    """``hosts.<host>.ranks``: what to look at for the state of each rank."""
-    return [
-        {
-            "service": service.placed.name,
-            "unit": _layout.unit(service.placed.name),
-            "rank": rank["supervisor"]["rank"],
-            "ranks": len(service.placed.hosts),
-            "definition": rank["supervisor"]["definition"],
-            "memory_floor_bytes": gib(fact("memory", "floor_gib")),
-            "file": _layout.rank_file(service.placed.name),
-            "status_file": _layout.status_file(service.placed.name),
-        }
-        for service in services
-        for rank in service.plan["ranks"]
-        if rank["host"] == host
-    ]
 
 
 def firewall(
@@ -248,15 +153,16 @@ def firewall(
         for service in services
         if service.placed.head.name == host.name
     ]
-    told = [rank["supervisor"] for service in services for rank in service.plan["ranks"] if rank["host"] == host.name]
-    peers = [address for rank in told for address in rank["peers"]]
+    peers = [address for service in services for address in service.rank_on(host.name).supervisor["peers"]]
     return plan_firewall(host.settings.get("firewall", {}), of_fleet, apis, peers, fabric)
 
 
-def needs(services: Sequence[Decided], host: str, memory_bytes: int) -> dict[str, Any]:
+def needs(
+    services: Sequence[Decided], host: str, memory_bytes: int, requests: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
     """``preflight_plan``: files that must be there, bytes that will be written, ports that will be taken.
 
-    launches: commands to be judged with what only the host knows; they are added once all slices are there.
+    requests: by service what the linter is asked of it with what only the host knows (`_plan.lint.on_host`).
     """
     files = [file for service in services for file in _files(service.placed)]
     disk = _unique(write for service in services for write in _writes(service.placed))
@@ -267,9 +173,7 @@ def needs(services: Sequence[Decided], host: str, memory_bytes: int) -> dict[str
             "place": f"{service.placed.place}.port",
         }
         for service in services
-        for rank in service.plan["ranks"]
-        if rank["host"] == host
-        for port in rank["supervisor"]["ports"]
+        for port in service.rank_on(host).supervisor["ports"]
     ]
     paths = [entry[key] for entry in [*files, *disk] for key in ("path", "unless") if entry.get(key)]
     groups = [_group(service.placed) for service in services if service.placed.is_group]
@@ -280,7 +184,10 @@ def needs(services: Sequence[Decided], host: str, memory_bytes: int) -> dict[str
         "ports": ports,
         "memory_bytes": memory_bytes,
         "groups": groups,
-        "launches": [],
+        "launches": [
+            {"container": _layout.container(service.placed.name), "request": requests[service.placed.name]}
+            for service in services
+        ],
     }
 
 

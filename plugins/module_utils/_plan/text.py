@@ -15,6 +15,7 @@ from dataclasses import fields
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.container import docker_exec, docker_run
 from ansible_collections.gb10.fleet.plugins.module_utils._report import size, table
 
 WIDTH = 120
@@ -62,23 +63,29 @@ def _heading(text: str) -> str:
 def _service(name: str, plan: Mapping[str, Any], hosts: Sequence[str], width: int) -> Iterator[str]:
     service = plan["services"][name]
     yield _heading(f"service {name}: {service['recipe']} on {', '.join(service['hosts'])}")
-    yield f"endpoint   {service['endpoint']}   model {service['model']}"
+    yield f"endpoint   {service['endpoint']}   model {service['served_name']}"
     yield f"recipe     {service['recipe']}, {service['status']}"
     yield _image(service["image"])
     yield from _cache(service["kv"])
-    for rank in service["ranks"]:
-        if rank["host"] in hosts:
-            yield f"\nmemory on {rank['host']} ({rank['role']})"
-            yield table([*_memory(plan["hosts"][rank["host"]]["memory"][name])], width)
+    here = [host for host in service["hosts"] if host in hosts]
+    for host in here:
+        yield f"\nmemory on {host} ({_role(host, service)})"
+        yield table([*_memory(plan["hosts"][host]["memory"][name])], width)
     yield "\nvalues"
     yield table([*_values(service["explain"])], width)
-    for rank in service["ranks"]:
-        if rank["host"] in hosts:
-            yield f"\ncommand on {rank['host']} ({rank['role']})"
-            yield _command(rank["command"], service["image"]["reference"])
-            if rank["serve"]:
-                yield "and in it, once all ranks have joined"
-                yield _command(rank["serve"], "")
+    for host in here:
+        rank = next(one for one in plan["hosts"][host]["services"] if one["name"] == name)
+        yield f"\ncommand on {host} ({_role(host, service)})"
+        yield _command(docker_run(rank["container"]), service["image"]["reference"])
+        if rank["exec"]:
+            yield "and in it, once all ranks have joined"
+            yield _command(docker_exec(rank["container"]["name"], rank["exec"]), "")
+
+
+def _role(host: str, service: Mapping[str, Any]) -> str:
+    if len(service["hosts"]) == 1:
+        return "solo"
+    return "head" if host == service["hosts"][0] else "worker"
 
 
 def _image(image: Mapping[str, Any]) -> str:

@@ -22,21 +22,17 @@ Routes = Mapping[str, Mapping[str, Sequence[Endpoint]]]
 
 
 def with_sources(
-    hosts: Mapping[str, Mapping[str, Any]], management: Mapping[str, Endpoint]
+    images: Wanted, models: Wanted, fabric: Mapping[str, Mapping[str, Any]], management: Mapping[str, Endpoint]
 ) -> tuple[dict[str, dict[str, Any]], list[Finding]]:
-    """The plan's ``hosts`` with ``peers`` in each entry of ``images`` and ``models``, and a slice ``peer_access``.
+    """By host the slices ``images`` and ``models``, with ``peers`` in each entry, and ``peer_access``.
 
-    hosts: slices with at least ``images``, ``models`` and ``fabric``. management: how each host is reached without a
-    fabric.
+    images, models: what each host wants. fabric: each host's slice of it. management: how each host is reached without.
     """
-    reach = routes({host: slices["fabric"] for host, slices in hosts.items()}, management)
-    images, problems = with_peers({host: slices["images"] for host, slices in hosts.items()}, reach)
-    models, more = with_peers({host: slices["models"] for host, slices in hosts.items()}, reach)
+    reach = routes(fabric, management)
+    images, problems = with_peers(images, reach)
+    models, more = with_peers(models, reach)
     who = access(images, models)
-    planned = {
-        host: {**slices, "images": images[host], "models": models[host], "peer_access": who[host]}
-        for host, slices in hosts.items()
-    }
+    planned = {host: {"images": images[host], "models": models[host], "peer_access": who[host]} for host in who}
     return planned, problems + more
 
 

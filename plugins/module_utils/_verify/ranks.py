@@ -28,8 +28,8 @@ _PREPARING = "preparing"
 # Reading ----------------------------------------------------------------------------------------------------------
 
 
-def read_ranks(run: Run, wanted: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Each rank of ``hosts.<host>.ranks`` with what its host says of it.
+def read_ranks(run: Run, services: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The rank of each of ``hosts.<host>.services`` with what its host says of it.
 
     unit: as systemd says. told: what `supervisor_status` finds. definition: of the file that it goes by; wanted: the
     plan's. memory: the host's.
@@ -37,14 +37,17 @@ def read_ranks(run: Run, wanted: Sequence[Mapping[str, Any]]) -> list[dict[str, 
     memory = memory_bytes(Path("/proc/meminfo").read_text(encoding="ascii"))
     return [
         {
-            **rank,
-            "unit": unit_state(run, rank["unit"]),
-            "told": supervisor_status(rank["status_file"]),
-            "definition": (document(rank["file"]) or {}).get("definition"),
-            "wanted": rank["definition"],
+            "service": service["name"],
+            "rank": service["rank"],
+            "ranks": service["ranks"],
+            "memory_floor_bytes": service["memory_floor_bytes"],
+            "unit": unit_state(run, service["unit"]),
+            "told": supervisor_status(service["status_file"]),
+            "definition": (document(service["rank_file"]) or {}).get("definition"),
+            "wanted": service["definition"],
             "memory": memory,
         }
-        for rank in wanted
+        for service in services
     ]
 
 

@@ -33,13 +33,12 @@ def end_table(
     rows, answers = [], []
     for name in services:
         service = plan["services"][name]
-        for rank in service["ranks"]:
-            host = rank["host"]
-            if host not in hosts:
-                continue
+        for host in (host for host in service["hosts"] if host in hosts):
+            here = next(one for one in plan["hosts"][host]["services"] if one["name"] == name)
             proof, look = verified.get((host, name)), ranks.get((host, name))
             state = proof["state"] if proof else look["health"] if look else NOT_REACHED
-            rows.append(_proof_row(name, service, rank, "failed" if host in failed else state))
+            row = _proof_row(name, service, "failed" if host in failed else state)
+            rows.append({"host": host, **row, "memory": size(here["memory_bytes"])})
             if proof and proof["answer"]:
                 answers.append(f'{name} on {host} says: "{_one_line(proof["answer"])}"')
             if proof and proof["comparison"]:
@@ -51,16 +50,15 @@ def end_table(
     return "\n\n".join(part for part in (table(rows), "\n".join(answers), _wrapped(problems)) if part)
 
 
-def _proof_row(name: str, service: Mapping[str, Any], rank: Mapping[str, Any], state: str) -> dict[str, str]:
+def _proof_row(name: str, service: Mapping[str, Any], state: str) -> dict[str, str]:
     kv = service["kv"]
     return {
-        "host": rank["host"],
         "service": name,
         "endpoint": service["endpoint"],
-        "model": service["model"],
+        "model": service["served_name"],
         "context": f"{kv['context']:,}" if kv["context"] else "-",
         "KV pool": f"{size(kv['bytes'])}, {kv['tokens']:,} tokens" if kv["tokens"] else "-",
-        "memory": size(rank["memory_bytes"]),
+        "memory": "",
         "state": state,
     }
 
@@ -94,10 +92,10 @@ def status_table(
     rows = []
     lines = [f"{host}: {message}" for host, message in failed.items()]
     for name in services:
-        for number, planned in enumerate(plan["services"][name]["ranks"]):
-            rank = ranks.get((planned["host"], name))
-            rows.append(_rank_row(name, number, planned["host"], rank, planned["host"] in failed))
-            lines += [f"{planned['host']}: {problem.sentence()}" for problem in (problems(rank) if rank else ())]
+        for number, host in enumerate(plan["services"][name]["hosts"]):
+            rank = ranks.get((host, name))
+            rows.append(_rank_row(name, number, host, rank, host in failed))
+            lines += [f"{host}: {problem.sentence()}" for problem in (problems(rank) if rank else ())]
     return "\n\n".join(part for part in (table(rows), "\n".join(lines) or "no problems") if part)
 
 

@@ -2,39 +2,40 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.launch import (
-    Container,
-    Mount,
-    docker_run,
-    rank_unit,
-)
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.container import Container, Mount, docker_run
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.unit import rank_unit
+
+
+def words(*, image: str = "img", arguments: tuple[str, ...] = (), **parts: Any) -> list[str]:
+    return docker_run(Container("gb10-vllm-nano", image, arguments, **parts).as_data())
 
 
 def test_a_solo_container_has_its_own_network_and_one_open_port() -> None:
-    run = docker_run(Container("gb10-vllm-nano", "img", ["m"], published=[("10.0.0.1", 8003)]))
+    run = words(arguments=("m",), ports=[{"address": "10.0.0.1", "port": 8003}])
     assert "host" not in run
     assert run[run.index("--publish") + 1] == "10.0.0.1:8003:8003"
     assert run[-2:] == ["img", "m"]
 
 
-@pytest.mark.parametrize("host_network", [True, False])
-def test_no_container_is_privileged(host_network: bool) -> None:
-    run = docker_run(Container("c", "img", [], host_network=host_network))
+@pytest.mark.parametrize("network", ["host", "bridge"])
+def test_no_container_is_privileged(network: str) -> None:
+    run = words(network=network)
     assert "--privileged" not in run
     assert run[run.index("--security-opt") + 1] == "no-new-privileges"
 
 
 def test_mounts_are_read_only_unless_said() -> None:
-    run = docker_run(Container("c", "img", [], mounts=[Mount("/a", "/b"), Mount("/c", "/d", read_only=False)]))
+    run = words(mounts=[Mount("/a", "/b"), Mount("/c", "/d", read_only=False)])
     assert "type=bind,source=/a,target=/b,readonly" in run
     assert "type=bind,source=/c,target=/d" in run
 
 
 def test_the_environment_comes_in_a_stable_order() -> None:
-    one = docker_run(Container("c", "img", [], environment={"B": "2", "A": "1"}))
-    other = docker_run(Container("c", "img", [], environment={"A": "1", "B": "2"}))
-    assert one == other
+    assert words(env={"B": "2", "A": "1"}) == words(env={"A": "1", "B": "2"})
 
 
 def test_the_unit_leaves_the_budget_to_the_supervisor() -> None:
@@ -43,3 +44,9 @@ def test_the_unit_leaves_the_budget_to_the_supervisor() -> None:
     assert "ExecStart=/usr/bin/python3 -m gb10_rank.supervise /etc/gb10-fleet/services/nano.json\n" in unit
     assert {"Restart=always", "RestartPreventExitStatus=3", "StartLimitIntervalSec=0"} <= {*unit.splitlines()}
     assert "TimeoutStopSec=180" in unit
+
+
+def test_the_data_of_a_container_is_json() -> None:
+    parts: dict[str, Any] = {"mounts": (Mount("/a", "/b"),), "devices": ("/dev/x",), "capabilities": ("IPC_LOCK",)}
+    data = Container("c", "img", ("m",), **parts).as_data()
+    assert json.loads(json.dumps(data)) == data

@@ -1,0 +1,39 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Over hosts: a host's slice of the plan, and what several hosts have registered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+
+def host_slice(fleet: Mapping[str, Any], host: str) -> dict[str, Any]:
+    """``hosts.<host>`` of the plan, its services narrowed to those that the run is about.
+
+    fleet: what `gb10.fleet.plan` returned.
+    """
+    slices: Mapping[str, Any] = fleet["plan"]["hosts"][host]
+    return {**slices, "services": [one for one in slices["services"] if one["name"] in fleet["services"]]}
+
+
+def by_host(variables: Mapping[str, Any], hosts: Iterable[str], name: str, key: str = "") -> dict[str, Any]:
+    """``{host: value}`` of a registered result, or of one of its keys; without the hosts that have none.
+
+    variables: `hostvars`.
+    """
+    found = {host: variables[host].get(name) for host in hosts}
+    if key:
+        found = {host: value.get(key) for host, value in found.items() if isinstance(value, Mapping)}
+    return {host: value for host, value in found.items() if value is not None}
+
+
+def fabric_addresses(readings: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Every address that hosts have on their interfaces, without its prefix length.
+
+    readings: by host what `gb10.fleet.fabric_probe` has read.
+    """
+    links = [link for reading in readings.values() for link in reading["links"].values()]
+    return [address.partition("/")[0] for link in links for address in link["addresses"]]

@@ -1,0 +1,90 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""A container as data, and the `docker run` words that it comes to.
+
+The plan, the linter and drift hold the data. Words are made at the very end, for the supervisor that runs them and for
+a person who reads them; nobody takes them apart again. No value passes through a shell, so that JSON survives as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A bind mount: both paths absolute."""
+
+    source: str
+    target: str
+    read_only: bool = True
+
+
+@dataclass(frozen=True)
+class Container:
+    """One container as the plan wants it; `as_data` is its form in the plan.
+
+    entrypoint: instead of the image's own. arguments: what follows the image. env holds no secret: `docker inspect`
+    shows it. network: ``bridge`` for a network of its own, with ports, ``{address, port}``, given to the same port of
+    the container; ``host`` for the host's network and its shared memory.
+    """
+
+    name: str
+    image: str
+    arguments: Sequence[str]
+    entrypoint: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    mounts: Sequence[Mount] = ()
+    ports: Sequence[Mapping[str, Any]] = ()
+    network: str = "bridge"
+    devices: Sequence[str] = ()
+    capabilities: Sequence[str] = ()
+    security: Sequence[str] = ("no-new-privileges",)
+    ulimits: Mapping[str, str] = field(default_factory=lambda: {"memlock": "-1", "stack": "67108864"})
+
+    def as_data(self) -> dict[str, Any]:
+        """A map of JSON values, with what follows for memory that processes share: ipc, shared_memory."""
+        host = self.network == "host"
+        data = {key: [*value] if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+        shared = {"ipc": "host", "shared_memory": None} if host else {"ipc": "private", "shared_memory": "16g"}
+        return data | shared | {"env": dict(sorted(self.env.items()))}
+
+
+def docker_options(container: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Options of `docker run` by their long names, without mounts, variables and the entrypoint; "" for a switch."""
+    yield from (("rm", ""), ("name", container["name"]), ("pull", "never"), ("gpus", "all"))
+    yield from (("security-opt", option) for option in container["security"])
+    yield from (("ulimit", f"{name}={value}") for name, value in sorted(container["ulimits"].items()))
+    if container["network"] != "bridge":
+        yield "network", container["network"]
+    if container["ipc"] != "private":
+        yield "ipc", container["ipc"]
+    if container["shared_memory"] is not None:
+        yield "shm-size", container["shared_memory"]
+    yield from (("publish", f"{one['address']}:{one['port']}:{one['port']}") for one in container["ports"])
+    yield from (("device", device) for device in container["devices"])
+    yield from (("cap-add", capability) for capability in container["capabilities"])
+
+
+def docker_run(container: Mapping[str, Any]) -> list[str]:
+    """The full argument list, beginning with the docker client's path."""
+    words = ["/usr/bin/docker", "run"]
+    for option, value in docker_options(container):
+        words += [f"--{option}", value] if value else [f"--{option}"]
+    for mount in container["mounts"]:
+        read_only = ",readonly" if mount["read_only"] else ""
+        words += ["--mount", f"type=bind,source={mount['source']},target={mount['target']}{read_only}"]
+    for name, value in sorted(container["env"].items()):
+        words += ["--env", f"{name}={value}"]
+    if container["entrypoint"] is not None:
+        words += ["--entrypoint", container["entrypoint"]]
+    return [*words, container["image"], *container["arguments"]]
+
+
+def docker_exec(container: str, words: Sequence[str]) -> list[str]:
+    """A further command in a container that runs."""
+    return ["/usr/bin/docker", "exec", container, *words]

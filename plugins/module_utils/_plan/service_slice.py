@@ -1,0 +1,102 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""``hosts.<host>.services``: each service that has a rank on the host, as roles, status, proof and drift take it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import gib
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks import Rank, written_folders
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.service import Placed
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.slices import Decided, observation
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.unit import rank_unit
+
+# vLLM's --config: YAML, which reads JSON as well.
+_KEY_FORM = "api-key: %s\n"
+
+
+def service_slice(service: Decided, host: str) -> dict[str, Any]:
+    """One service on one host.
+
+    rank, ranks: its rank here, 0 for the head, and how many there are. hosts: of all ranks, head first. files: what is
+    written here, ``{path: {mode, content}}``; merged: JSON files that get the keys of ``json_merge``. folders: what the
+    container writes to, and where its overlays are. container: `_plan.container.Container`. exec: a command that is run
+    in it once all ranks are in. key, secret: what no plan holds, and where it goes. proof: on the head, what to ask
+    for; else None.
+    """
+    placed, rank = service.placed, service.rank_on(host)
+    is_head = rank.number == 0
+    return {
+        "name": placed.name,
+        "unit": _layout.unit(placed.name),
+        "rank": rank.number,
+        "ranks": len(service.ranks),
+        "hosts": [host.name for host in placed.hosts],
+        "definition": rank.supervisor["definition"],
+        "container": rank.container,
+        "exec": rank.exec,
+        "files": _files(placed, rank),
+        "merged": [file for file in placed.overlays.files if "json_merge" in file],
+        "folders": [*written_folders(placed), *_overlay_folders(placed)],
+        "key": _key(placed) if is_head else None,
+        "secret": _secret(placed) if placed.is_group else None,
+        "rank_file": _layout.rank_file(placed.name),
+        "status_file": _layout.status_file(placed.name),
+        "memory_bytes": rank.share.taken.expected,
+        "memory_floor_bytes": gib(fact("memory", "floor_gib")),
+        "proof": _proof(service, host) if is_head else None,
+    }
+
+
+def _files(placed: Placed, rank: Rank) -> dict[str, dict[str, str]]:
+    supervisor = json.dumps(rank.supervisor, indent=2, sort_keys=True) + "\n"
+    contents = {
+        **{file["path"]: file["content"] for file in placed.overlays.files if "content" in file},
+        _layout.rank_file(placed.name): supervisor,
+        f"/etc/systemd/system/{_layout.unit(placed.name)}": rank_unit(
+            placed.name, placed.recipe["summary"], rank.supervisor["limits"]["stop_s"]
+        ),
+    }
+    return {path: {"mode": "0644", "content": content} for path, content in sorted(contents.items())}
+
+
+def _overlay_folders(placed: Placed) -> list[str]:
+    return sorted({file["path"].rpartition("/")[0] for file in placed.overlays.files})
+
+
+def _key(placed: Placed) -> dict[str, str] | None:
+    source = placed.settings.get("api_key_file")
+    return {"source": source, "path": str(placed.key_file), "form": _KEY_FORM} if source else None
+
+
+def _secret(placed: Placed) -> dict[str, str]:
+    """What a group's ranks know each other by: its head makes it, the others get it."""
+    return {"path": _layout.group_secret(placed.name), "head": placed.head.name}
+
+
+def _proof(service: Decided, host: str) -> dict[str, Any]:
+    """What is asked of the endpoint, and what its start is compared with."""
+    placed, plan = service.placed, service.plan
+    return {
+        "url": placed.local_url,
+        "kind": placed.recipe["kind"],
+        "model": plan["served_name"],
+        "key_file": placed.key_file or "",
+        "startup_limit_s": service.ranks[0].supervisor["limits"]["startup_limit_s"],
+        "requested_bytes": plan["boot"]["requested_bytes"],
+        "boots": observation(_layout.BOOTS, f"boots/{host}", plan["boot"]["key"]),
+        "expected": _expected(plan["kv"], placed.image["vllm"]),
+    }
+
+
+def _expected(kv: Mapping[str, Any], release: str | None) -> dict[str, Any]:
+    """What the boot log is compared with."""
+    low, high = (kv["tokens"], kv["tokens"]) if kv["exact"] else (kv["tokens_low"], kv["tokens_high"])
+    return {"release": release, "kv_tokens": kv["tokens"], "kv_tokens_low": low, "kv_tokens_high": high}

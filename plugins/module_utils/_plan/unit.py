@@ -1,0 +1,43 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The systemd unit that owns a service's rank on one host."""
+
+from __future__ import annotations
+
+from ansible_collections.gb10.fleet.plugins.module_utils._layout import LIBRARY, container, rank_file
+
+
+def rank_unit(service: str, summary: str, stop_s: int) -> str:
+    """The unit that owns a service's rank on one host, through its supervisor.
+
+    The supervisor restarts the group and keeps the budget for it; systemd restarts the supervisor alone, and not after
+    its status 3, which says that the budget is used up. The start has no time limit: a large model loads for many
+    minutes. The watchdog ends a supervisor that stands still: it could not notice that its rank is dead.
+    """
+    return f"""\
+# Managed by gb10.fleet: changes are overwritten by site.yml and reported by drift.yml.
+[Unit]
+Description=gb10.fleet: {summary}
+Wants=network-online.target
+Requires=docker.service
+After=network-online.target docker.service
+StartLimitIntervalSec=0
+
+[Service]
+Type=exec
+NotifyAccess=main
+WorkingDirectory={LIBRARY}
+ExecStart=/usr/bin/python3 -m gb10_rank.supervise {rank_file(service)}
+Restart=always
+RestartSec=5
+RestartPreventExitStatus=3
+WatchdogSec=120
+WatchdogSignal=SIGKILL
+TimeoutStopSec={2 * stop_s + 60}
+SyslogIdentifier={container(service)}
+
+[Install]
+WantedBy=multi-user.target docker.service
+"""

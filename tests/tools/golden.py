@@ -1,0 +1,163 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Golden plans: what this tree decides for our inventories, for each shipped recipe, and for owners' wishes.
+
+    golden.py --renew                  write tests/data/golden_plans.json anew, after a change of decisions on purpose
+    golden.py --write FOLDER           write every plan, normalised, one JSON file an entry
+    golden.py --against CHECKOUT       what this tree decides otherwise than another checkout, as a diff
+
+A change that is not to change decisions leaves the digests as they are. Normalised: words of `docker run` instead of
+the container's data, so that a plan of another shape that says the same stays the same; and of findings what is judged
+where, since their wording decides nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+DIGESTS = ROOT / "tests" / "data" / "golden_plans.json"
+WISHES = ROOT.parent / "shared" / "reviews" / "domain-services.yml"
+INVENTORIES = ("inventories/example", "inventories/lab", "tests/drift/inventory")
+sys.path.insert(0, str(ROOT / "collections"))
+
+
+def entries(wishes: Path = WISHES) -> Iterator[tuple[str, dict[str, Any], list[Path]]]:
+    """(name, inventory, folders of recipes beside the shipped ones) of everything that is planned."""
+    for name in INVENTORIES:
+        folder = ROOT / name
+        yield name, _inventory(folder), [folder / "recipes"] if (folder / "recipes").is_dir() else []
+    example = _inventory(ROOT / "inventories" / "example")
+    example["hosts"].setdefault("spark-4", {"address": "192.168.1.34", "port": 22, "variables": {}})
+    for path in sorted((ROOT / "recipes").glob("*.yml")):
+        for count in yaml.safe_load(path.read_text("utf-8")).get("host_counts", [1]):
+            hosts = ["titan"] if count == 1 else ["spark-2", "spark-3"][:count]
+            service = {"recipe": path.stem, "hosts": hosts, "port": 8000}
+            yield f"recipes/{path.stem} on {count}", _with(example, {"fleet_services": {"s": service}}), []
+    if wishes.is_file():
+        for name, variables in yaml.safe_load(wishes.read_text("utf-8").split("---", 1)[1]).items():
+            yield f"wishes/{name}", _with(example, variables), []
+
+
+def _inventory(folder: Path) -> dict[str, Any]:
+    """An inventory of ours, whose variables of the fleet are plain data in group_vars/all and hosts.yml."""
+    shared: dict[str, Any] = {}
+    for path in sorted((folder / "group_vars" / "all").glob("*.yml")):
+        shared |= yaml.safe_load(path.read_text("utf-8")) or {}
+    hosts = {}
+    for name, own in (yaml.safe_load((folder / "hosts.yml").read_text("utf-8"))["all"]["hosts"]).items():
+        variables = shared | (own or {})
+        hosts[name] = {
+            "address": str(variables.get("ansible_host", name)),
+            "port": int(variables.get("ansible_port", 22)),
+            "variables": {key: value for key, value in variables.items() if key.startswith("fleet_")},
+        }
+    return {"hosts": hosts, "folder": "/inventory"}
+
+
+def _with(inventory: Mapping[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
+    """The same hosts with other services, and whatever else an entry says."""
+    hosts = {}
+    for name, host in inventory["hosts"].items():
+        kept = {key: value for key, value in host["variables"].items() if key != "fleet_services"}
+        hosts[name] = {**host, "variables": kept | dict(variables)}
+    return {**inventory, "hosts": hosts}
+
+
+def plans(wishes: Path = WISHES) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(name, normalised plan) of every entry."""
+    from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES  # noqa: PLC0415
+    from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet  # noqa: PLC0415
+    from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all  # noqa: PLC0415
+
+    for name, inventory, folders in entries(wishes):
+        library, of_recipes = load_all([*folders, SHIPPED_RECIPES])
+        plan = plan_fleet(inventory, library, of_recipes)
+        yield name, json.loads(json.dumps(normalised(plan)).replace(str(ROOT), "ROOT"))
+
+
+def normalised(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """What a plan decides, whatever its shape."""
+    hosts = {}
+    for name, host in plan["hosts"].items():
+        needs = {key: value for key, value in host["needs"].items() if key != "launches"}
+        parts = {key: value for key, value in host.items() if key not in ("services", "needs")}
+        hosts[name] = parts | {"needs": needs, "services": [_service(one) for one in host["services"]]}
+    findings = [{key: row[key] for key in ("rule", "severity", "place", "hosts")} for row in plan["findings"]]
+    return {**plan, "hosts": hosts, "findings": findings}
+
+
+def _service(service: Mapping[str, Any]) -> dict[str, Any]:
+    from ansible_collections.gb10.fleet.plugins.module_utils._plan.container import docker_run  # noqa: PLC0415
+
+    facts = {key: value for key, value in service.items() if key not in ("container", "files", "definition")}
+    files = {path: {**file, "content": _content(file["content"])} for path, file in service["files"].items()}
+    return facts | {"run": docker_run(service["container"]), "files": files}
+
+
+def _content(text: str) -> Any:
+    """A file's content; a JSON file's without the digest of all decisions that are compared here one by one."""
+    if not text.startswith("{"):
+        return text
+    data = json.loads(text)
+    data.pop("definition", None)
+    return data
+
+
+def digest(plan: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
+
+
+def write(folder: Path, wishes: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, plan in plans(wishes):
+        text = json.dumps(plan, indent=1, sort_keys=True)
+        (folder / f"{name.replace('/', '-').replace(' ', '-')}.json").write_text(text + "\n", "utf-8")
+
+
+def against(checkout: Path, wishes: Path) -> int:
+    """A diff of both trees' plans; each tree normalises its own."""
+    with tempfile.TemporaryDirectory() as scratch:
+        ours, theirs = Path(scratch) / "here", Path(scratch) / "there"
+        write(ours, wishes)
+        other = checkout.resolve() / "tests" / "tools" / "golden.py"
+        subprocess.run([sys.executable, str(other), "--wishes", str(wishes), "--write", str(theirs)], check=True)
+        return subprocess.run(["diff", "-r", "-U", "2", "there", "here"], cwd=scratch, check=False).returncode
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    action = parser.add_mutually_exclusive_group(required=True)
+    action.add_argument("--renew", action="store_true")
+    action.add_argument("--write", type=Path, metavar="FOLDER")
+    action.add_argument("--against", type=Path, metavar="CHECKOUT")
+    parser.add_argument(
+        "--wishes", type=Path, default=WISHES, metavar="FILE", help="owners' wishes, default %(default)s"
+    )
+    chosen = parser.parse_args()
+    if chosen.against:
+        return against(chosen.against, chosen.wishes.resolve())
+    if chosen.write:
+        write(chosen.write, chosen.wishes)
+        return 0
+    found = {name: digest(plan) for name, plan in plans(chosen.wishes)}
+    if not chosen.wishes.is_file():
+        kept = {name: digest for name, digest in json.loads(DIGESTS.read_text()).items() if name.startswith("wishes/")}
+        found |= kept
+    DIGESTS.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

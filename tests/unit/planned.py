@@ -1,0 +1,30 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a plan says of a service's ranks, for tests."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.container import docker_run
+
+
+def ranks_of(plan: dict[str, Any], service: str) -> list[dict[str, Any]]:
+    """Each rank's slice, head first, with its ``command`` and what its ``supervisor`` reads."""
+    slices = [
+        one
+        for host in plan["services"][service]["hosts"]
+        for one in plan["hosts"][host]["services"]
+        if one["name"] == service
+    ]
+    return [
+        one
+        | {
+            "command": docker_run(one["container"]),
+            "supervisor": json.loads(one["files"][_layout.rank_file(service)]["content"]),
+        }
+        for one in slices
+    ]

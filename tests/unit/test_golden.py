@@ -1,0 +1,29 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Decisions stay as they are unless they are changed on purpose: `tests/tools/golden.py --renew`, and say so."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tools.golden import DIGESTS, WISHES, digest, plans
+
+PLANS = dict(plans())
+
+
+def test_every_entry_has_its_plan() -> None:
+    known = json.loads(DIGESTS.read_text("utf-8"))
+    if not WISHES.is_file():
+        known = {name: found for name, found in known.items() if not name.startswith("wishes/")}
+    assert known.keys() == PLANS.keys()
+    changed = [name for name, plan in PLANS.items() if digest(plan) != known[name]]
+    assert not changed, f"decided otherwise: {changed}; see it with tests/tools/golden.py --against CHECKOUT"
+
+
+@pytest.mark.skipif(
+    not WISHES.is_file(), reason="the owners' wishes are not here: ../shared/reviews/domain-services.yml"
+)
+def test_the_owners_wishes_are_planned() -> None:
+    assert any(name.startswith("wishes/") for name in PLANS)
