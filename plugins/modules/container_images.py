@@ -113,7 +113,13 @@ from ansible_collections.gb10.fleet.plugins.module_utils._images.step import Ste
 from ansible_collections.gb10.fleet.plugins.module_utils._images.store import ImageStore
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.peer import PEER
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import ARGUMENTS, LOCKS, Progress, held
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import (
+    ARGUMENTS,
+    LOCKS,
+    Progress,
+    held,
+    in_the_way,
+)
 
 SOURCE = {
     "kind": {"type": "str", "choices": ["registry", "archive", "host"], "required": True},
@@ -142,19 +148,25 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    parameters = module.params
+    progress = Progress(Path(parameters["progress_file"]) if parameters["progress_file"] else None)
     try:
-        module.exit_json(**converge(module))
+        try:
+            result = converge(module, progress)
+        except OSError as error:
+            raise in_the_way(error, Path(parameters["folder"]), progress) from error
     except FleetError as error:
         module.fail_json(msg=str(error), findings=[finding.as_dict() for finding in error.findings])
+    module.exit_json(**result)
 
 
-def converge(module: AnsibleModule) -> dict[str, Any]:
+def converge(module: AnsibleModule, progress: Progress) -> dict[str, Any]:
     parameters = module.params
     wanted = [Wanted.from_plan(entry, parameters["present_hosts"]) for entry in parameters["images"]]
-    folder, file = Path(parameters["folder"]), parameters["progress_file"]
-    progress = Progress(Path(file) if file else None)
+    folder = Path(parameters["folder"])
     progress.start("looking at the images that are here", 0)
-    store = ImageStore(Docker(), Places(folder, folder / "hf"), progress, parameters["streams"])
+    note = None if module.check_mode else module.warn
+    store = ImageStore(Docker(), Places(folder, folder / "hf"), progress, parameters["streams"], note)
     if module.check_mode or parameters["examine_only"]:
         return told(store.examine(wanted, virgin=module.check_mode))
     with held(LOCKS / "images.lock", "moving images", parameters["patience"], progress.say):

@@ -131,9 +131,20 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.peer import PEER
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import ARGUMENTS, LOCKS, Progress, held
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import (
+    ARGUMENTS,
+    LOCKS,
+    Progress,
+    held,
+    in_the_way,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.hub import Hub
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.store import ModelStore, Step, Wanted
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.store import (
+    DamagedError,
+    ModelStore,
+    Step,
+    Wanted,
+)
 
 CACHES = ["/root/.cache/huggingface/hub", "/home/*/.cache/huggingface/hub"]
 SOURCE = {
@@ -168,28 +179,37 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    parameters = module.params
+    progress = Progress(Path(parameters["progress_file"]) if parameters["progress_file"] else None)
     try:
-        module.exit_json(**converge(module))
+        try:
+            result = converge(module, progress)
+        except OSError as error:
+            raise in_the_way(error, Path(parameters["root"]), progress) from error
     except FleetError as error:
         module.fail_json(msg=str(error), findings=[finding.as_dict() for finding in error.findings])
+    module.exit_json(**result)
 
 
-def converge(module: AnsibleModule) -> dict[str, Any]:
+def converge(module: AnsibleModule, progress: Progress) -> dict[str, Any]:
     parameters = module.params
     wanted = [Wanted.from_plan(entry, parameters["present_hosts"]) for entry in parameters["models"]]
     places = Places(Path(parameters["folder"]), Path(parameters["root"]), tuple(parameters["caches"]))
-    file, token = parameters["progress_file"], parameters["token_file"]
+    token = parameters["token_file"]
     hub = Hub(parameters["hf"], places.downloads, Path(token) if token else None)
-    progress = Progress(Path(file) if file else None)
     progress.start("looking at the models that are here", 0)
-    store = ModelStore(places, hub, progress, parameters["streams"])
+    note = None if module.check_mode else module.warn
+    store = ModelStore(places, hub, progress, parameters["streams"], note)
     if module.check_mode or parameters["examine_only"]:
         return told(store.examine(wanted))
     with held(LOCKS / "models.lock", "moving models", parameters["patience"], progress.say):
         steps = store.examine(wanted)
         result = told(steps)
         for step, entry in zip(steps, result["models"], strict=True):
-            manifest = store.apply(step)
+            try:
+                manifest = store.apply(step)
+            except DamagedError as error:
+                manifest = store.apply(store.instead(step.wanted, error))
             entry.update(revision=manifest.revision, seal=manifest.seal)
     for note in progress.notes:
         module.warn(note)

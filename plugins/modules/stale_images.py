@@ -76,7 +76,8 @@ def main() -> None:
 def prune(module: AnsibleModule) -> list[str]:
     """Names or IDs of what was removed, or would be."""
     folder = Path(module.params["folder"])
-    records, docker = ImageRecords(Places(folder, folder / "hf").image_records), Docker()
+    note = None if module.check_mode else module.warn
+    records, docker = ImageRecords(Places(folder, folder / "hf").image_records, note), Docker()
     removed = []
     with held(LOCKS / "images.lock", "removing earlier images"):
         for reference, image in records.stale(map(parse_reference, module.params["references"]), module.params["keep"]):

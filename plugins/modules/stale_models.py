@@ -83,7 +83,8 @@ def main() -> None:
 def prune(module: AnsibleModule) -> list[dict[str, Any]]:
     """What was removed, or would be."""
     parameters = module.params
-    pruner = Pruner(Places(Path(parameters["folder"]), Path(parameters["root"])))
+    note = None if module.check_mode else module.warn
+    pruner = Pruner(Places(Path(parameters["folder"]), Path(parameters["root"])), note)
     wanted: dict[str, set[str | None]] = {}
     for model in parameters["models"]:
         wanted.setdefault(model["repository"], set()).add(model.get("revision"))

@@ -59,7 +59,9 @@ class WatchedAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no 
         examined = self._module({"examine_only": True}, task_vars)
         if examined.get("failed") or not examined.get("changed") or self._task.check_mode:
             return examined
-        return self._watch(variables.get("inventory_hostname", ""), task_vars)
+        result = self._watch(variables.get("inventory_hostname", ""), task_vars)
+        warnings = [*examined.get("warnings", ()), *result.get("warnings", ())]
+        return result | ({"warnings": warnings} if warnings else {})
 
     def _watch(self, host: str, task_vars: dict[str, Any] | None) -> dict[str, Any]:
         file = f"/run/gb10-fleet-progress-{secrets.token_hex(8)}"

@@ -96,7 +96,6 @@ def state_of(plan: dict[str, Any], host: str) -> dict[str, Any]:
                     "changed": [],
                     "gone": [],
                     "broken": "",
-                    "remedy": "",
                 }
                 for model in mine["models"]
             },

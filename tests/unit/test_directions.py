@@ -15,7 +15,7 @@ UTILS = Path(__file__).parents[2] / "plugins" / "module_utils"
 PREFIX = "ansible_collections.gb10.fleet.plugins.module_utils"
 
 # Single files that know nothing of hosts, models or vLLM. Every package may import them.
-GROUND = {"_findings", "_gb10", "_layers", "_layout", "_report", "_schema", "_yaml_text"}
+GROUND = {"_findings", "_gb10", "_layers", "_layout", "_own_files", "_report", "_schema", "_yaml_text"}
 GROUND_MAY_IMPORT = {"_gb10": "_layers _yaml_text", "_schema": "_findings"}
 
 # package: the packages that it may import, lowest first. A new arrow is a decision: it must not close a circle.
@@ -67,6 +67,7 @@ IO_MODULES = {
 # Whatever is missing here is pure: plain data in, plain data out. package or file: why it does I/O.
 IO = {
     "_gb10.py": "reads data/gb10.yml",
+    "_own_files.py": "reads what we keep, and moves it away when it is damaged",
     "_catalogue/extract.py": "reads a checkout of vLLM",
     "_catalogue/image.py": "reads vLLM's source out of an image",
     "_catalogue/releases.py": "reads and writes data/vllm_catalogue",

@@ -21,7 +21,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._weights.hub import Hub
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.manifest import Manifest, hash_file
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.prune import Pruner
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.source import read_source, safetensors_size
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.store import ModelStore, Wanted
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.store import DamagedError, ModelStore, Wanted
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 OTHER = "f" * 40
@@ -201,14 +201,6 @@ def test_a_changed_file_in_the_store_is_found_and_repaired(tmp_path: Path, folde
     assert shard.read_bytes() == good
 
 
-def test_a_broken_seal_is_told(tmp_path: Path, folder: Path, store: ModelStore) -> None:
-    converge(store, from_folder(folder, COMMIT))
-    record = tmp_path / "models" / "models--org--model" / f"{COMMIT}.json"
-    record.write_text(record.read_text().replace("config.json", "confid.json"))
-    with pytest.raises(FleetError, match="its seal is broken"):
-        store.examine([from_folder(folder, COMMIT)])
-
-
 @pytest.fixture
 def hub(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The stand-in for ``hf`` serves ``folder``."""
@@ -265,6 +257,40 @@ def test_what_a_user_has_is_not_downloaded_again(tmp_path: Path, hub: Path, stor
     theirs = tmp_path / "home" / "alfred" / ".cache" / "huggingface"
     Hub(str(STAND_IN), theirs).download("org/model", None, None, Progress())
     assert converge(store, Wanted("org/model", COMMIT, "hub"))[0] == "link"
+
+
+def damage(file: Path) -> None:
+    """As a restore or an editor does: other bytes, another time."""
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.unlink()
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize("where", ["the store", "a user's cache", "the last download"])
+def test_files_here_that_are_damaged_are_brought_anew(tmp_path: Path, hub: Path, store: ModelStore, where: str) -> None:
+    """harm.md T5."""
+    wanted = Wanted("org/model", COMMIT, "hub")
+    theirs = tmp_path / "home" / "alfred" / ".cache" / "huggingface"
+    place = {"the store": tmp_path / "hf", "a user's cache": theirs, "the last download": tmp_path / "hf" / ".staging"}
+    if where == "the store":
+        converge(store, wanted)
+    else:
+        Hub(str(STAND_IN), place[where]).download("org/model", COMMIT, None, Progress())
+    file = place[where] / "hub" / "models--org--model" / "snapshots" / COMMIT / "model-2.safetensors"
+    damage(file.resolve())
+    notes: list[str] = []
+    again = ModelStore(store._places, store._hub, progress := Progress(), note=notes.append)
+    [step] = again.examine([wanted])
+    with pytest.raises(DamagedError) as error:
+        again.apply(step)
+    manifest = again.apply(again.instead(wanted, error.value))
+    assert (tmp_path / "hf" / "hub" / "models--org--model" / "snapshots" / COMMIT / "model-2.safetensors").read_bytes()
+    assert {entry.sha256 for entry in manifest.files} >= {hash_file(hub / "model-2.safetensors", "")[0].sha256}
+    assert [str(file) in note and note.endswith("it is brought anew") for note in progress.notes] == [True]
+    assert file.resolve().exists() == (where != "the last download")  # a user's own is his
+    with pytest.raises(DamagedError):  # it is not tried for ever
+        again.instead(wanted, error.value)
 
 
 def test_a_disk_without_room_is_refused_before_the_first_byte(tmp_path: Path, store: ModelStore) -> None:

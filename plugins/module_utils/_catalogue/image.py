@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils import _own_files
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.extract import extract, extract_tree
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.store import store
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import parse
@@ -40,8 +41,9 @@ def catalogue_of_image(docker: str, reference: str, package: str | None, cache: 
     inspected = _inspect(docker, reference)
     identity = str(inspected["Id"])
     kept = cache / (identity.replace(":", "-") + ".json") if cache else None
-    if kept and kept.exists():
-        return {**json.loads(kept.read_text("utf-8")), "image_id": identity}
+    known = _own_files.look(kept, _parse)[0] if kept else None
+    if known:
+        return {**known, "image_id": identity}
     files = _files(docker, identity, [package] if package else _places(inspected))
     version = _version(files.get("vllm/_version.py", ""))
     answer = _answer(version, store([extract(files, _number(version))]))
@@ -55,6 +57,11 @@ def catalogue_of_image(docker: str, reference: str, package: str | None, cache: 
 
 def _answer(version: str | None, catalogue: Mapping[str, Any]) -> dict[str, Any]:
     return {"version": version, "catalogue": catalogue}
+
+
+def _parse(content: bytes) -> dict[str, Any]:
+    answer = json.loads(content)
+    return _answer(answer["version"], {**answer["catalogue"]})
 
 
 def _version(text: str) -> str | None:

@@ -60,7 +60,7 @@ def of_models(view: View) -> Iterator[Difference]:
         if have["broken"]:
             yield Difference(
                 view.host, f"model {name}", "model-record", "a sealed manifest", have["broken"], "error",
-                f"{have['remedy']}: {view.converge(SITE)}",
+                view.converge(SITE), repairs=SITE,
                 reason="nobody can tell any more whether its files are what was verified",
             )  # fmt: skip
         yield from (_differs(view, name, *said) for said in _model(model, have))

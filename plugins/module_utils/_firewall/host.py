@@ -50,7 +50,8 @@ def ssh_ports(run: Run, session: int | None) -> list[int]:
 
 
 def current(file: Path = FILE) -> str:
-    return file.read_text(encoding="utf-8") if file.exists() else ""
+    """Our rules as they lie there; bytes that are no text show as what they are, so that they differ from any rules."""
+    return file.read_bytes().decode("utf-8", "backslashreplace") if file.exists() else ""
 
 
 def in_kernel(run: Run, text: str) -> tuple[str, str]:
@@ -89,7 +90,8 @@ def load(run: Run, text: str) -> None:
     """Make it hold now, to be taken back in WINDOW_S unless `confirm` comes first."""
     write(_STAGED, text)
     _stop_rollback(run)
-    back = f"nft -f {FILE}" if FILE.exists() else f"nft delete table {TABLE}"
+    # rules that are damaged can't be gone back to: then the host is open rather than closed to its owner
+    back = (f"nft -f {FILE} || " if FILE.exists() else "") + f"nft delete table {TABLE}"
     timer = ["systemd-run", "--unit", ROLLBACK, f"--on-active={WINDOW_S}", "--timer-property=AccuracySec=1s"]
     _must(run, [*timer, "sh", "-c", f"{back}; rm -f {_STAGED}"], "the rollback can't be armed, nothing was changed")
     code, _out, err = run(["nft", "-f", str(_STAGED)])

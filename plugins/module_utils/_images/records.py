@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from ansible_collections.gb10.fleet.plugins.module_utils import _own_files
 from ansible_collections.gb10.fleet.plugins.module_utils._images.docker import LocalImage
 from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import Reference, parse_reference
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import replace_file
@@ -26,10 +27,12 @@ from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging impor
 class ImageRecords:
     """One JSON file a reference in ``folder``: ``{reference, images: [{id, identity, digest, diff_ids, since}]}``.
 
-    images: newest first, the first one is what the reference stands for. clock: seconds since 1970, for ``since``.
+    images: newest first, the first one is what the reference stands for. A file that can't be read counts as none.
+    note: see `_own_files.read`. clock: seconds since 1970, for ``since``.
     """
 
     folder: Path
+    note: _own_files.Note | None = None
     clock: Callable[[], float] = time.time
 
     def is_pinned(self, image: LocalImage, reference: Reference, digest: str) -> bool:
@@ -68,20 +71,19 @@ class ImageRecords:
 
     def stands_for(self, reference: Reference, image: Mapping[str, Any]) -> bool:
         """Whether the reference still stands for that image, rather than for a newer one."""
-        return self._read(reference)[0] == image
+        return self.newest(reference) == image
 
     def forget(self, reference: Reference, image: Mapping[str, Any]) -> None:
         self._keep(reference, [known for known in self._read(reference) if known != image])
 
     def _all(self) -> Iterator[tuple[Reference, list[dict[str, Any]]]]:
         for file in sorted(self.folder.glob("*.json")):
-            record = json.loads(file.read_bytes())
-            yield parse_reference(record["reference"]), record["images"]
+            if record := _own_files.read(file, _parse, self.note):
+                yield record
 
     def _read(self, reference: Reference) -> list[dict[str, Any]]:
-        file = self._file(reference)
-        images: list[dict[str, Any]] = json.loads(file.read_bytes())["images"] if file.exists() else []
-        return images
+        record = _own_files.read(self._file(reference), _parse, self.note)
+        return record[1] if record else []
 
     def _keep(self, reference: Reference, images: list[dict[str, Any]]) -> None:
         if images:
@@ -92,3 +94,24 @@ class ImageRecords:
 
     def _file(self, reference: Reference) -> Path:
         return self.folder / f"{quote(str(reference), safe='')}.json"
+
+
+def _parse(content: bytes) -> tuple[Reference, list[dict[str, Any]]]:
+    record = json.loads(content)
+    images = [{name: _OF_AN_IMAGE[name](image[name]) for name in _OF_AN_IMAGE} for image in record["images"]]
+    return parse_reference(_text(record["reference"])), images
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+_OF_AN_IMAGE: Mapping[str, Callable[[Any], Any]] = {
+    "id": _text,
+    "identity": _text,
+    "digest": lambda value: None if value is None else _text(value),
+    "diff_ids": lambda value: [_text(each) for each in value],
+    "since": int,
+}

@@ -20,6 +20,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._images.offer import Fe
 from ansible_collections.gb10.fleet.plugins.module_utils._images.pull import Tally
 from ansible_collections.gb10.fleet.plugins.module_utils._images.records import ImageRecords
 from ansible_collections.gb10.fleet.plugins.module_utils._images.step import Here, Parts, Step, Wanted, decide
+from ansible_collections.gb10.fleet.plugins.module_utils._own_files import Note
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.offer import Sources
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import Progress, refusal, require_space
@@ -29,12 +30,14 @@ _COPIES = {"load": 2, "fetch": 3}
 
 
 class ImageStore:
-    """The images of one host. streams: how many at once from other hosts."""
+    """The images of one host. streams: how many at once from other hosts. note: see `_own_files.read`."""
 
-    def __init__(self, docker: Docker, places: Places, progress: Progress, streams: int = 4) -> None:
+    def __init__(
+        self, docker: Docker, places: Places, progress: Progress, streams: int = 4, note: Note | None = None
+    ) -> None:
         self._docker = docker
         self._places = places
-        self._records = ImageRecords(places.image_records)
+        self._records = ImageRecords(places.image_records, note)
         self._progress = progress
         self._streams = streams
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils import _own_files
 from ansible_collections.gb10.fleet.plugins.module_utils._images.docker import Docker
 from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import parse_reference
 from ansible_collections.gb10.fleet.plugins.module_utils._images.layers import (
@@ -29,6 +30,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._transfer.parts import 
     cut_evenly,
     cut_tar,
     recipe_of,
+    unpack,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.spool import Incoming, is_filling
@@ -120,9 +122,11 @@ class Contents:
     def _noted(self, sha256: str, packed: str | None) -> bytes:
         note = self._places.recipes / f"{sha256}.recipe"
         with held(self._places.recipes / "lock", f"reading {sha256}", patience=_FOREVER):
-            if not note.exists():
-                replace_file(note, self._cut(sha256, packed).pack())
-        return note.read_bytes()
+            known, _why = _own_files.look(note, unpack)
+            if known is None or known.sha256 != sha256:
+                known = self._cut(sha256, packed)
+                replace_file(note, known.pack())
+        return known.pack()
 
     def read(self, sha256: str, ranges: Ranges) -> bytes:
         """The bytes of these (offset, length). Waits a little for what is on its way; LateError, AbsentError."""

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.cache import Cache, repository_folder
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.records import ModelRecords, Record
@@ -25,10 +24,10 @@ _BLOCK = 1 << 22
 
 
 def read_models(places: Places, wanted: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """``{models: {repository: {revision, seal, changed, gone, broken, remedy}}, others: [repository]}``.
+    """``{models: {repository: {revision, seal, changed, gone, broken}}, others: [repository]}``.
 
     wanted: ``{repository, revision}``, revision None for what ``main`` stands for. revision is None where nothing is
-    recorded, broken the reason why a record can't be trusted, with its remedy. others: models in the cache that are not
+    recorded, broken the reason why a record can't be trusted. others: models in the cache that are not
     wanted.
     """
     records = ModelRecords(places)
@@ -41,14 +40,12 @@ def read_models(places: Places, wanted: Iterable[Mapping[str, Any]]) -> dict[str
 
 def _model(places: Places, records: ModelRecords, wanted: Mapping[str, Any]) -> dict[str, Any]:
     revision = wanted["revision"] or Cache(places.models, wanted["repository"]).main()
-    nothing: dict[str, Any] = {"revision": None, "seal": None, "changed": [], "gone": [], "broken": "", "remedy": ""}
+    nothing: dict[str, Any] = {"revision": None, "seal": None, "changed": [], "gone": [], "broken": ""}
     if revision is None:
         return nothing
-    try:
-        found = records.of(wanted["repository"], revision)
-    except FleetError as error:
-        seal = error.findings[0]
-        return nothing | {"revision": revision, "broken": seal.found, "remedy": seal.remedy}
+    if broken := records.broken(wanted["repository"], revision):
+        return nothing | {"revision": revision, "broken": broken}
+    found = records.of(wanted["repository"], revision)
     if not found:
         return nothing
     record = found[0]
@@ -61,7 +58,6 @@ def _model(places: Places, records: ModelRecords, wanted: Mapping[str, Any]) -> 
         "changed": sorted({*changed} - {*gone}),
         "gone": sorted(gone),
         "broken": "",
-        "remedy": "",
     }
 
 
@@ -123,10 +119,7 @@ def read_deeply(
 
 def _records(places: Places, records: ModelRecords, model: Mapping[str, Any]) -> list[Record]:
     revision = model["revision"] or Cache(places.models, model["repository"]).main()
-    try:
-        return records.of(model["repository"], revision)[:1] if revision else []
-    except FleetError:  # said by `read_models`
-        return []
+    return records.of(model["repository"], revision)[:1] if revision else []
 
 
 def sha256_of(path: Path, deadline: float, clock: Callable[[], float]) -> str | None:

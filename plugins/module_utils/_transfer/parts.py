@@ -65,7 +65,7 @@ def unpack(content: bytes) -> Recipe:
         literals = zlib.decompress(rest[head["lengths"] : head["lengths"] + head["literals"]])
         sums = rest[head["lengths"] + head["literals"] :]
         parts = tuple(_parts(struct.unpack(f"<{len(lengths) // 8}q", lengths), literals, sums))
-    except (ValueError, KeyError, TypeError, zlib.error, struct.error) as error:
+    except (ValueError, KeyError, TypeError, RecursionError, zlib.error, struct.error) as error:
         raise ValueError(f"no recipe: {error}") from None
     named = sum(1 for part in parts if not part.literal)
     if sum(part.length for part in parts) != head["size"] or len(sums) != 32 * named:

@@ -47,6 +47,7 @@ class Incoming:
 
     def __init__(self, folder: Path, sha256: str) -> None:
         self.folder = folder
+        self._sha256 = sha256
         self.data = folder / f"{sha256}.data"
         self._marks = folder / f"{sha256}.marks"
         self._recipe = folder / f"{sha256}.recipe"
@@ -59,12 +60,19 @@ class Incoming:
             return None
 
     def recipe(self) -> Recipe | None:
-        packed = self.packed_recipe()
-        return unpack(packed) if packed else None
+        """The same as data; None as well where what an earlier fetch left can't be gone on with."""
+        try:
+            recipe = unpack(self._recipe.read_bytes())
+            sizes = self.data.stat().st_size, self._marks.stat().st_size
+        except (OSError, ValueError):
+            return None
+        whole = recipe.sha256 == self._sha256 and sizes == (recipe.size, len(recipe.parts))
+        return recipe if whole else None
 
     def begin(self, recipe: Recipe) -> None:
         """Make room, or go on with what an earlier fetch left. Literals are in place at once."""
-        if not self._recipe.exists():
+        if self.recipe() is None:
+            self.forget()
             self.folder.mkdir(parents=True, exist_ok=True)
             with self.data.open("wb") as data, self._marks.open("wb") as marks:
                 data.truncate(recipe.size)
@@ -88,11 +96,15 @@ class Incoming:
         """Put checked parts (number, part, bytes) in place; threads may do so at once."""
         with self.data.open("r+b", buffering=0) as data, self._marks.open("r+b", buffering=0) as marks:
             for index, part, content in parts:
-                _write_all(data.fileno(), content, part.offset)
-                os.pwrite(marks.fileno(), b"\1", index)
+                try:
+                    _write_all(data.fileno(), content, part.offset)
+                    os.pwrite(marks.fileno(), b"\1", index)
+                except OSError as error:
+                    # what a file number is refused does not name the file
+                    raise OSError(error.errno, error.strerror, str(self.data)) from None
 
     def verified(self, place: str) -> Path:
-        """The complete file, proved by its sum. Otherwise takes back the marks of wrong parts and refuses.
+        """The complete file, proved by its sum. Otherwise has the wrong parts, or all, fetched again, and refuses.
 
         place: how a person knows the file.
         """
@@ -103,7 +115,10 @@ class Incoming:
                 os.fsync(data.fileno())
             return self.data
         wrong = list(self._wrong(recipe))
-        self.unmark(wrong)
+        if wrong:
+            self.unmark(wrong)
+        else:
+            self.forget()
         raise refusal(
             "transfer-damaged",
             place,
@@ -111,7 +126,7 @@ class Incoming:
             if wrong
             else "another sum than it was offered with",
             expected=f"sha256 {recipe.sha256}",
-            remedy="run again: only damaged parts are fetched anew; if it repeats, look at the disk (dmesg)",
+            remedy="run again: what is damaged is fetched anew; if it repeats, look at the disk (dmesg)",
         )
 
     def _wrong(self, recipe: Recipe) -> Iterator[int]:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import getpass
 import json
@@ -63,6 +64,23 @@ def require_space(directory: Path, needed: int, what: str) -> None:
             expected=f"{human_bytes(int(needed * DISK_MARGIN))} for {what}",
             remedy=f"free {human_bytes(int(needed * DISK_MARGIN) - free)} there",
         )
+
+
+def in_the_way(problem: OSError, folder: Path, progress: Progress) -> FleetError:
+    """What the system refused while bytes came in, for a person. folder: where, when the error does not say."""
+    place = Path(problem.filename or folder)
+    found = problem.strerror or str(problem)
+    kept = "and run again: what has come is kept"
+    if problem.errno in (errno.ENOSPC, errno.EDQUOT):
+        free = human_bytes(shutil.disk_usage(existing_parent(place)).free)
+        expected = f"room for {human_bytes(progress.left)} more" if progress.left else "room"
+        return refusal(
+            "disk-full", str(place), found=f"{found}, {free} free", expected=expected, remedy=f"free room there, {kept}"
+        )
+    if problem.errno in (errno.EROFS, errno.EIO):
+        remedy = f"`dmesg` and `findmnt` say what became of its disk; mend it, {kept}"
+        return refusal("disk-broken", str(place), found=found, expected="a disk that can be written", remedy=remedy)
+    return refusal("host-file", str(place), found=found, expected="", remedy=f"see to it on that host, {kept}")
 
 
 def existing_parent(path: Path) -> Path:
@@ -142,7 +160,10 @@ def _locked(descriptor: int) -> bool:
 
 def _holder(text: str) -> str:
     """Who holds a lock, in words; text: what it wrote there, nothing if it only looks."""
-    return "process {pid} of {user}: {what}, since {since}".format(**json.loads(text)) if text else "another process"
+    try:
+        return "process {pid} of {user}: {what}, since {since}".format(**json.loads(text))
+    except (ValueError, LookupError, TypeError):
+        return "another process"
 
 
 def _held_by_another(lock: Path, holder: str) -> FleetError:
@@ -180,6 +201,11 @@ class Progress:
         self.notes: list[str] = []
         self._counting = threading.Lock()
 
+    def note(self, sentence: str) -> None:
+        """For a person, once."""
+        if sentence not in self.notes:
+            self.notes.append(sentence)
+
     def start(self, what: str, total: int) -> None:
         """Begin a job of ``total`` bytes; the one before it is over."""
         self._job = {"what": what, "done": 0, "total": total, "began": self._clock()}
@@ -195,6 +221,12 @@ class Progress:
         for chunk in chunks:
             yield chunk
             self.add(len(chunk))
+
+    @property
+    def left(self) -> int:
+        """Bytes of the job that are still to come, as far as that is known."""
+        total, done = self._job.get("total", 0), self._job.get("done", 0)
+        return max(0, int(total) - int(done))
 
     def say(self, words: str) -> None:
         """Tell what keeps the bytes from coming; it holds until some come."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging impor
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.manifest import File, Manifest
 
 _BLOCK = 1 << 20
+# A commit; or a name, where an owner's tool wrote one.
+_REVISION = re.compile(r"[\w.+-]{1,100}")
 
 
 @dataclass(frozen=True)
@@ -43,8 +46,7 @@ class Cache:
 
     def main(self) -> str | None:
         """The revision that ``main`` stands for, if any."""
-        reference = self.folder / "refs" / "main"
-        return reference.read_text().strip() if reference.is_file() else None
+        return read_main(self.folder)
 
     def publish(self, manifest: Manifest) -> None:
         """Make a revision visible whose blobs are all there: under a partial name first, then under its own."""
@@ -72,6 +74,13 @@ class Cache:
         link.unlink(missing_ok=True)
         link.symlink_to(f"snapshots/{revision}")
         link.rename(self.folder / "main")
+
+
+def read_main(folder: Path) -> str | None:
+    """The revision that a cache's ``refs/main`` names, None where it names none; others write it, too."""
+    reference = folder / "refs" / "main"
+    text = reference.read_bytes().decode("utf-8", "replace").strip() if reference.is_file() else ""
+    return text if _REVISION.fullmatch(text) else None
 
 
 def repository_folder(repository: str) -> str:

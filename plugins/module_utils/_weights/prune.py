@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ansible_collections.gb10.fleet.plugins.module_utils._own_files import Note
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.cache import Cache
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.manifest import Manifest
@@ -19,16 +20,20 @@ from ansible_collections.gb10.fleet.plugins.module_utils._weights.records import
 
 @dataclass(frozen=True)
 class Pruner:
-    """The revisions of one host. Only what has a sealed manifest is ever removed: what this collection brought."""
+    """The revisions of one host. Only what has a sealed manifest is ever removed: what this collection brought.
+
+    note: see `_own_files.read`.
+    """
 
     places: Places
+    note: Note | None = None
 
     def stale(self, wanted: Mapping[str, set[str | None]], keep: int) -> list[Manifest]:
         """Revisions beyond the newest ``keep`` of each model, not counting wanted ones.
 
         wanted: by repository; None stands for what ``main`` is.
         """
-        records = ModelRecords(self.places)
+        records = ModelRecords(self.places, self.note)
         stale: list[Manifest] = []
         for repository in records.repositories():
             revisions = {each or self._cache(repository).main() for each in wanted.get(repository, ())}

@@ -12,8 +12,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils import _own_files
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import refusal, replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import replace_file
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.cache import Cache, repository_folder
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.manifest import Manifest
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.source import Source
@@ -30,9 +31,13 @@ class Record:
 
 @dataclass(frozen=True)
 class ModelRecords:
-    """One JSON file a revision: ``{manifest, seal, verified, source}``."""
+    """One JSON file a revision: ``{manifest, seal, verified, source}``.
+
+    One that can't be read, or whose seal is broken, counts as none. note: see `_own_files.read`.
+    """
 
     places: Places
+    note: _own_files.Note | None = None
 
     def seal(self, manifest: Manifest, source: Source | None) -> None:
         """Note that a published revision is what its manifest says."""
@@ -46,9 +51,14 @@ class ModelRecords:
         replace_file(self._file(manifest.repository, manifest.revision), json.dumps(record).encode())
 
     def of(self, repository: str, revision: str | None = None) -> list[Record]:
-        """The records of one revision, or of all, the newest first. FleetError when a seal is broken."""
+        """The records of one revision, or of all, the newest first."""
         files = self._file(repository, "").parent.glob(f"{revision or '*'}.json")
-        return [self._read(file) for file in sorted(files, key=lambda file: file.stat().st_mtime_ns, reverse=True)]
+        newest_first = sorted(files, key=lambda file: file.stat().st_mtime_ns, reverse=True)
+        return [record for file in newest_first if (record := _own_files.read(file, _parse, self.note))]
+
+    def broken(self, repository: str, revision: str) -> str:
+        """Why the record of a revision can't be trusted, or an empty string."""
+        return _own_files.look(self._file(repository, revision), _parse)[1]
 
     def revisions(self, repository: str) -> list[str]:
         """The revisions of a model with a record."""
@@ -56,8 +66,9 @@ class ModelRecords:
 
     def repositories(self) -> list[str]:
         """All models with a record."""
-        newest = (next(folder.glob("*.json"), None) for folder in sorted(self.places.model_records.glob("models--*")))
-        return [self._read(file).manifest.repository for file in newest if file]
+        files = sorted(self.places.model_records.glob("models--*/*.json"))
+        records = (_own_files.read(file, _parse, self.note) for file in files)
+        return sorted({record.manifest.repository for record in records if record})
 
     def changed_files(self, record: Record) -> list[str]:
         """Files of a published revision whose size or time is not what it was when they were verified."""
@@ -68,21 +79,18 @@ class ModelRecords:
     def forget(self, manifest: Manifest) -> None:
         self._file(manifest.repository, manifest.revision).unlink()
 
-    def _read(self, file: Path) -> Record:
-        value = json.loads(file.read_bytes())
-        manifest = Manifest.from_map(value["manifest"])
-        if manifest.seal != value["seal"]:
-            raise refusal(
-                "model-seal",
-                str(file),
-                found="its seal is broken",
-                expected=value["seal"],
-                remedy=f"remove {file} and run again",
-            )
-        return Record(manifest, value["verified"], value["source"])
-
     def _file(self, repository: str, revision: str) -> Path:
         return self.places.model_records / repository_folder(repository) / f"{revision}.json"
+
+
+def _parse(content: bytes) -> Record:
+    value = json.loads(content)
+    manifest = Manifest.from_map(value["manifest"])
+    if manifest.seal != value["seal"]:
+        raise ValueError("its seal is broken")
+    if {*value["verified"]} != {file.path for file in manifest.files}:
+        raise ValueError("it does not say how each file was when it was verified")
+    return Record(manifest, dict(value["verified"]), value["source"])
 
 
 def _stat(path: Path) -> list[int] | None:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import obstacle, refusal
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.cache import read_main
 
 # The hub's ETag of a file: its sha256, or, of a small one that is not in LFS, git's sum of it as a blob.
 _SHA256 = re.compile("[0-9a-f]{64}")
@@ -92,8 +93,7 @@ def read_source(folder: Path, revision: str | None) -> Source:
 def _snapshot(cache: Path, revision: str | None) -> Path:
     """The snapshot of an HF cache's ``models--ORG--NAME``: the wanted one, the one of ``main``, or the only one."""
     have = sorted(path.name for path in (cache / "snapshots").iterdir() if not path.name.startswith("."))
-    main = cache / "refs" / "main"
-    wanted = revision or (main.read_text().strip() if main.is_file() else have[0] if len(have) == 1 else None)
+    wanted = revision or read_main(cache) or (have[0] if len(have) == 1 else None)
     if wanted in have:
         return cache / "snapshots" / wanted
     raise refusal(

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._own_files import Note
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.fetch import Transfer, Wish
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.offer import Sources
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.peer import Peer
@@ -107,19 +108,30 @@ class Step:
         return self.found
 
 
+class DamagedError(FleetError):
+    """Files of a place on this host are not what their own names or notes say."""
+
+    def __init__(self, folder: Path, findings: Mapping[SourceFile, Finding]) -> None:
+        super().__init__(*findings.values())
+        self.folder, self.files = folder, tuple(findings)
+
+
 class ModelStore:
     """The models of one host.
 
-    hub: brings what no place on this host has. streams: how many at once from other hosts.
+    hub: brings what no place on this host has. streams: how many at once from other hosts. note: see `_own_files.read`.
     """
 
-    def __init__(self, places: Places, hub: Hub, progress: Progress, streams: int = 4) -> None:
+    def __init__(
+        self, places: Places, hub: Hub, progress: Progress, streams: int = 4, note: Note | None = None
+    ) -> None:
         self._streams = streams
         self._places = places
-        self._records = ModelRecords(places)
+        self._records = ModelRecords(places, note)
         self._root = places.models
         self._hub = hub
         self._progress = progress
+        self._damaged: set[Path] = set()
 
     def examine(self, wanted: Iterable[Wanted]) -> list[Step]:
         """What each model needs. Changes nothing; raises one FleetError that names every obstacle."""
@@ -153,6 +165,22 @@ class ModelStore:
         manifest = self._adopt(wanted, source)
         self._hub.forget(wanted.repository)
         return manifest
+
+    def instead(self, wanted: Wanted, error: DamagedError) -> Step:
+        """How to bring a model whose files on this host are damaged: what is ours goes, a user's own is passed over.
+
+        Raises the error for an owner's folder, which nobody else has, and for a download that comes damaged again.
+        """
+        if wanted.path or error.folder in self._damaged:
+            raise error
+        self._damaged.add(error.folder)
+        for file in error.files:
+            if file.real.is_relative_to(self._root):
+                file.real.unlink()
+        self._progress.note(f"{error}: it is brought anew")
+        step = self._step(wanted)
+        require_space(self._root, step.moved or 0, f"model {wanted.repository}")
+        return step
 
     def _step(self, wanted: Wanted) -> Step:
         pinned = self._records.of(wanted.repository, wanted.revision) if wanted.revision else []
@@ -247,7 +275,7 @@ class ModelStore:
             if not any(folder.glob("blobs/*.incomplete")):
                 with contextlib.suppress(FleetError):
                     source = read_source(folder, wanted.revision)
-                    if source.has_weights:
+                    if source.has_weights and source.folder not in self._damaged:
                         return source
         return None
 
@@ -279,13 +307,13 @@ class ModelStore:
         for _, recipe in read:
             replace_file(self._places.recipes / f"{recipe.sha256}.recipe", recipe.pack())
         files = tuple(file for file, _ in read)
-        findings = [
-            finding
+        findings = {
+            known: finding
             for known, file in zip(source.files, files, strict=True)
             for finding in _differences(source.folder / known.path, known, file)
-        ]
+        }
         if findings:
-            raise FleetError(*findings)
+            raise DamagedError(source.folder, findings)
         return files
 
 

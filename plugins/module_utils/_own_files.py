@@ -1,0 +1,67 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Reads files that this collection itself keeps: records, seals, histories.
+
+A crash, a full disk or a hand may leave anything in them. Such a file stops nothing: it is set aside under a name of
+its own, for whoever wants to know, it is noted once, and what it held begins anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+Value = TypeVar("Value")
+Note = Callable[[str], None]
+
+ASIDE = ".damaged"
+# What parsers of JSON and of our own forms raise for what they don't understand.
+_NOT_UNDERSTOOD = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+_DAMAGED = (*_NOT_UNDERSTOOD, struct.error, zlib.error)
+
+
+def look(path: Path, parse: Callable[[bytes], Value]) -> tuple[Value | None, str]:
+    """What a file holds; or None, and why it can't be read: an empty string where there is none. Changes nothing.
+
+    parse: raises any of the usual errors for what is not in its form.
+    """
+    try:
+        return parse(path.read_bytes()), ""
+    except (FileNotFoundError, NotADirectoryError):
+        return None, ""
+    except OSError as error:
+        return None, error.strerror or str(error)
+    except _DAMAGED as error:
+        return None, _in_words(error)
+
+
+def read(path: Path, parse: Callable[[bytes], Value], note: Note | None) -> Value | None:
+    """What a file holds; None where there is none, or none that can be read, which is then set aside.
+
+    note: is given the sentence for a person; None for who may not change anything.
+    """
+    value, why = look(path, parse)
+    if why and note:
+        note(f"{path} can't be read ({why}): {set_aside(path)}, and what it held begins anew")
+    return value
+
+
+def set_aside(path: Path) -> str:
+    """Move a damaged file to its name with `ASIDE`, over one that lies there; what became of it, in words."""
+    aside = path.with_name(path.name + ASIDE)
+    with contextlib.suppress(OSError):
+        path.replace(aside)
+        return f"it is kept as {aside.name}"
+    return "it can't be moved away either"
+
+
+def _in_words(error: Exception) -> str:
+    if isinstance(error, KeyError):
+        return f"it has no {error}"
+    return str(error) or type(error).__name__
