@@ -32,7 +32,7 @@ MAY_IMPORT = {
     "_weights": "_transfer",
     "_peers": "_images _transfer _weights",
     "_vllm": "_catalogue",
-    "_memory": "_vllm",
+    "_memory": "_catalogue _vllm",
     "_kv": "_catalogue _memory",
     "_rules": "_catalogue _vllm",
     "_lint": "_catalogue _rules _vllm",

@@ -9,8 +9,10 @@ import json
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import Version
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._kv import kv_for_service, least_utilization, size_pool
+from ansible_collections.gb10.fleet.plugins.module_utils._kv.release import parse_release
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import requested_bytes
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -118,9 +120,11 @@ def test_concurrency_tokens_and_blocks_agree(question: tuple[str, dict[str, Any]
         assert got["tokens"] == int(got["max_concurrency_exact"] * got["max_model_len"])
 
 
-@given(st.integers(GIB, 200 * GIB), st.integers(0, 100 * GIB), st.integers(1, 100 * GIB), st.sampled_from([13, 14, 33]))
-def test_least_utilization(total: int, non_kv: int, kv_bytes: int, minor: int) -> None:
-    release = (0, minor, 0)
+RELEASES = st.sampled_from([parse_release(text) for text in ("0.13.0", "0.14.0", "0.33.0")])
+
+
+@given(st.integers(GIB, 200 * GIB), st.integers(0, 100 * GIB), st.integers(1, 100 * GIB), RELEASES)
+def test_least_utilization(total: int, non_kv: int, kv_bytes: int, release: Version) -> None:
     try:
         least = least_utilization(total, non_kv, kv_bytes, release)
     except FleetError:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import parse
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES, fact
 from ansible_collections.gb10.fleet.plugins.module_utils._kv import kv_for_service, size_pool
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import boot_key, boot_record, own_calibration
@@ -32,7 +33,7 @@ def demand(**changes: Any) -> Demand:
     """Nemotron-3 Nano as the 32 GB guide ran it: Marlin, eager, one sequence."""
     nano = Demand(
         service="nano",
-        release=(0, 18, 1),
+        release=parse("0.18.1"),
         ranks=1,
         enforce_eager=True,
         max_num_seqs=1,
@@ -45,18 +46,18 @@ def demand(**changes: Any) -> Demand:
     return replace(nano, **changes)
 
 
-QWEN = {"release": (0, 23, 0), "enforce_eager": False, "max_num_seqs": 4, "vocab_size": 248320}
+QWEN = {"release": parse("0.23.0"), "enforce_eager": False, "max_num_seqs": 4, "vocab_size": 248320}
 QWEN_WEIGHTS = {**QWEN, "weights_bytes": gib(21.94)}
 VL_WEIGHTS = Calibration(gib(58.0), None, None, gib(1.0), "notes")
 VL = {
-    "release": (0, 11, 0),
+    "release": parse("0.11.0"),
     "ranks": 2,
     "max_num_batched_tokens": 4096,
     "vocab_size": 151936,
     "calibration": VL_WEIGHTS,
 }
 GEMMA_WEIGHTS = {"weights_bytes": gib(26.58), "max_num_batched_tokens": 16384, "vocab_size": 262144}
-GEMMA = {**GEMMA_WEIGHTS, "release": (0, 23, 0), "enforce_eager": False, "max_num_seqs": 4}
+GEMMA = {**GEMMA_WEIGHTS, "release": parse("0.23.0"), "enforce_eager": False, "max_num_seqs": 4}
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ READINGS = [
 def test_a_reading_lies_within_what_is_predicted_without_it(reading: Reading) -> None:
     non_kv = estimate(demand(**reading.changes))
     assert non_kv is not None
-    pool = requested_bytes(TOTAL, reading.utilization, (0, 18, 1)) - non_kv.total
+    pool = requested_bytes(TOTAL, reading.utilization, parse("0.18.1")) - non_kv.total
     assert pool.low <= gib(reading.pool_gib) <= pool.high
 
 
@@ -96,7 +97,7 @@ def test_a_reading_lies_within_what_is_predicted_without_it(reading: Reading) ->
 def test_the_documentation_shows_what_is_predicted(reading: Reading) -> None:
     non_kv = estimate(demand(**reading.changes))
     assert non_kv is not None
-    pool = requested_bytes(TOTAL, reading.utilization, (0, 18, 1)) - non_kv.total
+    pool = requested_bytes(TOTAL, reading.utilization, parse("0.18.1")) - non_kv.total
     bounds = f"{pool.expected / GIB:.1f} ({pool.low / GIB:.1f} to {pool.high / GIB:.1f})"
     row = f"| {reading.name} | {bounds} | {reading.pool_gib} |"
     assert row in (SHIPPED_RECIPES.parent / "docs" / "memory.md").read_text(encoding="utf-8")
@@ -129,7 +130,7 @@ def test_the_pool_that_owners_read_in_bytes_gives_the_tokens_that_they_read(
 
 
 def nano_boot(utilization: float, available_gib: float) -> Calibration:
-    requested = requested_bytes(TOTAL, utilization, (0, 18, 1))
+    requested = requested_bytes(TOTAL, utilization, parse("0.18.1"))
     record = boot_record(BootLog(weights_gib=17.7, available_kv_gib=available_gib), "nano", "2026-06-01", requested)
     assert record is not None
     return own_calibration(record, None)
@@ -175,7 +176,7 @@ def test_a_workload_is_met_exactly_and_the_start_check_covers_it() -> None:
     share = plan_host("titan", TOTAL, [demand(kv_bytes=gib(4.2))]).shares["nano"]
     assert share.kv_cache_memory_bytes == gib(4.2)
     assert share.non_kv is not None
-    assert requested_bytes(TOTAL, share.utilization, (0, 18, 1)) >= share.non_kv.total.high + gib(4.2)
+    assert requested_bytes(TOTAL, share.utilization, parse("0.18.1")) >= share.non_kv.total.high + gib(4.2)
     assert share.utilization == pytest.approx(0.2276, abs=0.0005)
     assert set(share.reasons) == {"gpu-memory-utilization", "kv-cache-memory-bytes"}
 
@@ -263,8 +264,8 @@ def test_a_pool_that_does_not_hold_the_workload_is_said() -> None:
 
 
 def test_the_fraction_is_rounded_as_the_release_does() -> None:
-    assert requested_bytes(1001, 0.5, (0, 13, 0)) == 500
-    assert requested_bytes(1001, 0.5, (0, 14, 0)) == 501
+    assert requested_bytes(1001, 0.5, parse("0.13.0")) == 500
+    assert requested_bytes(1001, 0.5, parse("0.14.0")) == 501
 
 
 def test_a_recipes_record_counts_as_far_as_it_fits() -> None:
@@ -349,7 +350,7 @@ SIZES = st.none() | st.integers(0, 1 << 62)
 DEMANDS = st.builds(
     Demand,
     service=st.sampled_from(["a", "b", "c"]),
-    release=st.sampled_from([(0, 11, 0), (0, 23, 0), (0, 33, 0)]),
+    release=st.sampled_from([parse("0.11.0"), parse("0.23.0"), parse("0.33.0"), None]),
     ranks=st.integers(1, 8),
     enforce_eager=st.booleans(),
     max_num_seqs=st.integers(1, 1 << 20),

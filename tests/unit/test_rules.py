@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -132,8 +133,7 @@ def test_rule_is_complete(rule: Any) -> None:
 
 
 def releases_in(ranges: Iterable[str]) -> set[str]:
-    edges = [edge for text in ranges for edge in (parse_range(text).first, parse_range(text).last)]
-    return {edge.removeprefix("<") for edge in edges if edge}
+    return {edge for text in ranges for edge in re.findall(r"\d+(?:\.\d+)+", parse_range(text).text)}
 
 
 @pytest.mark.parametrize("row", misleading(), ids=lambda row: row.id)

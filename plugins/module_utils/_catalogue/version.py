@@ -37,6 +37,15 @@ class Version:
     def unreleased(self) -> bool:
         return self.candidate or self.dev
 
+    @property
+    def base(self) -> str:
+        """The release that it is or comes to be: 0.19.1 of 0.19.1.dev6."""
+        return ".".join(map(str, self.release))
+
+    def since(self, first: str) -> bool:
+        """Whether it is that release (``0.17``, ``0.17.1``), a build on the way to it, or a later one."""
+        return self.release >= _numbers(first)
+
     def __lt__(self, other: Version) -> bool:
         return (self.release, not self.unreleased) < (other.release, not other.unreleased)
 
@@ -82,17 +91,12 @@ class Range:
     text: str
 
     def __contains__(self, release: object) -> bool:
-        version = parse(str(release))
+        version = release if isinstance(release, Version) else parse(str(release))
         return version is not None and any(low <= version.release <= high for low, high in self.spans)
 
     def words(self) -> str:
         """For a sentence: ``since 0.17.0``, ``0.11.0 to 0.23.0``, ``up to 0.12.0``."""
         return " and ".join(_span_words(part.strip()) for part in self.text.split(","))
-
-    @property
-    def last(self) -> str:
-        """The last release of the range; empty if it is open."""
-        return self.text.rsplit("..", 1)[-1].strip()
 
     @property
     def first(self) -> str:
@@ -110,6 +114,7 @@ def _span_words(part: str) -> str:
     return f"since {low}" if low else "in all releases"
 
 
+@lru_cache(maxsize=4096)
 def _numbers(text: str) -> tuple[int, ...]:
     return (*map(int, text.split(".")), 0, 0)[:3]
 

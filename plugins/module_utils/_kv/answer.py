@@ -74,13 +74,13 @@ def _resolved(settings: Settings, model: Model) -> dict[str, Any]:
         "async_scheduling": settings.async_scheduling,
     }
     if recurrent is not None and state is not None:
-        names.add(_STATE_BACKENDS[isinstance(recurrent, Mamba2)][release.since(13)])
+        names.add(_STATE_BACKENDS[isinstance(recurrent, Mamba2)][release.since("0.13")])
         shapes = states.shapes(recurrent, settings.tensor_parallel, settings.speculative_tokens)
         resolved["mamba_cache_mode"] = state.mode if release.has_state_cache_modes else None
         resolved["state_dtypes"] = list(state.dtypes)
         resolved["state_shapes"] = [list(shape) for shape in shapes]
     resolved["attention"] = sorted(names)
-    if release.since(20):
+    if release.since("0.20"):
         resolved["cudagraph_mode"] = settings.cudagraph_mode
     return resolved
 

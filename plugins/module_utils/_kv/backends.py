@@ -9,14 +9,14 @@ from __future__ import annotations
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._kv.flags import Flags
 from ansible_collections.gb10.fleet.plugins.module_utils._kv.model import Model
-from ansible_collections.gb10.fleet.plugins.module_utils._kv.release import Release
+from ansible_collections.gb10.fleet.plugins.module_utils._kv.release import OLDEST, Release
 from ansible_collections.gb10.fleet.plugins.module_utils._kv.trouble import not_sized, refusal
 
 _EIGHT_BIT = ("fp8", "fp8_e4m3", "fp8_e5m2", "fp8_inc")
 _SCALED = ("int8_per_token_head", "fp8_per_token_head")
 _WIDE = ("auto", "bfloat16", "float16")
 # First release with a --kv-cache-dtype, where that is not the oldest one (vllm/config/cache.py, CacheDType).
-_SINCE = {"float16": 18, "nvfp4": 20, **dict.fromkeys(_SCALED, 20)}
+_SINCE = {"float16": "0.18", "nvfp4": "0.20", **dict.fromkeys(_SCALED, "0.20")}
 _PLACE = "flags.kv_cache_dtype"
 
 
@@ -30,9 +30,9 @@ def cache_dtype(flags: Flags, model: Model, release: Release) -> str:
         raise FleetError(
             not_sized(_PLACE, found=f"unknown KV cache dtype {name}", expected="a known dtype", remedy=remedy)
         )
-    if not release.since(_SINCE.get(name, 11)):
+    if not release.since(_SINCE.get(name, OLDEST)):
         words = f"ValidationError: 1 validation error for CacheConfig cache_dtype {name} is not known"
-        remedy = f"use vLLM 0.{_SINCE[name]} or newer, or fp8"
+        remedy = f"use vLLM {_SINCE[name]} or newer, or fp8"
         raise FleetError(
             refusal("kv-dtype", _PLACE, words=words, remedy=remedy, source="vllm/config/cache.py, CacheDType")
         )
@@ -47,7 +47,7 @@ def _check_latent(name: str, release: Release) -> None:
         raise FleetError(
             not_sized(_PLACE, found=f"{name} with latent attention", expected="fp8 or bfloat16", remedy=remedy)
         )
-    if name in _EIGHT_BIT and not release.since(18):
+    if name in _EIGHT_BIT and not release.since("0.18"):
         words = f"ValueError: No valid attention backend found for cuda with kv_cache_dtype={name}, use_mla=True"
         remedy = "use bfloat16, or vLLM 0.18 or newer"
         raise FleetError(
@@ -66,7 +66,7 @@ def attention(flags: Flags, model: Model, release: Release, cache: str) -> str:
     if model.architecture.startswith("Gemma4"):
         return "TRITON_ATTN"
     if model.architecture == "GptOssForCausalLM":
-        return "FLASHINFER" if release.since(28) else "TRITON_ATTN"
+        return "FLASHINFER" if release.since("0.28") else "TRITON_ATTN"
     return _by_dtype(cache)
 
 
@@ -120,9 +120,9 @@ def cudagraph_mode(flags: Flags, release: Release, names: tuple[str, ...], draft
     if flags.enforce_eager:
         return "NONE"
     if "TRITON_MLA" in names:
-        never = not release.since(22)
-        single = (0, 26) <= release.number < (0, 31)
+        never = not release.since("0.22")
+        single = release.since("0.26") and not release.since("0.31")
         return "PIECEWISE" if never or (single and drafted) else "FULL_AND_PIECEWISE"
-    if "FLASHINFER" in names and drafted and not release.since(28):
+    if "FLASHINFER" in names and drafted and not release.since("0.28"):
         return "PIECEWISE"
     return "FULL_AND_PIECEWISE"

@@ -105,7 +105,7 @@ def _inverse(layout: pool.Layout, values: Mapping[str, Any]) -> dict[str, Any]:
     inverse: dict[str, Any] = {"kv_cache_memory_bytes": least}
     if "total_memory_bytes" in values and "non_kv_bytes" in values:
         total, other = values["total_memory_bytes"], values["non_kv_bytes"]
-        inverse["gpu_memory_utilization"] = least_utilization(total, other, least, layout.settings.release.number)
+        inverse["gpu_memory_utilization"] = least_utilization(total, other, least, layout.settings.release)
     return inverse
 
 

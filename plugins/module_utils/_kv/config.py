@@ -93,9 +93,9 @@ def read_model(config: object, release: Release, place: str = "config") -> Model
             )
         )
     since, reader = family
-    if not release.since(*since):
+    if not release.since(since):
         words = f"ValidationError: Model architectures ['{architecture}'] are not supported by vLLM {release.text}"
-        remedy = f"use an image with vLLM 0.{since[0]} or newer"
+        remedy = f"use an image with vLLM {since} or newer"
         source = "vllm/model_executor/models/registry.py"
         raise FleetError(
             refusal("kv-architecture", f"{place}.architectures", words=words, remedy=remedy, source=source)
@@ -327,29 +327,29 @@ def _state_dtype(text: Text, key: str) -> str | None:
 
 
 Reader = Callable[[Text, str], Model]
-# Architecture: vLLM's first release with it (minor number; vllm/model_executor/models/registry.py), and its reader.
-_FAMILIES: dict[str, tuple[tuple[int, ...], Reader]] = {
-    "DeepseekV3ForCausalLM": ((11,), _latent),
-    "Gemma4ForCausalLM": ((19,), _gemma4),
-    "Gemma4ForConditionalGeneration": ((19,), _gemma4),
-    "Glm4MoeForCausalLM": ((11,), _plain),
-    "Glm4MoeLiteForCausalLM": ((15,), _latent),
-    "GptOssForCausalLM": ((11,), _gpt_oss),
-    "LlamaForCausalLM": ((11,), _plain),
-    "MiniMaxM2ForCausalLM": ((11, 1), _plain),
-    "Mistral3ForConditionalGeneration": ((11,), _plain),
-    "MistralForCausalLM": ((11,), _plain),
-    "NemotronHForCausalLM": ((11,), _nemotron_h),
-    "NemotronH_Nano_Omni_Reasoning_V3": ((20,), _nemotron_h),
-    "NemotronH_Nano_VL_V2": ((11,), _nemotron_h),
-    "Qwen2ForCausalLM": ((11,), _plain),
-    "Qwen3ForCausalLM": ((11,), _plain),
-    "Qwen3MoeForCausalLM": ((11,), _plain),
-    "Qwen3NextForCausalLM": ((11,), _qwen_hybrid),
-    "Qwen3VLForConditionalGeneration": ((11,), _plain),
-    "Qwen3VLMoeForConditionalGeneration": ((11,), _plain),
-    "Qwen3_5ForConditionalGeneration": ((17,), _qwen_hybrid),
-    "Qwen3_5MoeForConditionalGeneration": ((17,), _qwen_hybrid),
+# Architecture: vLLM's first release with it (vllm/model_executor/models/registry.py), and its reader.
+_FAMILIES: dict[str, tuple[str, Reader]] = {
+    "DeepseekV3ForCausalLM": ("0.11", _latent),
+    "Gemma4ForCausalLM": ("0.19", _gemma4),
+    "Gemma4ForConditionalGeneration": ("0.19", _gemma4),
+    "Glm4MoeForCausalLM": ("0.11", _plain),
+    "Glm4MoeLiteForCausalLM": ("0.15", _latent),
+    "GptOssForCausalLM": ("0.11", _gpt_oss),
+    "LlamaForCausalLM": ("0.11", _plain),
+    "MiniMaxM2ForCausalLM": ("0.11.1", _plain),
+    "Mistral3ForConditionalGeneration": ("0.11", _plain),
+    "MistralForCausalLM": ("0.11", _plain),
+    "NemotronHForCausalLM": ("0.11", _nemotron_h),
+    "NemotronH_Nano_Omni_Reasoning_V3": ("0.20", _nemotron_h),
+    "NemotronH_Nano_VL_V2": ("0.11", _nemotron_h),
+    "Qwen2ForCausalLM": ("0.11", _plain),
+    "Qwen3ForCausalLM": ("0.11", _plain),
+    "Qwen3MoeForCausalLM": ("0.11", _plain),
+    "Qwen3NextForCausalLM": ("0.11", _qwen_hybrid),
+    "Qwen3VLForConditionalGeneration": ("0.11", _plain),
+    "Qwen3VLMoeForConditionalGeneration": ("0.11", _plain),
+    "Qwen3_5ForConditionalGeneration": ("0.17", _qwen_hybrid),
+    "Qwen3_5MoeForConditionalGeneration": ("0.17", _qwen_hybrid),
 }
 
 

@@ -87,7 +87,7 @@ def _prediction(model: Model, release: Release, tokens: int) -> Draft:
         raise FleetError(
             refusal("kv-drafter", f"{_PLACE}.method", words=words, remedy=remedy, source="vllm/config/speculative.py")
         )
-    if isinstance(model.recurrent, Mamba2) and not release.since(17):
+    if isinstance(model.recurrent, Mamba2) and not release.since("0.17"):
         words = "NotImplementedError: Speculative decoding with draft model is not supported yet."
         remedy = "use vLLM 0.17 or newer, or leave --speculative-config out"
         raise FleetError(
@@ -98,7 +98,7 @@ def _prediction(model: Model, release: Release, tokens: int) -> Draft:
 
 def _check_recurrent(model: Model, release: Release) -> None:
     """Before 0.17 only Qwen3-Next drafts among the models with recurrent layers."""
-    if model.recurrent is None or release.since(17) or model.architecture == "Qwen3NextForCausalLM":
+    if model.recurrent is None or release.since("0.17") or model.architecture == "Qwen3NextForCausalLM":
         return
     words = "NotImplementedError: Mamba with speculative decoding is not supported yet."
     remedy = "use vLLM 0.17 or newer, or leave --speculative-config out"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import Version
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._kv.pool import Layout, block_refusal, least_bytes_to_start
 from ansible_collections.gb10.fleet.plugins.module_utils._kv.trouble import bad_input, not_sized
@@ -51,7 +52,7 @@ def least_bytes_to_serve(layout: Layout, sequences: int, tokens: int) -> int:
     return least_bytes(layout, sequences, tokens)
 
 
-def least_utilization(total: int, non_kv: int, kv_bytes: int, release: tuple[int, ...]) -> float:
+def least_utilization(total: int, non_kv: int, kv_bytes: int, release: Version) -> float:
     """The least --gpu-memory-utilization, in steps of 0.0001, that leaves so many bytes for the cache.
 
     total: what the GPU reports. non_kv: what weights, runtime and graphs take, from a boot or predicted

@@ -102,7 +102,7 @@ class Pool:
 def fill(layout: Layout, available: int) -> Pool:
     """The pool that fits in so many bytes on each rank. Raises FleetError where vLLM refuses to start."""
     settings = layout.settings
-    if settings.blocks_override is not None and settings.release.since(20):
+    if settings.blocks_override is not None and settings.release.since("0.20"):
         available = settings.blocks_override * layout.bytes_per_block
     _check_any(layout, available)
     if settings.fits_length:

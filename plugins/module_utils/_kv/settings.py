@@ -62,7 +62,7 @@ def resolve(flags: Flags, model: Model, release: Release) -> Settings:
     draft = drafting.resolve(flags, model, release)
     prefix_caching = _prefix_caching(flags, model, release)
     state = states.resolve(flags, model, release, prefix_caching, draft.tokens > 0)
-    if state is not None and release.number < (0, 15) and state.mode == "none":
+    if state is not None and not release.since("0.15") and state.mode == "none":
         prefix_caching = False
     tokens, sequences = _batch(flags, model, release, length)
     asynchronous = _asynchronous(flags, release, draft.method)
@@ -165,7 +165,7 @@ def _check_block(flags: Flags, release: Release) -> None:
     if block is None:
         return
     allowed = (1, 8, 16, 32, 64, 128, 256)
-    if not release.since(18) and block not in allowed:
+    if not release.since("0.18") and block not in allowed:
         words = f"ValidationError: 1 validation error for CacheConfig block_size Input should be one of {allowed}"
         raise FleetError(
             refusal(
@@ -228,7 +228,7 @@ def _asynchronous(flags: Flags, release: Release, method: str | None) -> bool:
         return flags.async_scheduling
     if not release.schedules_asynchronously or flags.distributed_executor_backend == "ray":
         return False
-    if flags.pipeline_parallel_size > 1 and not release.since(15):
+    if flags.pipeline_parallel_size > 1 and not release.since("0.15"):
         return False
     if method == "suffix":
         return False

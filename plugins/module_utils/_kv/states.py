@@ -12,7 +12,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetE
 from ansible_collections.gb10.fleet.plugins.module_utils._kv.backends import dtype_bytes
 from ansible_collections.gb10.fleet.plugins.module_utils._kv.flags import Flags
 from ansible_collections.gb10.fleet.plugins.module_utils._kv.model import DeltaNet, Mamba2, Model, Recurrent
-from ansible_collections.gb10.fleet.plugins.module_utils._kv.release import Release
+from ansible_collections.gb10.fleet.plugins.module_utils._kv.release import OLDEST, Release
 from ansible_collections.gb10.fleet.plugins.module_utils._kv.trouble import refusal
 
 
@@ -83,12 +83,12 @@ def _check_mode(flags: Flags, release: Release) -> None:
 
 def _check_dtypes(flags: Flags, release: Release) -> None:
     """State dtypes that a release doesn't offer (vllm/config/cache.py, MambaDType)."""
-    since = {"float16": (13,), "bfloat16": (22,)}
+    since = {"float16": "0.13", "bfloat16": "0.22"}
     for key in ("mamba_cache_dtype", "mamba_ssm_cache_dtype"):
         name = getattr(flags, key)
-        if not release.since(*since.get(name, (11,))):
+        if not release.since(since.get(name, OLDEST)):
             words = f"ValidationError: 1 validation error for CacheConfig {key} Input should be 'auto' or 'float32'"
-            remedy = f"use float32, or vLLM 0.{since[name][0]} or newer"
+            remedy = f"use float32, or vLLM {since[name]} or newer"
             raise FleetError(
                 refusal(
                     "kv-dtype", f"flags.{key}", words=words, remedy=remedy, source="vllm/config/cache.py, MambaDType"

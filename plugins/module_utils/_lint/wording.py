@@ -33,8 +33,8 @@ class View:
         return f"catalogue of vLLM {self.release.version}"
 
     def since(self, version: str) -> bool:
-        here, wanted = parse(self.release.version), parse(version)
-        return here is not None and wanted is not None and here.release >= wanted.release
+        here = parse(self.release.version)
+        return here is not None and here.since(version)
 
     def weight(self, known: Range | None) -> Severity:
         """How much an unknown name weighs: a fork may have what another release has."""

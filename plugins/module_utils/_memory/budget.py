@@ -24,6 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import Version
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, ordered, warning
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import (
@@ -32,7 +33,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import
     Demand,
     Interval,
     NonKv,
-    Release,
     estimate,
     exactly,
     fact_interval,
@@ -116,9 +116,9 @@ def plan_host(host: str, total: int, demands: Sequence[Demand]) -> Budget:
     return Budget(total, reserve, shares, left, ordered(findings))
 
 
-def requested_bytes(total: int, utilization: float, release: Release) -> int:
+def requested_bytes(total: int, utilization: float, release: Version | None) -> int:
     """What a utilization means: the bytes that must be free at the start, and that the pool is cut from."""
-    return int(total * utilization) if release < (0, 14) else math.ceil(total * utilization)
+    return math.ceil(total * utilization) if release is None or release.since("0.14") else int(total * utilization)
 
 
 @dataclass(frozen=True)

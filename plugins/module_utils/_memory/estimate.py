@@ -15,10 +15,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import Version
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 
 GIB = 1 << 30
-Release = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -80,15 +80,15 @@ class Calibration:
 class Demand:
     """What one rank of a service asks of its host; one rank a host.
 
-    release: of vLLM, such as (0, 24, 0). weights_bytes: of the whole model. kv_bytes: the least pool that holds the
-    workload, 0 for a model without KV cache, None where it isn't known. utilization, kv_cache_memory_bytes: what the
-    owner wrote, else None. limits: utilizations between which the recipe is known to work. calibration: of the recipe.
-    observed: of a boot of this very service on this host; it makes the figures exact, and decides nothing, so that a
-    boot changes no command line.
+    release: of vLLM, None where unknown: then as the newest. weights_bytes: of the whole model. kv_bytes: the least
+    pool that holds the workload, 0 for a model without KV cache, None where it isn't known. utilization,
+    kv_cache_memory_bytes: what the owner wrote, else None. limits: utilizations between which the recipe is known to
+    work. calibration: of the recipe. observed: of a boot of this very service on this host; it makes the figures exact,
+    and decides nothing, so that a boot changes no command line.
     """
 
     service: str
-    release: Release
+    release: Version | None
     ranks: int
     enforce_eager: bool
     max_num_seqs: int

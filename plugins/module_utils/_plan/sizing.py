@@ -6,11 +6,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import parse
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, Severity, error
 from ansible_collections.gb10.fleet.plugins.module_utils._kv import ServiceKv, kv_for_service
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, merge
@@ -110,7 +110,7 @@ def size_service(placed: Placed, library: Library, observed: Observed) -> tuple[
     records = placed.recipe["memory"].get("calibrations", [])
     demand = Demand(
         service=placed.name,
-        release=_release(placed.image["vllm"]),
+        release=parse(placed.image["vllm"] or ""),
         ranks=len(placed.hosts),
         enforce_eager=eager,
         max_num_seqs=_whole(values.get("max-num-seqs"), 256),
@@ -196,8 +196,3 @@ def with_memory(written: Mapping[str, Value], shares: Sequence[Share]) -> dict[s
 
 def _whole(value: Any, default: int) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else default
-
-
-def _release(version: str | None) -> tuple[int, ...]:
-    """``0.17.2rc1`` -> (0, 17, 2); without a version the newest rules hold."""
-    return tuple(int(part) for part in re.findall(r"\d+", (version or "1.0.0"))[:3])

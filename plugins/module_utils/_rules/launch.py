@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.releases import Release
-from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import parse, parse_range
+from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import Version, parse, parse_range
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._vllm.command import Command, Words
 from ansible_collections.gb10.fleet.plugins.module_utils._vllm.docker_command import Bind
@@ -106,11 +106,17 @@ class Launch:
         """Whether the release is in a range such as ``0.15.0..0.19.1``; False where it isn't known."""
         return self.release is not None and self.release.version in parse_range(versions)
 
+    @property
+    def _build(self) -> Version | None:
+        return parse(self.release.version) if self.release else None
+
     def before(self, version: str) -> bool:
-        return self.release is not None and _number(self.release.version) < _number(version)
+        build = self._build
+        return build is not None and not build.since(version)
 
     def since(self, version: str) -> bool:
-        return self.release is not None and _number(self.release.version) >= _number(version)
+        build = self._build
+        return build is not None and build.since(version)
 
     # The image
 
@@ -217,8 +223,3 @@ class Launch:
 
     def read_with(self, release: Release | None, command: Command) -> Launch:
         return replace(self, release=release, command=command)
-
-
-def _number(version: str) -> tuple[int, ...]:
-    parsed = parse(version)
-    return parsed.release if parsed else ()
