@@ -32,18 +32,19 @@ MAY_IMPORT = {
     "_weights": "_transfer",
     "_peers": "_images _transfer _weights",
     "_vllm": "_catalogue",
+    "_models": "",
     "_memory": "_catalogue _vllm",
-    "_kv": "_catalogue _memory",
-    "_rules": "_catalogue _vllm",
-    "_lint": "_catalogue _rules _vllm",
-    "_recipes": "_vllm _weights",
+    "_kv": "_catalogue _memory _models",
+    "_rules": "_catalogue _models _vllm",
+    "_lint": "_catalogue _models _rules _vllm",
+    "_recipes": "_catalogue _vllm _weights",
     "_probe": "_images _settings _transfer _weights",
     "_host": "_fabric _firewall _netplan _probe _transfer _weights",
     "_host_tuning": "",
     "_preflight": "_lint",
     "_verify": "_catalogue _probe",
     "_drift": "_fabric _firewall _host_tuning _netplan _probe _settings _vllm",
-    "_plan": "_catalogue _drift _fabric _firewall _host_tuning _kv _lint _memory _recipes _transfer _vllm",
+    "_plan": "_catalogue _drift _fabric _firewall _host_tuning _kv _lint _memory _models _recipes _transfer _vllm",
 }
 
 # Modules that read or change the machine. pathlib's PurePath and urllib.parse only handle text.
@@ -103,7 +104,7 @@ IO = {
     "_verify/tables.py": "the terminal's width",
     "_vllm/door.py": "reads the middleware that containers mount",
     "_vllm/image_facts.py": "reads data/vllm_images.yml",
-    "_vllm/model_facts.py": "reads data/vllm_models.yml",
+    "_models/facts.py": "reads data/vllm_models.yml",
     "_weights": "reads and writes the model store",
 }
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._models.config import ConfigJson
+from ansible_collections.gb10.fleet.plugins.module_utils._models.facts import drafter_fits, model_of
 from ansible_collections.gb10.fleet.plugins.module_utils._vllm.image_facts import image_of
-from ansible_collections.gb10.fleet.plugins.module_utils._vllm.model_facts import drafter_fits, model_of
 
 CONFIGS = Path(__file__).resolve().parents[2] / "recipes" / "configs"
 
@@ -35,6 +36,24 @@ def test_what_a_configuration_tells(name: str, kinds: set[str]) -> None:
     assert {kind for kind in ("moe", "hybrid", "ssm", "mla", "vision", "audio") if getattr(model, kind)} == kinds
     assert model.native_length
     assert model.architecture
+
+
+@pytest.mark.parametrize("nested", ["", "text_config", "llm_config", "language_config"])
+def test_the_language_model_is_found_wherever_a_configuration_keeps_it(nested: str) -> None:
+    text = json.loads((CONFIGS / "nemotron-3-nano-30b-a3b.json").read_text())
+    config = {"architectures": ["A"], "vision_config": {}, nested: text} if nested else text
+    model = model_of({"config": config}, None)
+    assert (model.moe, model.hybrid, model.ssm) == (True, True, True)
+    assert model.native_length == text["max_position_embeddings"]
+    assert ConfigJson(config).vocabulary == text["vocab_size"]
+
+
+@pytest.mark.parametrize(
+    "values", [{}, {"num_experts": None}, {"num_experts": "8"}, {"architectures": [], "text_config": 1}]
+)
+def test_a_configuration_may_say_nothing(values: dict[str, Any]) -> None:
+    config = ConfigJson(values)
+    assert (config.architecture, config.vocabulary, config.positions, config.is_mixture) == (None, 0, None, False)
 
 
 @pytest.mark.parametrize(

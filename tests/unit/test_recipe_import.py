@@ -9,9 +9,11 @@ import pytest
 import yaml
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gb10.fleet.plugins.filter.recipe_import import FilterModule
+from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.releases import load
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.foreign import import_recipe
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import parse
-from ansible_collections.gb10.fleet.plugins.module_utils._vllm.flags import flags_to_argv, read_flags, split_command
+from ansible_collections.gb10.fleet.plugins.module_utils._vllm.docker_command import words_of
+from ansible_collections.gb10.fleet.plugins.module_utils._vllm.flags import flags_to_argv, read_flags
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -232,20 +234,42 @@ def test_any_command_ends_in_a_recipe_or_findings(command: str, defaults: dict[s
     assert recipe is not None or findings
 
 
-FLAGS = st.dictionaries(
-    st.from_regex(r"[a-m][a-z]{1,8}(-[a-z]{1,5})?", fullmatch=True).filter(lambda name: name != "model"),
-    st.booleans()
-    | st.integers(-1000, 10**9)
-    | st.from_regex(r"[a-z][a-z0-9_./-]{0,10}", fullmatch=True)
-    | st.dictionaries(st.text(), st.integers() | st.text(), min_size=1),
+CATALOGUE = load()
+OPTIONS = [option for option in CATALOGUE.newest.options.values() if option.name != "--model"]
+VALUES = st.integers(-1000, 10**9) | st.from_regex(r"[a-z][a-z0-9_./-]{0,10}", fullmatch=True)
+MAPS = st.dictionaries(st.text(), st.integers() | st.text(), min_size=1)
+FOREIGN = st.from_regex(r"[a-m][a-z]{1,8}(-[a-z]{1,5})?", fullmatch=True).filter(
+    lambda name: not any(spelling.startswith(f"--{name}") for spelling in CATALOGUE.any_options)
 )
+FLAGS = [
+    st.dictionaries(FOREIGN, st.booleans() | VALUES | MAPS | st.lists(VALUES, min_size=2)),
+    st.dictionaries(st.sampled_from([o.name[2:] for o in OPTIONS if o.type == "switch"]), st.booleans()),
+    st.dictionaries(st.sampled_from([o.name[2:] for o in OPTIONS if o.takes_value]), VALUES | MAPS),
+]
 
 
-@given(FLAGS)
-def test_reading_is_the_way_back_from_writing(flags: dict[str, Any]) -> None:
-    assert read_flags(["org/model", *flags_to_argv(flags)]) == ("org/model", flags)
+@given(st.tuples(*FLAGS))
+def test_reading_is_the_way_back_from_writing(parts: tuple[dict[str, Any], ...]) -> None:
+    flags = parts[0] | parts[1] | parts[2]
+    assert read_flags(["org/model", *flags_to_argv(flags)], CATALOGUE) == ("org/model", flags)
+
+
+@pytest.mark.parametrize(
+    "words, flags",
+    [
+        ("x/y -tp 2 -O3", {"tensor-parallel-size": 2, "optimization-level": 3}),
+        ("--enforce-eager x/y --max_model_len 4096", {"enforce-eager": True, "max-model-len": 4096}),
+        ("--model x/y --no-enable-prefix-caching", {"enable-prefix-caching": False}),
+        ("x/y --compilation-config.level 3", {"compilation-config.level": 3}),
+        ("x/y --served-model-name a b --fork-only c d", {"served-model-name": ["a", "b"], "fork-only": ["c", "d"]}),
+        ("x/y --middleware a --middleware b", {"middleware": ["a", "b"]}),
+        ("x/y --enforce-eager=false --fork-only", {"enforce-eager": "false", "fork-only": True}),
+    ],
+)
+def test_a_written_command_is_read_as_vllm_reads_it(words: str, flags: dict[str, Any]) -> None:
+    assert read_flags(words_of(words), CATALOGUE) == ("x/y", flags)
 
 
 def test_a_shells_command_is_split_as_a_shell_does() -> None:
-    words = split_command("vllm serve x/y \\\n --a 'b c' \\\n --d=\"e\" # remark")
+    words = words_of("vllm serve x/y \\\n --a 'b c' \\\n --d=\"e\" # remark")
     assert words == ["vllm", "serve", "x/y", "--a", "b c", "--d=e"]

@@ -18,14 +18,12 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetE
 from ansible_collections.gb10.fleet.plugins.module_utils._kv.model import Attention, DeltaNet, Layer, Mamba2, Model
 from ansible_collections.gb10.fleet.plugins.module_utils._kv.release import Release
 from ansible_collections.gb10.fleet.plugins.module_utils._kv.trouble import bad_input, not_sized, refusal, with_remedy
+from ansible_collections.gb10.fleet.plugins.module_utils._models.config import ConfigJson
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check
 
-# Where a config keeps its language model; the first that is there counts.
-_NESTED = ("text_config", "llm_config", "language_config")
 _COUNT: Spec = {"type": "int", "min": 1, "max": 2**31 - 1}
 _NAMES: Spec = {"type": "list", "elements": {"type": "str"}, "min": 1, "max": 4096}
 _REMEDY = "take config.json from the model's repository, unchanged"
-_EXPERTS = ("num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts")
 _FLOATS = {"float16": "float16", "half": "float16", "bfloat16": "bfloat16", "float32": "float32", "float": "float32"}
 _ROPE_SCALED = ("su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_llama_scaling", "mrope", "default")
 
@@ -79,7 +77,7 @@ def read_model(config: object, release: Release, place: str = "config") -> Model
                 remedy="give the file's content",
             )
         )
-    outer = Text(config, place)
+    file, outer = ConfigJson(config), Text(config, place)
     architecture = outer.value("architectures", _NAMES)[0]
     family = _FAMILIES.get(architecture)
     if family is None:
@@ -100,22 +98,15 @@ def read_model(config: object, release: Release, place: str = "config") -> Model
         raise FleetError(
             refusal("kv-architecture", f"{place}.architectures", words=words, remedy=remedy, source=source)
         )
-    text = _language_model(outer)
+    text = Text(file.text, f"{place}.{file.nested}") if file.nested else outer
     model = reader(text, architecture)
     return replace(
         model,
         dtype=_dtype(text, outer),
         longest=_longest(text),
         kv_dtype=_kv_dtype(outer),
-        experts=any(text.values.get(key) for key in _EXPERTS),
+        experts=file.is_mixture,
     )
-
-
-def _language_model(outer: Text) -> Text:
-    for key in _NESTED:
-        if isinstance(inner := outer.values.get(key), Mapping):
-            return Text(inner, f"{outer.place}.{key}")
-    return outer
 
 
 def _dtype(text: Text, outer: Text) -> str:

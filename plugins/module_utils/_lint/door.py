@@ -13,12 +13,12 @@ from typing import Any
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.releases import Catalogue, Release
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import parse
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, error, hint, warning
+from ansible_collections.gb10.fleet.plugins.module_utils._models.facts import model_of
 from ansible_collections.gb10.fleet.plugins.module_utils._rules.launch import Group, Host, Launch, Service
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check
 from ansible_collections.gb10.fleet.plugins.module_utils._vllm.command import SHELLS, find_vllm, read_command
 from ansible_collections.gb10.fleet.plugins.module_utils._vllm.docker_command import Bind, split_docker_command
 from ansible_collections.gb10.fleet.plugins.module_utils._vllm.image_facts import Image, image_of
-from ansible_collections.gb10.fleet.plugins.module_utils._vllm.model_facts import model_of
 
 MOST_WORDS = 2000
 _TEXT: Spec = {"type": "str", "nullable": True}

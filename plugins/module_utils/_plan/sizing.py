@@ -17,6 +17,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, V
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import boot_key, own_calibration
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Share
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import Demand, published_calibration
+from ansible_collections.gb10.fleet.plugins.module_utils._models.config import ConfigJson
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.observed import Observed, image_key
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.service import Placed, variables_without_group
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library
@@ -115,7 +116,7 @@ def size_service(placed: Placed, library: Library, observed: Observed) -> tuple[
         enforce_eager=eager,
         max_num_seqs=_whole(values.get("max-num-seqs"), 256),
         max_num_batched_tokens=batched,
-        vocab_size=_vocabulary(config),
+        vocab_size=ConfigJson(config or {}).vocabulary,
         weights_bytes=placed.model["weights_bytes"],
         calibration=published_calibration(records, len(placed.hosts), eager, batched),
         kv_bytes=wanted,
@@ -142,14 +143,6 @@ def _key(placed: Placed, flags: Mapping[str, Any]) -> str:
 def _config(placed: Placed, library: Library) -> tuple[Mapping[str, Any] | None, list[Finding]]:
     named = placed.model["config"]
     return library.config(named, f"{placed.place}.model.config") if named else (None, [])
-
-
-def _vocabulary(config: Mapping[str, Any] | None) -> int:
-    """Tokens that the sampler's logits are made for; a multimodal model keeps them with its text part."""
-    if config is None:
-        return 0
-    text = config.get("text_config")
-    return _whole(config.get("vocab_size", text.get("vocab_size") if isinstance(text, Mapping) else 0), 0)
 
 
 def _kv(

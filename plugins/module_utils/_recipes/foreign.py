@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.releases import load
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import (
     Finding,
     Severity,
@@ -31,7 +32,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import 
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.spec import MODEL
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check, describe
-from ansible_collections.gb10.fleet.plugins.module_utils._vllm.flags import read_flags, split_command
+from ansible_collections.gb10.fleet.plugins.module_utils._vllm.docker_command import words_of
+from ansible_collections.gb10.fleet.plugins.module_utils._vllm.flags import read_flags
 
 _TEXTS: Spec = {"type": "list", "default": [], "elements": {"type": "str"}}
 _VALUES: Spec = {
@@ -201,7 +203,7 @@ def _command(theirs: Mapping[str, Any], name: str, findings: list[Finding]) -> t
             error("import-placeholder", place, found=found, expected="a value in defaults", remedy=f"add {placeholder}")
         )
     try:
-        words = split_command(text)
+        words = words_of(text)
     except ValueError as cause:
         findings.append(error("import-command", place, found=str(cause), expected="a shell command"))
         return None, {}
@@ -211,7 +213,7 @@ def _command(theirs: Mapping[str, Any], name: str, findings: list[Finding]) -> t
         found = f"a program with {operators[0]}" if operators else "no vllm serve"
         findings.append(error("import-command", place, found=found, expected="one command that begins with vllm serve"))
         return None, {}
-    return read_flags(words[start:])
+    return read_flags(words[start:], load())
 
 
 def _filled(text: str, values: Mapping[str, Any]) -> tuple[str, list[str]]:

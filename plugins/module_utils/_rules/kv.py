@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
+from ansible_collections.gb10.fleet.plugins.module_utils._models.facts import drafter_fits
 from ansible_collections.gb10.fleet.plugins.module_utils._rules._base import Hit, Hits, rule, show
 from ansible_collections.gb10.fleet.plugins.module_utils._rules.launch import Launch
-from ansible_collections.gb10.fleet.plugins.module_utils._vllm.model_facts import drafter_fits
 
 _DRAFTER_FIXED = "2026-04-19"
 

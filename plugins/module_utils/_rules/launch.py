@@ -14,10 +14,10 @@ from typing import Any
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.releases import Release
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import Version, parse, parse_range
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
+from ansible_collections.gb10.fleet.plugins.module_utils._models.facts import Model
 from ansible_collections.gb10.fleet.plugins.module_utils._vllm.command import Command, Words
 from ansible_collections.gb10.fleet.plugins.module_utils._vllm.docker_command import Bind
 from ansible_collections.gb10.fleet.plugins.module_utils._vllm.image_facts import Image
-from ansible_collections.gb10.fleet.plugins.module_utils._vllm.model_facts import Model
 
 # A GB10, where nothing else is known.
 SM = int(fact("hardware", "compute_capability").replace(".", ""))

@@ -77,7 +77,7 @@ def yarn(launch: Launch) -> Hits:
 )
 def rope_theta_missing(launch: Launch) -> Hits:
     """Qwen3.5 FP8 whose configuration lacks rope_theta."""
-    text = launch.model.text_config
+    text = launch.model.config.text
     parameters = text.get("rope_parameters")
     known = "rope_theta" in text or (isinstance(parameters, dict) and "rope_theta" in parameters)
     concerned = launch.model.is_(r"Qwen/Qwen3\.5-(122B-A10B|35B-A3B)-FP8")

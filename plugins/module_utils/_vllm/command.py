@@ -210,13 +210,18 @@ def is_option(word: str) -> bool:
     return word.startswith("-") and len(word) > 1 and " " not in word and not re.fullmatch(r"-\d+|-\d*\.\d+", word)
 
 
+def spelling_of(word: str) -> str:
+    """An option's name as it is looked up: without value and path, with dashes for underscores."""
+    name = word.partition("=")[0].partition(".")[0]
+    return "--" + name[2:].replace("_", "-") if name.startswith("--") else name
+
+
 def _read_option(word: str, rest: list[str], release: Release, others: Mapping[str, Option]) -> Given:
     level = re.fullmatch(r"-O=?(\d)", word)
     if level or (word == "-O" and rest[:1] and re.fullmatch(r"\d", rest[0])):
         return _level(level[1] if level else rest.pop(0), release)
     head, equals, glued = word.partition("=")
-    spelling, _, path = head.partition(".")
-    spelling = "--" + spelling[2:].replace("_", "-") if spelling.startswith("--") else spelling
+    spelling, path = spelling_of(head), head.partition(".")[2]
     found = _find(spelling, release)
     if len(found) != 1:
         return _unknown(spelling, path, found, glued if equals else None, rest, others)

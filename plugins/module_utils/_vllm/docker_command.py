@@ -59,7 +59,10 @@ class DockerCommand:
 
 
 def words_of(text: str) -> list[str]:
-    """A shell command's words: lines ending in a backslash joined, comments dropped, variables left as they are."""
+    """A shell command's words: lines ending in a backslash joined, comments dropped, variables left as they are.
+
+    ValueError where no shell would read it.
+    """
     return shlex.split(text.replace("\\\n", " "), comments=True)
 
 

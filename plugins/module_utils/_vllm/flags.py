@@ -8,21 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-# vLLM's own short forms (vllm/entrypoints/openai/cli_args.py, vllm/engine/arg_utils.py).
-_SHORT = {
-    "-ac": "attention-config",
-    "-cc": "compilation-config",
-    "-dp": "data-parallel-size",
-    "-pp": "pipeline-parallel-size",
-    "-q": "quantization",
-    "-sc": "speculative-config",
-    "-tp": "tensor-parallel-size",
-    "-O": "optimization-level",
-}
+from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.releases import Catalogue, Option
+from ansible_collections.gb10.fleet.plugins.module_utils._vllm.command import Given, read_command, spelling_of
 
 
 def flags_to_argv(flags: Mapping[str, Any]) -> list[str]:
@@ -55,45 +45,27 @@ def _as_text(value: Any) -> str:
     return str(value)
 
 
-def split_command(text: str) -> list[str]:
-    """The words of a shell command; ``ValueError`` says why there are none. Continued lines are one line."""
-    return shlex.split(text.replace("\\\n", " "), comments=True)
+def read_flags(words: Sequence[str], catalogue: Catalogue) -> tuple[str | None, dict[str, Any]]:
+    """The model and the flags of the words after ``vllm serve``, of an unknown release; repeats become a list.
 
-
-def read_flags(words: Sequence[str]) -> tuple[str | None, dict[str, Any]]:
-    """The model and the flags of the words after ``vllm serve``; numbers and JSON become values, repeats a list.
-
-    Which options take a value is seen from the words: what follows an option up to the next one is its value. So the
-    model must stand before the first option or in ``--model``.
+    Options that the newest release has are read as it reads them. Any other takes the words up to the next option.
     """
-    positional = [*_until_option(words)]
+    unknown = {spelling: Option(spelling, nargs="*") for spelling in map(spelling_of, words)}
+    command = read_command(words, catalogue.newest, {**unknown, **catalogue.any_options})
     flags: dict[str, Any] = {}
-    rest = list(words[len(positional) :])
-    while rest:
-        name, equals, inline = rest.pop(0).partition("=")
-        values = [inline] if equals else [*_until_option(rest)]
-        del rest[: 0 if equals else len(values)]
-        _add(flags, name, [_value(word) for word in values])
-    model = flags.pop("model", None) or (positional[0] if positional else None)
+    for given in command.given:
+        _add(flags, given)
+    model = flags.pop("model", None) or next(iter(command.positional), None)
     return model, flags
 
 
-def _until_option(words: Sequence[str]) -> Sequence[str]:
-    end = next((index for index, word in enumerate(words) if _is_option(word)), len(words))
-    return words[:end]
-
-
-def _is_option(word: str) -> bool:
-    return bool(re.match(r"--?[A-Za-z]", word))
-
-
-def _add(flags: dict[str, Any], written: str, values: list[Any]) -> None:
-    head, dot, path = written.partition(".")
-    name = _SHORT.get(head, head.lstrip("-").replace("_", "-")) + dot + path
-    if not values and name.startswith("no-"):
+def _add(flags: dict[str, Any], given: Given) -> None:
+    name = given.name.lstrip("-") + (f".{given.path}" if given.path else "")
+    values = [_value(word) for word in (*given.values, *([] if given.surplus is None else [given.surplus]))]
+    if not values and given.option is None and name.startswith("no-"):
         flags[name.removeprefix("no-")] = False
     elif not values:
-        flags[name] = True
+        flags[name] = given.on
     elif name in flags:
         earlier = flags[name] if isinstance(flags[name], list) else [flags[name]]
         flags[name] = [*earlier, *values]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._models.config import ConfigJson
 from ansible_collections.gb10.fleet.plugins.module_utils._yaml_text import read_yaml
 
 DATA = Path(__file__).resolve().parents[3] / "data" / "vllm_models.yml"
@@ -33,7 +34,6 @@ _ALIASES = {
 # Keys that only models with such layers have; Qwen3.5 has a mamba_ssm_dtype without any Mamba layer.
 _MAMBA = ("mamba_num_heads", "mamba_n_heads", "mamba_d_state", "ssm_state_size", "hybrid_override_pattern")
 _LINEAR = ("linear_num_value_heads", "linear_conv_kernel_dim")
-_EXPERTS = ("num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts")
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Model:
     MIXED_PRECISION. hybrid: full attention mixed with linear or Mamba layers; ssm: Mamba ones. mla: latent attention.
     built_in_mtp: draft heads in the checkpoint; paired_draft: a draft model beside it. native_length: tokens that it
     was trained for. weights_bytes: sum of the safetensors files. cached: whether the host has it. draft_date: of the
-    drafter's snapshot. config: config.json where given.
+    drafter's snapshot. config: config.json, empty where not given.
     """
 
     repository: str = ""
@@ -67,7 +67,7 @@ class Model:
     cached: bool | None = None
     tokenizer_class: str | None = None
     draft_date: str | None = None
-    config: Mapping[str, Any] = field(default_factory=dict)
+    config: ConfigJson = field(default_factory=lambda: ConfigJson({}))
 
     @property
     def nvfp4(self) -> bool:
@@ -88,12 +88,6 @@ class Model:
         """Whether its repository matches, without case."""
         return re.fullmatch(pattern, self.repository, re.IGNORECASE) is not None
 
-    @property
-    def text_config(self) -> Mapping[str, Any]:
-        """config.json's part on the language model."""
-        inner = self.config.get("text_config")
-        return inner if isinstance(inner, Mapping) else self.config
-
 
 @functools.cache
 def _data() -> Mapping[str, Any]:
@@ -109,7 +103,7 @@ def drafter_fits(drafter: str, model: Model) -> bool | None:
 
 def model_of(written: Mapping[str, Any], repository: str | None) -> Model:
     """The facts of a model. written: the owner's, also a bare `config.json`. repository: as the command names it."""
-    config = written["config"] if isinstance(written.get("config"), Mapping) else written
+    config = ConfigJson(written["config"] if isinstance(written.get("config"), Mapping) else written)
     own = _aliased(written)
     name = str(own.get("repository") or repository or "")
     found = {**_known(name), **_from_config(config), **own, "repository": name, "config": config}
@@ -120,7 +114,7 @@ _TYPES: Mapping[str, type] = {
     **{item.name: bool for item in fields(Model) if item.type == "bool | None"},
     **{item.name: str for item in fields(Model) if item.type in ("str", "str | None")},
     **{item.name: int for item in fields(Model) if item.type == "int | None"},
-    "config": Mapping,
+    "config": ConfigJson,
 }
 
 
@@ -161,27 +155,22 @@ def _first(value: Any) -> Any:
     return value[0] if isinstance(value, list) and value else value
 
 
-def _from_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What a Hugging Face `config.json` tells."""
-    inner = config.get("text_config")
-    text = inner if isinstance(inner, Mapping) else config
-    found: dict[str, Any] = {}
-    if config.get("architectures") or config.get("model_type"):
+def _from_config(config: ConfigJson) -> dict[str, Any]:
+    """What a Hugging Face `config.json` says."""
+    text, whole = config.text, config.values
+    found: dict[str, Any] = {"native_length": config.positions}
+    if config.architecture or whole.get("model_type"):
         layers = text.get("layer_types")
         kinds = [str(kind) for kind in layers] if isinstance(layers, list) else []
         mamba = "mamba" in "".join(kinds) or any(key in text for key in _MAMBA)
         found["ssm"] = mamba
         found["hybrid"] = mamba or "linear" in "".join(kinds) or any(key in text for key in _LINEAR)
-        found["moe"] = any(isinstance(text.get(key), int) and text[key] > 1 for key in _EXPERTS)
+        found["moe"] = config.is_mixture
         found["mla"] = isinstance(text.get("kv_lora_rank"), int)
-        found["vision"] = isinstance(config.get("vision_config"), Mapping)
-        found["audio"] = any(isinstance(config.get(key), Mapping) for key in ("audio_config", "sound_config"))
-        found["architecture"] = _first(config.get("architectures"))
-    if isinstance(text.get("max_position_embeddings"), int):
-        found["native_length"] = text["max_position_embeddings"]
-    quantization = config.get("quantization_config") or text.get("quantization_config")
-    if isinstance(quantization, Mapping):
-        found |= _quantization(quantization)
+        found["vision"] = isinstance(whole.get("vision_config"), Mapping)
+        found["audio"] = any(isinstance(whole.get(key), Mapping) for key in ("audio_config", "sound_config"))
+        found["architecture"] = config.architecture
+    found |= _quantization(config.quantization)
     return {key: value for key, value in found.items() if value is not None}
 
 
