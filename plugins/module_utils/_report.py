@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""What a person reads: aligned tables, sizes in units."""
+"""What a person reads: aligned tables."""
 
 from __future__ import annotations
 
@@ -10,20 +10,9 @@ import itertools
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
-KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 _GAP = 2
 # What a table's last column gets at least, and the others.
 _LEAST, _NARROWEST = 24, 8
-
-
-def size(count: int | None) -> str:
-    """Bytes in the largest binary unit that leaves a number of at least one: `32.0 MiB`."""
-    if count is None:
-        return "-"
-    for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
-        if abs(count) >= unit:
-            return f"{count / unit:.1f} {name}"
-    return f"{count} B"
 
 
 def table(rows: Sequence[Mapping[str, str]], width: int | None = None) -> str:

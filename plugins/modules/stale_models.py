@@ -57,8 +57,9 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import size
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import LOCKS, held, human_bytes
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import LOCKS, held
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.prune import Pruner
 
 
@@ -76,7 +77,7 @@ def main() -> None:
         removed = prune(module)
     except FleetError as error:
         module.fail_json(msg=str(error), findings=[finding.as_dict() for finding in error.findings])
-    lines = [f"{entry['repository']} {entry['revision']}, {human_bytes(entry['bytes'])}\n" for entry in removed]
+    lines = [f"{entry['repository']} {entry['revision']}, {size(entry['bytes'])}\n" for entry in removed]
     module.exit_json(changed=bool(removed), removed=removed, diff={"before": "".join(lines), "after": ""})
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import human_bytes
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import size
 
 from .content import MB, archive, fat_layer, layer, noise
 from .figures import Figure
@@ -66,14 +66,14 @@ def _by_save_and_load(fleet: Fleet, reference: str, size: int) -> dict[str, floa
     return shares
 
 
-def _told(fleet: Fleet, reference: str, size: int) -> Iterator[Figure]:
+def _told(fleet: Fleet, reference: str, count: int) -> Iterator[Figure]:
     """What ``--check`` says before the upgrade, and that it moves nothing."""
     for host in HOSTS:
         fleet.run(host, f"docker image rm {reference}")
     before = fleet.wire("rx")
     _, said = fleet.stage(fleet.plan("image", {"reference": reference}, HOSTS), "--check", "--diff")
     after = fleet.wire("rx")
-    told = said.count(f"to be fetched from {SOURCE}, at most {human_bytes(size)}")
+    told = said.count(f"to be fetched from {SOURCE}, at most {size(count)}")
     yield Figure("thin layer: hosts of which --check tells the bytes", told, None, "hosts", f"= {len(HOSTS)}")
     most = max(after[host] - before[host] for host in HOSTS) / 1000
     yield Figure("thin layer: received by a host in --check", most, None, "kB", "<= 20")

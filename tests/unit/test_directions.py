@@ -15,7 +15,7 @@ UTILS = Path(__file__).parents[2] / "plugins" / "module_utils"
 PREFIX = "ansible_collections.gb10.fleet.plugins.module_utils"
 
 # Single files that know nothing of hosts, models or vLLM. Every package may import them.
-GROUND = {"_findings", "_gb10", "_layers", "_layout", "_own_files", "_report", "_schema", "_yaml_text"}
+GROUND = {"_findings", "_gb10", "_layers", "_layout", "_own_files", "_report", "_schema", "_sizes", "_yaml_text"}
 GROUND_MAY_IMPORT = {"_gb10": "_layers _yaml_text", "_schema": "_findings"}
 
 # package: the packages that it may import, lowest first. A new arrow is a decision: it must not close a circle.

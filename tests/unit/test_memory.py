@@ -13,15 +13,14 @@ from ansible_collections.gb10.fleet.plugins.module_utils._kv import kv_for_servi
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import boot_key, boot_record, own_calibration
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import plan_host, requested_bytes
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import (
-    GIB,
     Calibration,
     Demand,
     estimate,
-    gib,
     known,
     published_calibration,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, load
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import GIB, gib
 from ansible_collections.gb10.fleet.plugins.module_utils._vllm.boot_log import BootLog
 from hypothesis import given
 from hypothesis import strategies as st

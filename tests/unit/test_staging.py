@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import GIB
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import (
     LEASE_SECONDS,
     Progress,
     held,
-    human_bytes,
     is_held,
     progress_line,
     replace_file,
@@ -28,32 +28,17 @@ from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging impor
 
 
 @pytest.mark.parametrize(
-    ("count", "words"),
-    [
-        (0, "0 B"),
-        (999, "999 B"),
-        (1500, "1.5 kB"),
-        (19_327_352_832, "19.3 GB"),
-        (240 * 10**9, "240 GB"),
-        (10**13, "10.0 TB"),
-    ],
-)
-def test_bytes_read_as_disks_are_sold(count: int, words: str) -> None:
-    assert human_bytes(count) == words
-
-
-@pytest.mark.parametrize(
     ("job", "line"),
     [
-        ({"done": 0, "total": 2 * 10**9, "seconds": 0}, "image x, 0 B of 2.0 GB"),
-        ({"done": 10**9, "total": 2 * 10**9, "seconds": 10}, "image x, 1.0 GB of 2.0 GB, 100 MB/s, 10 s left"),
-        ({"done": 10**9, "total": 91 * 10**9, "seconds": 1}, "image x, 1.0 GB of 91.0 GB, 1.0 GB/s, 1 min 30 s left"),
-        ({"done": 2 * 10**9, "total": 2 * 10**9, "seconds": 10}, "image x, 2.0 GB in 10 s"),
-        ({"done": 10**9, "total": 0, "seconds": 10}, "image x, 1.0 GB, 100 MB/s, 10 s"),
+        ({"done": 0, "total": 2 * GIB, "seconds": 0}, "image x, 0 B of 2.0 GiB"),
+        ({"done": GIB, "total": 2 * GIB, "seconds": 10}, "image x, 1.0 GiB of 2.0 GiB, 102.4 MiB/s, 10 s left"),
+        ({"done": GIB, "total": 91 * GIB, "seconds": 1}, "image x, 1.0 GiB of 91.0 GiB, 1.0 GiB/s, 1 min 30 s left"),
+        ({"done": 2 * GIB, "total": 2 * GIB, "seconds": 10}, "image x, 2.0 GiB in 10 s"),
+        ({"done": GIB, "total": 0, "seconds": 10}, "image x, 1.0 GiB, 102.4 MiB/s, 10 s"),
         ({"done": 0, "total": 0, "seconds": 61, "said": "2 of 9 layers"}, "image x, 2 of 9 layers, 1 min 01 s"),
         (
-            {"done": 10**9, "total": 2 * 10**9, "seconds": 9, "said": "it broke"},
-            "image x, 1.0 GB of 2.0 GB, it broke, 9 s",
+            {"done": GIB, "total": 2 * GIB, "seconds": 9, "said": "it broke"},
+            "image x, 1.0 GiB of 2.0 GiB, it broke, 9 s",
         ),
     ],
 )

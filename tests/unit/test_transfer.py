@@ -309,7 +309,7 @@ def test_a_slow_host_is_left_and_named(clock: Clock) -> None:
     route = Route([Peer("b", ""), Peer("a", "")], "x", clock)
     given = deliver(route, clock, {"b": 1e6, "a": 4e6}, 100)
     assert given["b"] < 0.05 * given["a"]
-    assert route.notes == ["b is slow (1.0 MB/s): read from a instead"]
+    assert route.notes == ["b is slow (976.6 KiB/s): read from a instead"]
 
 
 def test_a_busy_chain_is_left_alone(clock: Clock) -> None:

@@ -48,7 +48,10 @@ def test_a_line_is_shown_now_and_then_when_something_came() -> None:
     looks = [stand(0), stand(0), stand(0), stand(0), stand(1_000_000), stand(2_000_000), stand(3_000_000)]
     action = Watched(["\n", *(look + "\n" for look in looks)], len(looks) + 1)
     assert action._watch("titan", None) == {"finished": 1, "changed": True}
-    assert action.shown == ["titan: image x, 0 B of 4.0 MB", "titan: image x, 1.0 MB of 4.0 MB, 500 kB/s, 6 s left"]
+    assert action.shown == [
+        "titan: image x, 0 B of 3.8 MiB",
+        "titan: image x, 976.6 KiB of 3.8 MiB, 488.3 KiB/s, 6 s left",
+    ]
 
 
 def test_a_new_step_is_shown_at_once() -> None:

@@ -13,8 +13,8 @@ from typing import Any
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.difference import SITE, Difference, View
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Severity
 from ansible_collections.gb10.fleet.plugins.module_utils._host_tuning.files import systemd_limit
-from ansible_collections.gb10.fleet.plugins.module_utils._report import GIB, size
 from ansible_collections.gb10.fleet.plugins.module_utils._settings.kernel_settings import OFF, normalised
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import GIB, size
 
 
 def _differs(

@@ -23,8 +23,9 @@ from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import
 from ansible_collections.gb10.fleet.plugins.module_utils._images.layers import LayerStore
 from ansible_collections.gb10.fleet.plugins.module_utils._images.offer import Offer
 from ansible_collections.gb10.fleet.plugins.module_utils._images.records import ImageRecords
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import size
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.peer import Peer
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import human_bytes, refusal
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import refusal
 
 
 @dataclass(frozen=True)
@@ -106,10 +107,10 @@ class Step:
         """The state to come, for a person."""
         match self.action:
             case "load":
-                return f"to be loaded from {self.wanted.path}, {human_bytes(self.moved or 0)}"
+                return f"to be loaded from {self.wanted.path}, {size(self.moved or 0)}"
             case "fetch":
-                size = "size not known yet" if self.moved is None else f"at most {human_bytes(self.moved)}"
-                return f"to be fetched from {self.wanted.peers[-1].host}, {size}"
+                amount = "size not known yet" if self.moved is None else f"at most {size(self.moved)}"
+                return f"to be fetched from {self.wanted.peers[-1].host}, {amount}"
             case "pull":
                 return f"to be pulled by {self.wanted.digest or 'its tag'}, size not known before"
             case "tag":

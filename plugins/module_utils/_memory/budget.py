@@ -28,7 +28,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version impo
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, ordered, warning
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import (
-    GIB,
     NOTHING,
     Demand,
     Interval,
@@ -36,9 +35,9 @@ from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import
     estimate,
     exactly,
     fact_interval,
-    gib,
     known,
 )
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import gib, size
 
 _CONSTANTS = "data/gb10.yml"
 
@@ -144,7 +143,7 @@ def _decide(demand: Demand, total: int, available: int) -> _Decision:
     most = (non_kv.total + exactly(wanted)).high
     utilization = min(_ratio_up(most, total), _ratio_down(available - fact_interval("processes_gib").high, total))
     utilization = min(max(utilization, demand.limits[0]), demand.limits[1])
-    reasons = {"gpu-memory-utilization": f"what it takes at most, {_gib(most)}, must be free at the start"}
+    reasons = {"gpu-memory-utilization": f"what it takes at most, {size(most)}, must be free at the start"}
     if wanted and pinned is None:
         reasons["kv-cache-memory-bytes"] = "the least pool that holds the workload"
     # vLLM takes 0 for not given; a model without KV cache needs no pool anyway
@@ -237,7 +236,7 @@ def _share_findings(demand: Demand, share: Share, total: int, free: int) -> Iter
         yield error(
             "memory-load-peak",
             f"{demand.place}.flags.safetensors-load-strategy",
-            found=f"eager loading needs {_gib(share.non_kv.weights + extra)} for a while, {_gib(free)} are free",
+            found=f"eager loading needs {size(share.non_kv.weights + extra)} for a while, {size(free)} are free",
             expected="a load that fits beside what already runs",
             remedy='write "safetensors-load-strategy: lazy"',
             source="docs/memory.md",
@@ -252,8 +251,8 @@ def _boot_differs(demand: Demand, shown: NonKv) -> Iterator[Finding]:
         yield warning(
             "memory-boot-differs",
             demand.place,
-            found=f"{_gib(shown.total.expected)} beside the KV pool, {shown.source}",
-            expected=f"{_gib(planned.total.high)} at most ({planned.source})",
+            found=f"{size(shown.total.expected)} beside the KV pool, {shown.source}",
+            expected=f"{size(planned.total.high)} at most ({planned.source})",
             remedy="write what the boot has shown into memory.calibrations of a recipe of your own (docs/memory.md)",
             source="docs/memory.md",
             kind="memory",
@@ -264,8 +263,8 @@ def _written_utilization(demand: Demand, share: Share, non_kv: NonKv, total: int
     """A utilization that the owner wrote must cover the weights and runtime, and should hold the workload."""
     requested = requested_bytes(total, share.utilization, demand.release)
     place = f"{demand.place}.flags.gpu-memory-utilization"
-    needed = _gib(non_kv.total.expected)
-    found = f"{share.utilization} of {_gib(total)} is {_gib(requested)}; weights and runtime take {needed}"
+    needed = size(non_kv.total.expected)
+    found = f"{share.utilization} of {size(total)} is {size(requested)}; weights and runtime take {needed}"
     least = _ratio_up(non_kv.total.high + (demand.kv_bytes or 0), total)
     remedy = f"write at least {least}, or take it out and have it computed from the workload"
     if requested <= non_kv.total.high:
@@ -280,12 +279,12 @@ def _written_utilization(demand: Demand, share: Share, non_kv: NonKv, total: int
             kind="memory",
         )
     elif demand.kv_bytes and requested - non_kv.total.expected < demand.kv_bytes:
-        pool = f"{found}, and leave {_gib(requested - non_kv.total.expected)} for the KV pool"
+        pool = f"{found}, and leave {size(requested - non_kv.total.expected)} for the KV pool"
         yield warning(
             "memory-pool-too-small",
             place,
             found=pool,
-            expected=f"{_gib(demand.kv_bytes)} for the workload",
+            expected=f"{size(demand.kv_bytes)} for the workload",
             remedy=remedy,
             source="docs/memory.md",
             kind="memory",
@@ -318,11 +317,11 @@ def _crowded(demand: Demand, host: str) -> Finding:
 
 def _host_findings(host: str, total: int, shares: Mapping[str, Share], left: Interval) -> Iterator[Finding]:
     floor = gib(fact("memory", "floor_gib"))
-    taken = ", ".join(f"{name} {_gib(share.taken.expected)}" for name, share in sorted(shares.items()))
-    expected = f"at least {_gib(floor)} of {_gib(total)} left"
+    taken = ", ".join(f"{name} {size(share.taken.expected)}" for name, share in sorted(shares.items()))
+    expected = f"at least {size(floor)} of {size(total)} left"
     remedy = "lower max_model_len or max_num_seqs, or put a service on another host"
     if left.expected < 0:
-        found = f"{_gib(-left.expected)} too little ({taken})"
+        found = f"{size(-left.expected)} too little ({taken})"
         yield error(
             "memory-does-not-fit",
             host,
@@ -333,11 +332,7 @@ def _host_findings(host: str, total: int, shares: Mapping[str, Share], left: Int
             kind="memory",
         )
     elif left.expected < floor or left.low < 0:
-        found = f"{_gib(left.expected)} left, between {_gib(left.low)} and {_gib(left.high)} ({taken})"
+        found = f"{size(left.expected)} left, between {size(left.low)} and {size(left.high)} ({taken})"
         yield warning(
             "memory-tight", host, found=found, expected=expected, remedy=remedy, source="docs/memory.md", kind="memory"
         )
-
-
-def _gib(size: int) -> str:
-    return f"{size / GIB:.1f} GiB"

@@ -17,8 +17,7 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import Version
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
-
-GIB = 1 << 30
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import gib
 
 
 @dataclass(frozen=True)
@@ -49,10 +48,6 @@ def exactly(size: int) -> Interval:
 
 def around(size: int, tolerance: int) -> Interval:
     return Interval(size - tolerance, size, size + tolerance)
-
-
-def gib(value: float) -> int:
-    return round(value * GIB)
 
 
 def fact_interval(key: str) -> Interval:

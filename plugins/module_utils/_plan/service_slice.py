@@ -12,11 +12,11 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import gib
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks import Rank, written_folders
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.service import Placed
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.slices import Decided, observation
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.unit import rank_unit
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import gib
 
 # vLLM's --config: YAML, which reads JSON as well.
 _KEY_FORM = "api-key: %s\n"

@@ -16,7 +16,8 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.container import docker_exec, docker_run
-from ansible_collections.gb10.fleet.plugins.module_utils._report import size, table
+from ansible_collections.gb10.fleet.plugins.module_utils._report import table
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import size
 
 WIDTH = 120
 # The lines of a budget, from the model outwards.

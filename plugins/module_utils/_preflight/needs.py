@@ -14,10 +14,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, ordered, warning
 from ansible_collections.gb10.fleet.plugins.module_utils._lint.judge import lint_launch
 from ansible_collections.gb10.fleet.plugins.module_utils._preflight.groups import of_groups
-from ansible_collections.gb10.fleet.plugins.module_utils._report import size
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import room_for, size
 
-# A transfer needs room for partial files beside what it writes.
-DISK_FACTOR = 1.1
 # Kernel and firmware differ by some MB between GB10 machines; a smaller machine differs by GBs.
 MEMORY_SLACK = 0.97
 WEIGHTS_SLACK = 0.02
@@ -61,7 +59,7 @@ def _disk(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Findin
             # equal free space to the byte means the same file system: its writes count together
             wanted.setdefault(reading["free_bytes"], []).append(write)
     for free, writes in sorted(wanted.items()):
-        total = int(sum(write["bytes"] for write in writes) * DISK_FACTOR)
+        total = room_for(sum(write["bytes"] for write in writes))
         if total > free:
             what = ", ".join(f"{write['what']} {size(write['bytes'])}" for write in writes)
             place = " and ".join(sorted({write["path"] for write in writes}))

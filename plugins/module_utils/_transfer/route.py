@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable, Sequence
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import size
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.peer import Peer
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import human_bytes, refusal
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import refusal
 
 # When the next host is asked for one batch to see whether it is faster, at first; each time it is not, twice as late.
 PROBE_SECONDS = 5
@@ -86,7 +87,7 @@ class Route:
                 slow = self._rates.get(first)
                 if slow is not None and rate > _FASTER * slow * self.streams:
                     self._usable = [*self._usable[1:], first]
-                    brought = f"{human_bytes(int(slow * self.streams))}/s"
+                    brought = f"{size(slow * self.streams)}/s"
                     self._note(f"{first.host} is slow ({brought}): read from {peer.host} instead")
 
     def late(self, peer: Peer) -> None:

@@ -21,11 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, error
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import room_for, size
 
 # Kernel locks: one file a kind of job, gone with the machine.
 LOCKS = Path("/run/lock/gb10-fleet")
-# Room for what else happens on the disk while the bytes come in.
-DISK_MARGIN = 1.1
 # A controller that has not looked for so long is gone; its job ends itself, and the next run goes on where it stopped.
 LEASE_SECONDS = 90
 _AGAIN_SECONDS = 0.2
@@ -55,14 +54,14 @@ def obstacle(rule: str, place: str, *, found: str, expected: str, remedy: str, r
 def require_space(directory: Path, needed: int, what: str) -> None:
     """Refuse before the first byte when ``needed`` bytes and a tenth more do not fit below ``directory``."""
     existing = existing_parent(directory)
-    free = shutil.disk_usage(existing).free
-    if needed and free < needed * DISK_MARGIN:
+    free, wanted = shutil.disk_usage(existing).free, room_for(needed)
+    if needed and free < wanted:
         raise refusal(
             "disk-full",
             str(directory),
-            found=f"{human_bytes(free)} free",
-            expected=f"{human_bytes(int(needed * DISK_MARGIN))} for {what}",
-            remedy=f"free {human_bytes(int(needed * DISK_MARGIN) - free)} there",
+            found=f"{size(free)} free",
+            expected=f"{size(wanted)} for {what}",
+            remedy=f"free {size(wanted - free)} there",
         )
 
 
@@ -72,8 +71,8 @@ def in_the_way(problem: OSError, folder: Path, progress: Progress) -> FleetError
     found = problem.strerror or str(problem)
     kept = "and run again: what has come is kept"
     if problem.errno in (errno.ENOSPC, errno.EDQUOT):
-        free = human_bytes(shutil.disk_usage(existing_parent(place)).free)
-        expected = f"room for {human_bytes(progress.left)} more" if progress.left else "room"
+        free = size(shutil.disk_usage(existing_parent(place)).free)
+        expected = f"room for {size(progress.left)} more" if progress.left else "room"
         return refusal(
             "disk-full", str(place), found=f"{found}, {free} free", expected=expected, remedy=f"free room there, {kept}"
         )
@@ -86,16 +85,6 @@ def in_the_way(problem: OSError, folder: Path, progress: Progress) -> FleetError
 def existing_parent(path: Path) -> Path:
     """The path itself, or its nearest parent that exists."""
     return path if path.exists() else existing_parent(path.parent)
-
-
-def human_bytes(count: int) -> str:
-    """``19.3 GB``: decimal units, as disks and links are sold."""
-    value = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if abs(value) < 999.5:
-            return f"{value:.0f} {unit}" if unit == "B" or value >= 99.95 else f"{value:.1f} {unit}"
-        value /= 1000
-    return f"{value:.1f} TB"
 
 
 def replace_file(path: Path, content: bytes, mode: int = 0o644) -> None:
@@ -270,19 +259,19 @@ class Progress:
 
 
 def progress_line(job: dict[str, Any]) -> str:
-    """``image vllm:1, 1.2 GB of 2.1 GB, 350 MB/s, 3 s left``, from what ``Progress`` writes."""
+    """``image vllm:1, 1.2 GiB of 2.1 GiB, 350.0 MiB/s, 3 s left``, from what ``Progress`` writes."""
     what, done, total, seconds = job["what"], job["done"], job["total"], job["seconds"]
     if total and done >= total:
-        return f"{what}, {human_bytes(total)} in {_duration(seconds)}"
+        return f"{what}, {size(total)} in {_duration(seconds)}"
     if not (total or done):
         return f"{what}, {job.get('said') or 'begun'}, {_duration(seconds)}"
-    parts = [what, f"{human_bytes(done)} of {human_bytes(total)}" if total else human_bytes(done)]
+    parts = [what, f"{size(done)} of {size(total)}" if total else size(done)]
     if "said" in job:
         parts += [job["said"], _duration(seconds)]
     elif seconds > 0 and done:
         rate = done / seconds
         parts += [
-            f"{human_bytes(int(rate))}/s",
+            f"{size(rate)}/s",
             f"{_duration((total - done) / rate)} left" if total else _duration(seconds),
         ]
     return ", ".join(parts)

@@ -13,7 +13,7 @@ from typing import Any
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, warning
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Run
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.system import memory_bytes
-from ansible_collections.gb10.fleet.plugins.module_utils._report import size
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import size
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.service import (
     document,
     silence,

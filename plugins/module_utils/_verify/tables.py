@@ -11,7 +11,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._report import size, table
+from ansible_collections.gb10.fleet.plugins.module_utils._report import table
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import size
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.ranks import health, problems
 
 NOT_REACHED = "not reached"

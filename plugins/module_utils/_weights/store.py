@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._own_files import Note
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import size
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.fetch import Transfer, Wish
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.offer import Sources
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.peer import Peer
@@ -27,7 +28,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._transfer.route import 
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.spool import Incoming
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import (
     Progress,
-    human_bytes,
     obstacle,
     refusal,
     replace_file,
@@ -98,13 +98,13 @@ class Step:
             case "link":
                 return f"to be linked from {self.source.folder if self.source else ''}, no bytes"
             case "copy":
-                return f"to be copied from {self.wanted.path} (another filesystem), {human_bytes(self.moved or 0)}"
+                return f"to be copied from {self.wanted.path} (another filesystem), {size(self.moved or 0)}"
             case "fetch":
-                size = "size not known yet" if self.moved is None else human_bytes(self.moved)
-                return f"to be fetched from {self.wanted.peers[-1].host}, {size}"
+                amount = "size not known yet" if self.moved is None else size(self.moved)
+                return f"to be fetched from {self.wanted.peers[-1].host}, {amount}"
             case "download":
-                size = "size not known: the hub did not tell" if self.moved is None else human_bytes(self.moved)
-                return f"to be downloaded from the hub, revision {self.wanted.revision or 'main'}, {size}"
+                amount = "size not known: the hub did not say" if self.moved is None else size(self.moved)
+                return f"to be downloaded from the hub, revision {self.wanted.revision or 'main'}, {amount}"
         return self.found
 
 
