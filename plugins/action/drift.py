@@ -17,9 +17,10 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.gb10.fleet.plugins.module_utils import _own_files
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import EXIT_CODES, Reading, compare
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.formats import junit, prometheus
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.history import EMPTY, remember
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.history import EMPTY, parse, remember
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.report import as_json, as_text, report
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import replace_file
 from ansible_collections.gb10.fleet.plugins.modules.drift import DOCUMENTATION
@@ -43,17 +44,22 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         readings = {host: _reading(variables["hostvars"], host) for host in hosts}
         now = time.gmtime(at)
         compared = compare(plan, readings, time.strftime("%Y-%m-%d", now), options["service"])
-        history = _read(folder / HISTORY)
+        history = _own_files.read(folder / HISTORY, parse, self._note) or EMPTY
         shown_now = time.strftime("%Y-%m-%dT%H:%M:%SZ", now)
         after, new = remember(history, compared, readings, shown_now, int(at // 86400))
         document = report(compared, after["since"], shown_now)
         if {*hosts} == {*plan["hosts"]} and not options["service"] and not self._task.check_mode:
             success = int(at) if compared.verdict != "unknown" else history.get("last_success", 0)
-            _write(folder, document, after | {"last_success": success}, int(at))
+            problem = _write(folder, document, after | {"last_success": success}, int(at))
+            if problem:  # what was found is shown all the same
+                self._note(problem)
             if new and plan["drift"]["hook"]:
                 _tell(plan["drift"]["hook"], {**document, "new": new})
         Display().display("\n" + (as_json(document) if options["format"] == "json" else as_text(document)) + "\n")
         return result | {"changed": False, "verdict": compared.verdict, "exit_code": EXIT_CODES[compared.verdict]}
+
+    def _note(self, sentence: str) -> None:
+        Display().warning(sentence)
 
 
 def _asked(plan: Mapping[str, Any], hosts: list[str], service: str) -> list[str]:
@@ -70,18 +76,8 @@ def _reading(hostvars: Any, host: str) -> Reading:
     return Reading(answer["state"], answer["unknown"], answer["why"])
 
 
-def _read(path: Path) -> Mapping[str, Any]:
-    """The history; an empty one where there is none, or none that can be read."""
-    try:
-        return {**EMPTY, **json.loads(path.read_bytes())}
-    except FileNotFoundError:
-        return EMPTY
-    except ValueError as error:
-        Display().warning(f"{path} can't be read ({error}): since and trend begin anew")
-        return EMPTY
-
-
-def _write(folder: Path, document: Mapping[str, Any], history: Mapping[str, Any], at: int) -> None:
+def _write(folder: Path, document: Mapping[str, Any], history: Mapping[str, Any], at: int) -> str:
+    """The reports and the history; a sentence when they can't be written, else an empty string."""
     files = {
         "report.json": as_json(document),
         "report.html": page(document, history["nights"]),
@@ -89,8 +85,12 @@ def _write(folder: Path, document: Mapping[str, Any], history: Mapping[str, Any]
         "gb10_drift.prom": prometheus(document, at, history["last_success"]),
         HISTORY: json.dumps(history, indent=1, sort_keys=True) + "\n",
     }
-    for name, text in files.items():
-        replace_file(folder / name, text.encode())
+    try:
+        for name, text in files.items():
+            replace_file(folder / name, text.encode())
+    except OSError as problem:
+        return f"the reports can't be written: {problem}; make {folder} a folder with room"
+    return ""
 
 
 def _tell(hook: list[str], document: Mapping[str, Any]) -> None:

@@ -8,13 +8,14 @@ A host that can't be read is an answer too: the task never fails, so that the ot
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
+from ansible_collections.gb10.fleet.plugins.module_utils import _own_files
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.history import parse
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.managed import managed_files
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import DEEP_SECONDS, questions
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.secrets import compared, new_salt
@@ -52,8 +53,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
 
 def _deep(plan: dict[str, Any], host: str, folder: Path) -> dict[str, Any]:
     """Which weights to read byte by byte tonight: the host chooses by what was read before."""
-    history = folder / HISTORY
-    read = json.loads(history.read_bytes())["read"] if history.exists() else {}
+    # the action `drift` sets aside one that can't be read, and says so once
+    history, _why = _own_files.look(folder / HISTORY, parse)
+    read = history["read"] if history else {}
     return {
         "days": plan["drift"]["weights_days"],
         "today": int(time.time() // 86400),

@@ -63,7 +63,7 @@ unknown:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils._host.state import read_state
-from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import bounded_run
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import bounded_run, printable
 
 COMMAND_SECONDS = 30
 
@@ -81,7 +81,7 @@ def main() -> None:
     options = module.params
     run = bounded_run(COMMAND_SECONDS)
     state, unknown = read_state(run, options["paths"], options["images"], options["ask"], options["salt"])
-    module.exit_json(changed=False, state=state, unknown=unknown)
+    module.exit_json(changed=False, state=printable(state), unknown=printable(unknown))
 
 
 if __name__ == "__main__":

@@ -6,10 +6,12 @@ import itertools
 import json
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.action import drift
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import Reading, compare
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.formats import junit, prometheus
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.history import EMPTY, NIGHTS, remember
@@ -153,3 +155,14 @@ def test_what_could_not_be_read_is_not_said_to_be_as_declared() -> None:
     silent = readings(PLAN) | {"titan": Reading(None, {}, "unreachable")}
     assert "Nothing differs" in page(document(readings(PLAN)), [])
     assert "Nothing that could be read differs" in page(document(silent), [])
+
+
+def test_a_folder_that_can_not_be_written_loses_no_finding(tmp_path: Path) -> None:
+    """harm.md D11: a sentence, and the check goes on."""
+    history, _ = remembered(EMPTY, DRIFTED, FIRST)
+    found, kept = document(DRIFTED), history | {"last_success": 1}
+    assert drift._write(tmp_path / "reports", found, kept, 100) == ""
+    assert json.loads((tmp_path / "reports" / "history.json").read_text()) == kept
+    (tmp_path / "file").write_text("x")
+    said = drift._write(tmp_path / "file", found, kept, 100)
+    assert f"make {tmp_path / 'file'} a folder with room" in said

@@ -19,11 +19,13 @@ from pathlib import Path
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils import _own_files
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue import image as catalogue
+from ansible_collections.gb10.fleet.plugins.module_utils._drift import history
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall import host as firewall
 from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import parse_reference
 from ansible_collections.gb10.fleet.plugins.module_utils._images.records import ImageRecords
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.observed import read_observed
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import printable
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.parts import recipe_of
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.spool import Incoming
@@ -42,9 +44,11 @@ HARMS: dict[str, Callable[[bytes], bytes]] = {
     "emptied": lambda _content: b"",
     "a list": lambda _content: b"[]",
     "null": lambda _content: b"null",
-    "a map without our keys": lambda _content: b'{"release": 1}',
     "a map of other types": lambda _content: json.dumps(
-        dict.fromkeys(("reference", "images", "manifest", "seal", "verified", "version", "catalogue"), 7)
+        dict.fromkeys(
+            ("reference", "images", "manifest", "seal", "verified", "version", "catalogue", "since", "nights", "read"),
+            7,
+        )
     ).encode(),
     "not UTF-8": lambda content: b"\xff\xfe" + content,
     "deep": lambda _content: b"[" * 200_000,
@@ -137,6 +141,16 @@ def image_catalogue(folder: Path) -> Kept:
     return Kept(file, lambda: _own_files.look(file, catalogue._parse)[0] is None, False)
 
 
+def drift_history(folder: Path) -> Kept:
+    notes: list[str] = []
+    file = folder / "history.json"
+    night = {"at": "2026-11-21T03:00:00Z", "verdict": "clean", "hosts": {}}
+    known = {"since": {"titan: x: y": "2026-11-21"}, "nights": [night], "read": {"titan": {"a": 1}}, "last_success": 1}
+    file.write_text(json.dumps(known))
+    assert _own_files.read(file, history.parse, notes.append) == known
+    return Kept(file, lambda: _own_files.read(file, history.parse, notes.append) is None, True, notes)
+
+
 KINDS: dict[str, Callable[[Path], Kept]] = {
     "image record": image_record,
     "model record": model_record,
@@ -147,6 +161,7 @@ KINDS: dict[str, Callable[[Path], Kept]] = {
     "firewall.nft": rules,
     "observed": observed,
     "catalogue of an image": image_catalogue,
+    "drift's history": drift_history,
 }
 
 
@@ -166,6 +181,25 @@ def test_a_damaged_file_of_ours_stops_nothing(tmp_path: Path, kind: str, harm: s
         assert len(kept.notes) == 1  # said once
     else:
         assert not aside.exists()
+
+
+@pytest.mark.parametrize("kind", ["image record", "model record", "observed", "catalogue of an image"])
+def test_a_map_of_another_release_is_no_use(tmp_path: Path, kind: str) -> None:
+    kept = KINDS[kind](tmp_path)
+    kept.file.write_text('{"release": 1}')
+    assert kept.begins_anew()
+
+
+def test_a_history_of_an_older_release_is_gone_on_with() -> None:
+    assert history.parse(b'{"since": {}}') == {"since": {}, "nights": [], "read": {}, "last_success": 0}
+
+
+def test_names_that_are_no_text_blind_no_host() -> None:
+    """harm.md D3."""
+    state = {"netplan": [{"path": os.fsdecode(b"/etc/netplan/\xff.yaml"), "claims": ("a",)}], "free": 1, "\udcff": None}
+    shown = printable(state)
+    assert shown == {"netplan": [{"path": "/etc/netplan/\\udcff.yaml", "claims": ["a"]}], "free": 1, "\\udcff": None}
+    json.dumps(shown, ensure_ascii=False).encode()
 
 
 @pytest.mark.parametrize("kind", ["image record", "model record"])

@@ -13,6 +13,7 @@ A plain map, kept by the controller beside the reports::
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +21,25 @@ from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import R
 
 NIGHTS = 60
 EMPTY: Mapping[str, Any] = {"since": {}, "nights": [], "read": {}}
+
+
+def parse(content: bytes) -> dict[str, Any]:
+    """The history as it was written, also by an older release; ValueError for anything else."""
+    known = json.loads(content)
+    if not isinstance(known, dict):
+        raise ValueError("it holds no JSON map")
+    found = {**EMPTY, "last_success": 0, **known}
+    if not (_all(found["since"], str) and isinstance(found["nights"], list) and _all(found["read"], dict)):
+        raise ValueError("it holds other things than a drift check writes")
+    if not all(isinstance(night, dict) and {"at", "verdict", "hosts"} <= {*night} for night in found["nights"]):
+        raise ValueError("it holds nights that no drift check writes")
+    if not (all(_all(days, int) for days in found["read"].values()) and isinstance(found["last_success"], int)):
+        raise ValueError("it holds days that are no numbers")
+    return found
+
+
+def _all(entries: Any, kind: type) -> bool:
+    return isinstance(entries, dict) and all(isinstance(value, kind) for value in entries.values())
 
 
 def remember(

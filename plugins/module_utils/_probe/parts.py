@@ -44,6 +44,18 @@ def bounded_run(seconds: float) -> Run:
     return run
 
 
+def printable(value: Any) -> Any:
+    """The same with bytes of names that are not UTF-8 written out, ``\\udcff``: JSON knows none, and one of them would
+    make a whole answer unreadable."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, Mapping):
+        return {printable(key): printable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [printable(item) for item in value]
+    return value
+
+
 def output(run: Run, arguments: list[str]) -> str:
     """What a command that ends well prints; UnreadableError for any other, with its own words."""
     try:
