@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Keep the lists of playbooks, roles, modules and other plugins in ``README.md``, from what each says of itself.
 
-    python tools/contents.py            writes them
-    python tools/contents.py --check    fails if they are not up to date
+python tools/contents.py            writes them
+python tools/contents.py --check    fails if they are not up to date
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Make the documentation as a site, without a network: README.md, docs/*.md, and a page a role, module and filter.
 
-    python tools/docsite.py            into .cache/docsite/html
-    python tools/docsite.py DIR        into DIR
+python tools/docsite.py            into .cache/docsite/html
+python tools/docsite.py DIR        into DIR
 """
 
 from __future__ import annotations

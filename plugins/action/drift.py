@@ -69,7 +69,7 @@ def _asked(plan: Mapping[str, Any], hosts: list[str], service: str) -> list[str]
 
 
 def _reading(hostvars: Any, host: str) -> Reading:
-    """What `drift_read` registered; a host without an answer ran out of the task's time."""
+    """What `drift_info` registered; a host without an answer ran out of the task's time."""
     answer = hostvars.raw_get(host).get("drift_reading") or {}
     if "state" not in answer:
         return Reading(None, {}, str(answer.get("msg") or "no answer in time"))

@@ -88,7 +88,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         names = ("unit", "url", "kind", "model", "status_file", "key_file")
         arguments = {name: options[name] for name in names if options[name]}
         reading: dict[str, Any] = self._execute_module(
-            module_name="gb10.fleet.service_state", module_args=arguments, task_vars=task_vars
+            module_name="gb10.fleet.service_info", module_args=arguments, task_vars=task_vars
         )
         if reading.get("failed"):
             raise AnsibleActionFail(reading["msg"])

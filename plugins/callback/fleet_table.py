@@ -52,7 +52,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
             self._services = result.result["services"]
         elif action == "gb10.fleet.service_ready":
             self._note(result.host.get_name(), result.result)
-        elif action == "gb10.fleet.rank_state":
+        elif action == "gb10.fleet.rank_info":
             self._ranks |= {(result.host.get_name(), rank["service"]): rank for rank in result.result["ranks"]}
 
     def v2_runner_item_on_ok(self, result: Any) -> None:

@@ -14,7 +14,7 @@ description:
 positional: _input
 options:
   _input:
-    description: By host the C(reading) that M(gb10.fleet.fabric_probe) returned.
+    description: By host the C(reading) that M(gb10.fleet.fabric_info) returned.
     type: dict
     required: true
 """

@@ -9,7 +9,7 @@ name: preflight
 short_description: What a host can't carry of its slice of the plan
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
-description: Compares what the plan needs of a host with a reading of M(gb10.fleet.host_state).
+description: Compares what the plan needs of a host with a reading of M(gb10.fleet.host_info).
 positional: _input, state, others, severity
 options:
   _input:

@@ -10,7 +10,7 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 Severity = Literal["error", "warning", "hint"]
 _ORDER: dict[str, int] = {"error": 0, "warning": 1, "hint": 2}
@@ -82,6 +82,36 @@ warning = partial(_finding, "warning")
 hint = partial(_finding, "hint")
 
 
+F = TypeVar("F", bound=Finding)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference(Finding):
+    """A finding of a drift check: what a host has differs from what is declared.
+
+    host, place and rule name it, for good: ``titan``, ``file /etc/x.conf``, ``file-content``. repairs: the playbook
+    that puts it right, or empty where a person must. diff: expected against found as a unified diff, for texts.
+    service: whose it is, if it is one service's.
+    """
+
+    host: str
+    kind: str = "host"
+    repairs: str = ""
+    service: str = ""
+    diff: str = ""
+
+    @property
+    def id(self) -> str:
+        return f"{self.host}: {self.place}: {self.rule}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """By the names that reports have."""
+        values = asdict(self)
+        names = {"resource": "place", "want": "expected", "have": "found"}
+        kept = ("host", "rule", "severity", "remedy", "repairs", "reason", "source", "service", "diff")
+        return {"id": self.id} | {name: values[names.get(name, name)] for name in (*names, *kept)}
+
+
 class FleetError(Exception):
     """Input that can't be used; carries the findings that say why."""
 
@@ -90,7 +120,7 @@ class FleetError(Exception):
         super().__init__("\n".join(finding.sentence() for finding in findings))
 
 
-def ordered(findings: Iterable[Finding]) -> list[Finding]:
+def ordered(findings: Iterable[F]) -> list[F]:
     """Errors first, then by place and rule: the same findings always come in the same order, each once."""
     return sorted(set(findings), key=lambda f: (_ORDER[f.severity], f.place, f.rule, f.found))
 

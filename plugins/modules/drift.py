@@ -11,7 +11,7 @@ short_description: Compare what hosts have with the plan
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
-  - Compares what M(gb10.fleet.drift_read) registered as C(drift_reading) on each host with the plan, and shows it.
+  - Compares what M(gb10.fleet.drift_info) registered as C(drift_reading) on each host with the plan, and shows it.
   - A run on all hosts of the plan also writes C(report.json), C(report.html), C(junit.xml) and C(gb10_drift.prom),
     keeps its history beside them, and gives the report to C(fleet_drift.hook) when something is new. Not in check mode.
 options:

@@ -12,10 +12,8 @@ version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Where there are readers, makes an account (C(gb10-peer)) whose SSH keys may start one program, as root and without
-    arguments, and nothing else; the program gives images, models and their files over that connection. It is made of
-    this collection and needs nothing but Python 3.
+    arguments, and nothing else. The program and the account's rule for sudo are files of the host's slice of the plan.
   - Pins the SSH host keys of the hosts that this one reads from, by their inventory names.
-  - A diff shows each file, and of the program its sum.
   - A host that is left out of O(readers) can't log in any more.
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
@@ -38,19 +36,6 @@ options:
     description: Their SSH host keys. A host that is not named keeps the key that it has.
     type: dict
     default: {}
-  folder:
-    description: Where the host keeps its notes on images and models, and layers on their way.
-    type: path
-    default: /var/lib/gb10-fleet
-  models:
-    description: What C(HF_HOME) is for the services on this host.
-    type: path
-    default: /var/lib/gb10-fleet/hf
-  caches:
-    description: Patterns of Hugging Face caches (their C(hub) folders) of the host's users, whose models it may give.
-    type: list
-    elements: str
-    default: [/root/.cache/huggingface/hub, /home/*/.cache/huggingface/hub]
 """
 
 EXAMPLES = r"""
@@ -63,17 +48,12 @@ EXAMPLES = r"""
 
 RETURN = r"""#"""
 
-import hashlib
-import json
 import pwd
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._peers.program import peer_program
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer import access
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import replace_file
-
-CACHES = ["/root/.cache/huggingface/hub", "/home/*/.cache/huggingface/hub"]
 
 
 def main() -> None:
@@ -84,9 +64,6 @@ def main() -> None:
             "reader_keys": {"type": "dict", "default": {}, "no_log": False},
             "reads": names,
             "host_keys": {"type": "dict", "default": {}, "no_log": False},
-            "folder": {"type": "path", "default": "/var/lib/gb10-fleet"},
-            "models": {"type": "path", "default": "/var/lib/gb10-fleet/hf"},
-            "caches": {"type": "list", "elements": "str", "default": CACHES},
         },
         supports_check_mode=True,
     )
@@ -94,7 +71,7 @@ def main() -> None:
     account_missing = bool(module.params["readers"]) and not has_account()
     changed = [path for path, (content, _) in wanted.items() if read(path) != content]
     diff = [
-        {"before_header": path, "after_header": path, "before": shown(read(path)), "after": shown(wanted[path][0])}
+        {"before_header": path, "after_header": path, "before": read(path).decode(), "after": wanted[path][0].decode()}
         for path in changed
     ]
     known = wanted.get(access.KNOWN_HOSTS, (b"", 0))[0].decode()
@@ -109,17 +86,12 @@ def main() -> None:
 
 
 def wanted_files(module: AnsibleModule) -> dict[str, tuple[bytes, int]]:
-    """Content and mode of each file, the one that lets others in last."""
+    """Content and mode of both files of keys."""
     parameters = module.params
     files: dict[str, tuple[bytes, int]] = {}
     if parameters["reads"] or read(access.KNOWN_HOSTS):
         known = access.known_hosts(read(access.KNOWN_HOSTS).decode(), parameters["reads"], parameters["host_keys"])
         files[access.KNOWN_HOSTS] = known.encode(), 0o644
-    if parameters["readers"]:
-        places = {name: parameters[name] for name in ("folder", "models", "caches")}
-        files[access.PLACES] = json.dumps(places, indent=1, sort_keys=True).encode() + b"\n", 0o644
-        files[access.PROGRAM] = peer_program(), 0o755
-        files[access.SUDOERS] = access.SUDOERS_TEXT.encode(), 0o440
     if parameters["readers"] or read(access.AUTHORIZED_KEYS):
         found = read(access.AUTHORIZED_KEYS).decode()
         keys = access.authorized_keys(found, parameters["readers"], parameters["reader_keys"])
@@ -144,11 +116,6 @@ def make_account(module: AnsibleModule) -> None:
     """No password; root owns its home, so that it can't let anybody else in."""
     words = ["--system", "--user-group", "--no-create-home", "--home-dir", access.HOME, "--shell", "/bin/sh"]
     module.run_command(["useradd", *words, "--password", "*", access.ACCOUNT], check_rc=True)
-
-
-def shown(content: bytes) -> str:
-    """For a diff: text as it is, a program by its sum."""
-    return f"sha256 {hashlib.sha256(content).hexdigest()}\n" if content.startswith(b"#!") else content.decode()
 
 
 if __name__ == "__main__":

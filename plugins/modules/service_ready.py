@@ -81,7 +81,7 @@ attributes:
     description: Changes nothing, so there is no diff.
     support: none
   action:
-    description: Runs on the controller and reads the host through M(gb10.fleet.service_state).
+    description: Runs on the controller and reads the host through M(gb10.fleet.service_info).
     support: full
 """
 
@@ -119,7 +119,8 @@ comparison:
   type: str
   sample: KV pool 292,320 tokens, as planned
 record:
-  description: What the start has shown of its memory, for M(gb10.fleet.observation); V(null) if its log says nothing.
+  description: What the start has shown of its memory, for M(gb10.fleet.observation_record); V(null) if its log has
+    nothing of it.
   returned: success
   type: dict
 findings:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.managed import managed_files
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import units
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.running import declared_units
 
 from .figures import Figure
 from .fleet import ROOT
@@ -95,7 +95,7 @@ def one_task_each(plan: dict[str, Any], host: str) -> list[dict[str, Any]]:
         {"ansible.builtin.stat": {"path": one.path, "checksum_algorithm": "sha256"}} for one in managed_files(mine)
     ]
     reads = [{"ansible.builtin.slurp": {"src": "/proc/sys/" + key.replace(".", "/")}} for key in sorted(sysctl)]
-    shown = [["systemctl", "show", unit] for unit in units(mine)]
+    shown = [["systemctl", "show", unit] for unit in declared_units(mine)]
     shown += [["docker", "info"], ["docker", "ps"], ["nft", "list", "tables"], ["ss", "-ltn"], ["cat", "/proc/swaps"]]
     shown += [["ip", "-j", "address"], ["uname", "-r"], ["dpkg-query", "-l", "docker.io"], ["df", "/"], ["date", "+%s"]]
     commands = [{"ansible.builtin.command": {"argv": argv}, "failed_when": False} for argv in shown]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import textwrap
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._firewall.subject import with_files
 
 from .group import HOSTS, MANAGEMENT, PORT, ROOT, Group
 
@@ -48,7 +50,7 @@ def closed(group: Group) -> Iterator[Group]:
         group.fleet.root(host, "systemd-run --unit stray /usr/bin/python3 -m http.server 45678 --directory /srv")
         group.fleet.root(host, "apt-get install -y nftables > /dev/null")
     play = Path(group.fleet.directory).parent / "close.yml"
-    play.write_text(PLAY)
+    play.write_text(PLAY.replace("UNITS", json.dumps(with_files({"state": "closed"}))))
     converge(group, play)
     yield group
 
@@ -61,7 +63,9 @@ PLAY = textwrap.dedent("""\
         - role: gb10.fleet.firewall
           vars:
             of: {spark-2: 192.168.100.2, spark-3: 192.168.100.1}
-            firewall_plan:
+            firewall_plan: "{{ rules | combine(units) }}"
+            units: UNITS
+            rules:
               state: closed
               open: "{{ {'spark-2': [{'port': 8000, 'protocol': 'tcp', 'from': [], 'reason': 'the API'}],
                          'spark-3': []}[inventory_hostname] }}"

@@ -24,6 +24,7 @@ NETPLAN = "/etc/netplan/40-cx7.yaml"
 RAIL = "enp1s0f1np1"
 PLACE = f"port 1 half 0 ({RAIL})"
 KEPT = "/root/kept"
+PEER_KEYS = "/var/lib/gb10-fleet/peer/.ssh"
 
 RULES = "nftables table inet gb10_fleet"
 API_KEY = "/etc/gb10-fleet/secrets/tiny.yaml"
@@ -31,7 +32,10 @@ PYTHON = "/etc/python3.13/sitecustomize.py"
 
 # Tasks of site.yml
 FILES = "Keep the settings over a boot"
-BOOT = "Set what systemd starts at the next boot"
+BOOT = FILES
+GUARD = "Install what takes network changes back, and keep the rails' settings over a boot"
+SUPERVISOR = "Supervisor | install it, with what reads the RDMA devices' GIDs"
+PEERS = "Install what serves others, or take it away"
 KERNEL = "Set the running kernel"
 DOCKER_FILE = "run | Write Docker's configuration"
 DOCKER_UNIT = "run | Run Docker with it, now and after a boot"
@@ -77,6 +81,12 @@ def edited(name: str, host: str, path: str, rule: str, want: str, have: str, mak
     return Seed(name, host, f"{keep}; {make}", back, f"file {path}", rule, want, have, **seen)  # type: ignore[arg-type]
 
 
+def planted(name: str, path: str, text: str) -> Seed:
+    """What would let somebody in as root, on a host that nobody reads from."""
+    make = f"echo '{text}' > {path}"
+    return Seed(name, "titan", make, f"rm {path}", f"file {path}", "file-kind", "no such", "a file", PEERS, path)
+
+
 def in_kernel(name: str, host: str, make: str, have: str, *, alone: bool = False) -> Seed:
     """A change of the live rules, which their file undoes."""
     undo, shows = "nft -f /etc/gb10-fleet/firewall.nft", "the rules in the kernel are others"
@@ -96,6 +106,20 @@ SEEDS = [
         "sha256",
         f"echo vm.swappiness=60 >> {SYSCTL}",
         task=FILES,
+    ),
+    planted("peer-sudoers", "/etc/sudoers.d/gb10-peer", "gb10-peer ALL=(root) NOPASSWD: ALL"),
+    planted("peer-program", "/usr/local/lib/gb10-fleet/peer-serve", "#!/bin/sh"),
+    Seed(
+        "peer-key",
+        "titan",
+        f"mkdir -p {PEER_KEYS}; echo 'ssh-ed25519 AAAA me@laptop' > {PEER_KEYS}/authorized_keys",
+        f"rm -r {PEER_KEYS}",
+        f"file {PEER_KEYS}/authorized_keys",
+        "peer-key-undeclared",
+        "nobody",
+        "me@laptop",
+        task="Give access to this host, and to others from it",
+        shows="me@laptop",
     ),
     edited("limits-gone", "titan", LIMITS, "file-kind", "a file", "no such file", f"rm {LIMITS}", task=FILES),
     edited("udev-mode", "titan", UDEV, "file-access", "0644", "0666", f"chmod 666 {UDEV}", task=FILES),
@@ -137,7 +161,7 @@ SEEDS = [
         "sha256",
         "sha256",
         f"echo '# mine' >> {RANK}",
-        task="Supervisor | copy it, with what reads the RDMA devices' GIDs",
+        task=SUPERVISOR,
     ),
     edited(
         "rank-file",
@@ -147,7 +171,7 @@ SEEDS = [
         "sha256",
         "sha256",
         'sed -i \'s/"rank": 0/"rank":  0/\' /etc/gb10-fleet/services/tiny.json',
-        task="Write what the supervisors go by",
+        task="Write the units, their supervisors' files and small files laid over models and images",
     ),
     Seed(
         "secrets-open",
@@ -158,7 +182,7 @@ SEEDS = [
         "file-access",
         "0700",
         "0755",
-        task="Keep the secrets to root",
+        task="Supervisor | make the folders for secrets and services",
         shows="0755",
     ),
     edited(
@@ -171,7 +195,7 @@ SEEDS = [
         f"sed -i s/Restart=always/Restart=no/ /etc/systemd/system/{UNIT}",
         also=("unit-stale",),
         alone=True,
-        task="Write the units",
+        task="Write the units, their supervisors' files and small files laid over models and images",
     ),
     edited(
         "docker-key",
@@ -638,7 +662,7 @@ SEEDS = [
         "a file",
         "no such file",
         "rm /etc/sysctl.d/90-gb10-fabric.conf",
-        task="Keep the rails' settings over a boot",
+        task=GUARD,
     ),
     edited(
         "guard",
@@ -648,7 +672,7 @@ SEEDS = [
         "sha256",
         "sha256",
         "echo '# mine' >> /usr/local/lib/gb10-fleet/netplan/gb10_netplan/guard.py",
-        task="guard | Install the program that changes netplan files and takes the change back",
+        task=GUARD,
     ),
     Seed(
         "recover-disabled",
@@ -659,7 +683,8 @@ SEEDS = [
         "unit-enabled",
         "enabled",
         "disabled",
-        task="guard | Enable taking a change back at boot",
+        task=GUARD,
+        shows="gb10-netplan-recover.service",
     ),
     Seed(
         "speed",

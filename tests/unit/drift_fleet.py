@@ -1,4 +1,4 @@
-"""A fleet of three hosts, its plan, and what host_state reads when everything is as planned."""
+"""A fleet of three hosts, its plan, and what host_info reads when everything is as planned."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from typing import Any
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import Reading
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.managed import managed_files, managed_json
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import containers, questions
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import questions
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._services.subject import containers
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.access import ACCOUNT, OPTIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY, OF_RECIPES = load_all([ROOT / "inventories" / "lab" / "recipes", SHIPPED_RECIPES])
@@ -103,6 +105,16 @@ def state_of(plan: dict[str, Any], host: str) -> dict[str, Any]:
         },
         "fabric": _fabric(plan, host),
         "deep": {"good": [], "bad": {}, "left": []},
+        "peers": _peers(mine["peer_access"]),
+    }
+
+
+def _peers(access: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "authorized": {name: f"{OPTIONS} ssh-ed25519 {name} {ACCOUNT}@{name}" for name in access["readers"]},
+        "known": {name: f"ssh-ed25519 of-{name}" for name in access["reads"]},
+        "public_key": "",
+        "host_key": "",
     }
 
 

@@ -15,22 +15,39 @@ UTILS = Path(__file__).parents[2] / "plugins" / "module_utils"
 PREFIX = "ansible_collections.gb10.fleet.plugins.module_utils"
 
 # Single files that know nothing of hosts, models or vLLM. Every package may import them.
-GROUND = {"_findings", "_gb10", "_layers", "_layout", "_own_files", "_report", "_schema", "_sizes", "_yaml_text"}
-GROUND_MAY_IMPORT = {"_gb10": "_layers _yaml_text", "_schema": "_findings"}
+GROUND = {
+    "_findings",
+    "_gb10",
+    "_layers",
+    "_layout",
+    "_managed",
+    "_own_files",
+    "_report",
+    "_schema",
+    "_sizes",
+    "_subject",
+    "_yaml_text",
+}
+GROUND_MAY_IMPORT = {
+    "_gb10": "_layers _yaml_text",
+    "_managed": "_gb10",
+    "_schema": "_findings",
+    "_subject": "_findings _gb10 _managed _schema",
+}
 
 # package: the packages that it may import, lowest first. A new arrow is a decision: it must not close a circle.
 MAY_IMPORT = {
     "_rank": "",  # copied to hosts as it is
     "_netplan": "",
-    "_firewall": "",
+    "_firewall": "_netplan _probe",
     "_joins": "",
     "_settings": "",
     "_transfer": "",
     "_catalogue": "",
-    "_fabric": "_netplan",
-    "_images": "_transfer",
-    "_weights": "_transfer",
-    "_peers": "_images _transfer _weights",
+    "_fabric": "_netplan _probe",
+    "_images": "_probe _transfer",
+    "_weights": "_probe _transfer",
+    "_peers": "_images _probe _transfer _weights",
     "_vllm": "_catalogue",
     "_models": "",
     "_memory": "_catalogue _vllm",
@@ -38,13 +55,18 @@ MAY_IMPORT = {
     "_rules": "_catalogue _models _vllm",
     "_lint": "_catalogue _models _rules _vllm",
     "_recipes": "_catalogue _vllm _weights",
-    "_probe": "_images _settings _transfer _weights",
-    "_host": "_fabric _firewall _netplan _probe _transfer _weights",
-    "_host_tuning": "",
+    "_probe": "_settings _transfer",
+    "_host": "_container_engine _fabric _firewall _images _peers _probe _services _transfer _weights",
+    "_host_tuning": "_settings",
     "_preflight": "_lint",
     "_verify": "_catalogue _probe",
-    "_drift": "_fabric _firewall _host_tuning _netplan _probe _settings _vllm",
-    "_plan": "_catalogue _drift _fabric _firewall _host_tuning _kv _lint _memory _models _recipes _transfer _vllm",
+    "_container_engine": "_probe",
+    "_services": "_probe _vllm",
+    "_system": "_probe _vllm",
+    "_subjects": "_container_engine _fabric _firewall _host_tuning _images _peers _services _system _weights",
+    "_drift": "_probe _settings _subjects _system",
+    "_plan": "_catalogue _drift _fabric _firewall _host_tuning _kv _lint _memory _models _recipes _subjects _transfer "
+    "_vllm",
 }
 
 # Modules that read or change the machine. pathlib's PurePath and urllib.parse only handle text.
@@ -80,7 +102,9 @@ IO = {
     "_firewall/host.py": "reads and writes the host's rules",
     "_verify/ranks.py": "reads the supervisors' files",
     "_verify/service.py": "asks the service, by Ansible's own client",
+    "_firewall/reading.py": "reads the host's rules",
     "_host/state.py": "reads the host",
+    "_managed.py": "reads the collection's own files",
     "_images": "asks Docker and registries, writes layers",
     "_kv/case.py": "reads config.json where a path is given",
     "_netplan/guard.py": "changes the network and takes it back; copied to hosts",

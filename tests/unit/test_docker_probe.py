@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._probe.docker import read_containers
+from ansible_collections.gb10.fleet.plugins.module_utils._services.reading import read_containers
 
 
 def _read(**host_config: Any) -> dict[str, Any]:

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import Reading, compare
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.difference import View
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.known_bad import of_known_bad
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.report import as_json, as_text, report
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Difference
+from ansible_collections.gb10.fleet.plugins.module_utils._subject import View
+from ansible_collections.gb10.fleet.plugins.module_utils._system.subject import SYSTEM
 from drift_fleet import CONTAINER, UNIT, changed, mac, planned, readings
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -157,8 +158,8 @@ def test_a_change_is_said_where_it_is(
 ) -> None:
     result = compare(PLAN, changed(PLAN, host, change), TODAY)
     (one,) = result.differences
-    assert (one.host, one.resource, one.rule) == (host, resource, rule)
-    assert want in one.want and have in one.have
+    assert (one.host, one.place, one.rule) == (host, resource, rule)
+    assert want in one.expected and have in one.found
     assert one.remedy
 
 
@@ -176,7 +177,8 @@ def test_bad_and_moving_tags(image: dict[str, Any], rules: list[str]) -> None:
     plan = copy.deepcopy(PLAN)
     plan["hosts"]["titan"]["images"] = [image]
     state = readings(PLAN)["titan"].state or {}
-    assert [one.rule for one in of_known_bad(View("titan", plan, state))] == rules
+    found = SYSTEM.differences(View("titan", plan, {"titan": state}))
+    assert [one.rule for one in found if isinstance(one, Difference)] == rules
 
 
 @pytest.mark.parametrize("part", sorted(readings(PLAN)["titan"].state or {}))
@@ -205,7 +207,7 @@ def test_a_cable_to_a_host_that_is_off_is_not_judged() -> None:
 def test_a_rule_that_the_kernel_holds_and_the_plan_does_not_is_shown() -> None:
     found = {"live": "table {\n\taccept\n\tdrop\n}\n", "live_planned": "table {\n\tdrop\n}\n"}
     (one,) = compare(PLAN, changed(PLAN, "titan", lambda state: state["firewall"].update(found)), TODAY).differences
-    assert (one.want, one.have) == ("the planned rules", "other rules")
+    assert (one.expected, one.found) == ("the planned rules", "other rules")
     assert "+\taccept" in one.diff.splitlines() and "-\tdrop" not in one.diff
 
 
@@ -295,7 +297,7 @@ def test_changes_at_once_are_each_found_and_always_in_the_same_order(chosen: lis
     forward = compare(PLAN, {host: Reading(state, {}) for host, state in states.items()}, TODAY)
     backward = compare(PLAN, {host: Reading(states[host], {}) for host in reversed(states)}, TODAY)
     assert forward == backward
-    assert {(case[0], case[2]) for case in cases} == {(one.host, one.resource) for one in forward.differences}
+    assert {(case[0], case[2]) for case in cases} == {(one.host, one.place) for one in forward.differences}
 
 
 def test_two_runs_give_the_same_report_but_for_the_times() -> None:

@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import compare
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.managed import Managed, managed_files
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.managed import managed_files
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import questions
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.secrets import compared, new_salt
+from ansible_collections.gb10.fleet.plugins.module_utils._managed import Managed
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.files import read_files
 from drift_fleet import NOT_DEEP, changed, planned
 

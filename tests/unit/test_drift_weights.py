@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.gb10.fleet.plugins.module_utils._probe.models import due
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.reading import due
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._probe.docker import read_identities
+from ansible_collections.gb10.fleet.plugins.module_utils._images.reading import read_identities
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Run
 
 

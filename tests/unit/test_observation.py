@@ -14,7 +14,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 KEEP = """
-    - gb10.fleet.observation:
+    - gb10.fleet.observation_record:
         path: "{{ folder }}/host/boots/x.json"
         content: "{{ content | default(none) }}"
         copy: "{{ folder }}/observed/boots/titan/x.json"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.difference import Difference
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Difference
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Acceptance:
     until: str
 
     def fits(self, one: Difference) -> bool:
-        patterns = ((one.host, self.host), (one.resource, self.resource), (one.rule, self.rule))
+        patterns = ((one.host, self.host), (one.place, self.resource), (one.rule, self.rule))
         return all(fnmatchcase(value, pattern) for value, pattern in patterns)
 
 

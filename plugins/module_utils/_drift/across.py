@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.difference import Difference
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.on_system import versions
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Difference
+from ansible_collections.gb10.fleet.plugins.module_utils._system.subject import versions
 
 _EQUAL = ("kernel", "driver", "nic_firmware", "docker")
 
@@ -31,10 +31,16 @@ def _pair(
     for what in sorted(wanted.keys() & found.keys()):
         if None not in (wanted[what], found[what]) and wanted[what] != found[what]:
             yield Difference(
-                host, f"rank of {service}: {what}", "rank-differs", f"{wanted[what]}, as on {head}", str(found[what]),
-                "error", f"bring both hosts to the same {what}", service=service,
+                host=host,
+                rule="rank-differs",
+                severity="error",
+                place=f"rank of {service}: {what}",
+                found=str(found[what]),
+                expected=f"{wanted[what]}, as on {head}",
+                remedy=f"bring both hosts to the same {what}",
                 reason="ranks of one service that differ hang, or answer wrongly",
-            )  # fmt: skip
+                service=service,
+            )
 
 
 def _facts(plan: Mapping[str, Any], host: str, state: Mapping[str, Any]) -> dict[str, str | None]:

@@ -6,48 +6,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ansible_collections.gb10.fleet.plugins.module_utils._drift import (
-    on_files,
-    on_services,
-    on_stores,
-    on_system,
-)
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.accepted import Acceptance, sort_out
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.across import of_groups
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.difference import Difference, Unknown, View, ordered
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.known_bad import of_known_bad
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.on_fabric import of_fabric
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.files import of_files, of_json
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.running import of_sysctl, of_units
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Difference, ordered
+from ansible_collections.gb10.fleet.plugins.module_utils._subject import Differences, Unknown, View
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects import SUBJECTS
 
 Verdict = Literal["clean", "drift", "unknown"]
 EXIT_CODES: dict[Verdict, int] = {"clean": 0, "unknown": 1, "drift": 2}
-_SUBJECTS = (
-    on_files.of_files,
-    on_files.of_json,
-    on_files.of_netplan,
-    on_system.of_sysctl,
-    on_system.of_kernel,
-    on_system.of_versions,
-    on_system.of_room,
-    on_system.of_clock,
-    on_services.of_engine,
-    on_services.of_units,
-    on_services.of_containers,
-    on_services.of_undeclared,
-    on_services.of_ports,
-    on_services.of_firewall,
-    on_stores.of_images,
-    on_stores.of_models,
-    of_known_bad,
-)
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What one host answered. state: as `host_state` reads it, None when the host could not be read at all, with why.
+    """What one host answered. state: as `host_info` reads it, None when the host could not be read at all, with why.
 
     unknown: parts that could not be read, each with the reason.
     """
@@ -83,31 +60,33 @@ def compare(plan: Mapping[str, Any], readings: Mapping[str, Reading], today: str
 
     service: only what concerns this one; empty for everything.
     """
-    told = [one for one in _told(plan, readings) if _concerns(one, service)]
-    differences = ordered(one for one in told if isinstance(one, Difference))
-    unknown = sorted({one for one in told if isinstance(one, Unknown)}, key=lambda one: (one.host, one.part))
+    found = [one for one in _found(plan, readings) if _concerns(one, service)]
+    differences = _by_host(one for one in found if isinstance(one, Difference))
+    unknown = sorted({one for one in found if isinstance(one, Unknown)}, key=lambda one: (one.host, one.part))
     counted, accepted = sort_out(differences, plan["drift"]["accept"], today)
     return Result(tuple(sorted(readings)), tuple(counted), tuple(accepted), tuple(unknown))
+
+
+def _by_host(differences: Iterable[Difference]) -> list[Difference]:
+    return sorted(ordered(differences), key=lambda one: one.host)
 
 
 def _concerns(one: Difference | Unknown, service: str) -> bool:
     return not service or isinstance(one, Unknown) or one.service == service
 
 
-def _told(plan: Mapping[str, Any], readings: Mapping[str, Reading]) -> Iterator[Difference | Unknown]:
+def _found(plan: Mapping[str, Any], readings: Mapping[str, Reading]) -> Differences:
     states = {host: reading.state for host, reading in readings.items() if reading.state is not None}
-    fabric = {host: state["fabric"] for host, state in states.items() if state["fabric"] is not None}
+    silent = readings.keys() - states.keys()
     for host, reading in readings.items():
         if reading.state is None:
             yield Unknown(host, "the host", reading.why)
             continue
         yield from (Unknown(host, part, why) for part, why in reading.unknown.items())
-        yield from _of_host(View(host, plan, reading.state))
-        if host in fabric:
-            yield from of_fabric(host, plan, fabric, readings.keys() - states.keys())
+        yield from _of_host(View(host, plan, states, silent))
     yield from of_groups(plan, states)
 
 
-def _of_host(view: View) -> Iterable[Difference | Unknown]:
-    for subject in _SUBJECTS:
-        yield from subject(view)
+def _of_host(view: View) -> Differences:
+    for check in (of_files, of_json, of_sysctl, of_units, *(subject.differences for subject in SUBJECTS)):
+        yield from check(view)

@@ -18,7 +18,7 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.managed import Managed
+from ansible_collections.gb10.fleet.plugins.module_utils._managed import Managed
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.files import salted
 
 

@@ -4,7 +4,7 @@
 # This module util is PRIVATE to the collection.
 """The fabric's plan against what hosts read of themselves: each cable, half, neighbour, frame size and RDMA device.
 
-A reading is what `fabric_probe` returns: links, asked, rdma (`_fabric.reading`). Who is at the other end is known by
+A reading is what `fabric_info` returns: links, asked, rdma (`_fabric.reading`). Who is at the other end is known by
 the MAC address that answers: the readings of all hosts say whose it is.
 """
 

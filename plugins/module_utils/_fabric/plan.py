@@ -14,9 +14,21 @@ from ansible_collections.gb10.fleet.plugins.module_utils._fabric.bandwidth impor
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.declared import End, HostFacts, read_fabric
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import HALVES, SPEED_MBPS, rail
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, hint
+from ansible_collections.gb10.fleet.plugins.module_utils._layout import LIBRARY
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan import document as netplan
 
 SYSCTL_PATH = "/etc/sysctl.d/90-gb10-fabric.conf"
+_FOLDER = f"{LIBRARY}/netplan"
+_RECOVER = "gb10-netplan-recover.service"
+# What changes netplan files and takes a change back, and where it lies in this collection.
+_GUARD = {
+    f"{_FOLDER}/__main__.py": "roles/fabric/files/netplan_main.py",
+    f"{_FOLDER}/gb10_netplan/guard.py": "plugins/module_utils/_netplan/guard.py",
+    f"{_FOLDER}/gb10_netplan/links.py": "plugins/module_utils/_netplan/links.py",
+    f"{_FOLDER}/gb10_netplan/record.py": "plugins/module_utils/_netplan/record.py",
+    "/etc/systemd/system/gb10-netplan-change.service": "roles/fabric/files/gb10-netplan-change.service",
+    f"/etc/systemd/system/{_RECOVER}": f"roles/fabric/files/{_RECOVER}",
+}
 
 
 def plan_fabric(written: Any, hosts: Mapping[str, HostFacts]) -> tuple[dict[str, dict[str, Any]], list[Finding]]:
@@ -32,7 +44,8 @@ def plan_fabric(written: Any, hosts: Mapping[str, HostFacts]) -> tuple[dict[str,
                        peers: [{host, interface, port, half, rdma_device, address}]}]
         sysctl       {key: value} for the rails
         netplan      the document as data, {} where the host has no interface in the fabric
-        files        {path: {mode, content}}; content null where no file of ours is to be
+        files        {path: {mode, content or source}}; content null where no file of ours is to be
+        units        {unit: enabled}: what takes an unfinished change back at boot
         bandwidth    {listen, measure}: what `verify` measures, as `_fabric.bandwidth.measurements` says
     """
     fabric, findings = read_fabric(written, hosts)
@@ -41,6 +54,11 @@ def plan_fabric(written: Any, hosts: Mapping[str, HostFacts]) -> tuple[dict[str,
     slices = {name: _slice(name, fabric.settings, addressed, hosts[name]) for name in sorted(hosts)}
     bandwidth = measurements(slices)
     return {name: part | {"bandwidth": bandwidth[name]} for name, part in slices.items()}, findings
+
+
+def guard_files() -> dict[str, dict[str, str]]:
+    """What changes netplan files on a host and takes a change back, ``{path: {mode, source}}``."""
+    return {path: {"mode": "0644", "source": source} for path, source in _GUARD.items()}
 
 
 def _mode_hints(settings: Mapping[str, Any], addressed: Sequence[Addressed]) -> Iterator[Finding]:
@@ -81,7 +99,9 @@ def _slice(host: str, settings: Mapping[str, Any], addressed: Sequence[Addressed
         "files": {
             netplan.PATH: {"mode": netplan.MODE, "content": netplan.text(document) if document else None},
             SYSCTL_PATH: {"mode": "0644", "content": _sysctl_text(sysctl) if sysctl else None},
+            **(guard_files() if interfaces else {}),
         },
+        "units": {_RECOVER: "enabled"} if interfaces else {},
     }
 
 

@@ -7,15 +7,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric import arp
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.gids import SYSFS, read_table
-
-# (exit code, stdout, stderr) of an argument list; FileNotFoundError when there is no such program
-Run = Callable[[list[str]], tuple[int, str, str]]
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.files import read_netplan
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Part, Run
 
 _NET = Path("/sys/class/net")
 # IPv4 and ICMP headers: the largest payload that fits the MTU is this much less.
@@ -134,3 +133,25 @@ def virtualization(run: Run) -> str:
     """``none`` on a machine of its own, else what it runs in, as systemd-detect-virt says."""
     _code, out, _err = run(["systemd-detect-virt"])
     return out.strip() or "unknown"
+
+
+def _mac_addresses(names: Sequence[str]) -> dict[str, str]:
+    found = {name: Path("/sys/class/net", name, "address") for name in names}
+    return {name: path.read_text("ascii").strip() if path.exists() else "" for name, path in found.items()}
+
+
+def _asked(run: Run, questions: Mapping[str, Any]) -> dict[str, Any]:
+    """What `fabric_info` returns, without measuring anything."""
+    ask = questions["fabric"]
+    links = read_links(run, ask["peers"])
+    return {
+        "links": links,
+        "asked": ask_neighbours(run, links, ask["peers"], ask["candidates"]),
+        "rdma": read_rdma(ask["devices"]),
+    }
+
+
+READS: Mapping[str, Part] = {
+    "netplan": lambda _run, ask: read_netplan(_mac_addresses(ask["rails"])),
+    "fabric": _asked,
+}

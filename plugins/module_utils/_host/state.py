@@ -7,23 +7,39 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.reading import ask_neighbours, read_links, read_rdma
-from ansible_collections.gb10.fleet.plugins.module_utils._firewall import host as firewall
-from ansible_collections.gb10.fleet.plugins.module_utils._firewall.ruleset import ruleset
-from ansible_collections.gb10.fleet.plugins.module_utils._netplan.ssh_session import session_port
-from ansible_collections.gb10.fleet.plugins.module_utils._probe import docker, files, models, system
-from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Run, UnreadableError, output, read_parts
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
+from ansible_collections.gb10.fleet.plugins.module_utils._container_engine import reading as container_engine
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric import reading as fabric
+from ansible_collections.gb10.fleet.plugins.module_utils._firewall import reading as firewall
+from ansible_collections.gb10.fleet.plugins.module_utils._images import reading as images_reading
+from ansible_collections.gb10.fleet.plugins.module_utils._peers import reading as peers
+from ansible_collections.gb10.fleet.plugins.module_utils._probe import files, system
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Part, Run, output, read_parts
+from ansible_collections.gb10.fleet.plugins.module_utils._services import reading as services
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import existing_parent
+from ansible_collections.gb10.fleet.plugins.module_utils._weights import reading as weights
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.index import NAME, indexed_bytes
+
+# What a drift check reads of a host, by the part's name; a subject with a reading of its own has a line here.
+# The imports are static: Ansible packs what this module names.
+READS: Mapping[str, Part] = {
+    **files.READS,
+    **system.READS,
+    **container_engine.READS,
+    **fabric.READS,
+    **firewall.READS,
+    **peers.READS,
+    **images_reading.READS,
+    **weights.READS,
+    **services.READS,
+}
 
 _TCP_LISTEN = "0A"
 _LOOPBACK_6 = "00000000000000000000000001000000"
@@ -52,67 +68,11 @@ def read_state(
         "driver": lambda: system.read_driver(run),
     }
     if ask is None:
-        parts |= {"containers": lambda: _containers(run), "images": lambda: docker.read_identities(run, images)}
+        parts |= {"containers": lambda: _containers(run), "images": lambda: images_reading.read_identities(run, images)}
         return read_parts(parts, PATIENCE_S)
-    return read_parts(parts | _asked(run, ask, salt), PATIENCE_S + ask["deep"]["seconds"])
-
-
-def _asked(run: Run, ask: Mapping[str, Any], salt: str) -> dict[str, Callable[[], Any]]:
-    """The parts that the drift check reads."""
-    places = Places(Path(ask["folder"]), Path(ask["models_folder"]))
-    deep = ask["deep"]
-    return {
-        "files": lambda: files.read_files(ask["files"], salt),
-        "json": lambda: files.read_json(ask["json"]),
-        "netplan": lambda: files.read_netplan(_mac_addresses(ask["rails"])),
-        "our_units": lambda: files.read_folder("/etc/systemd/system/gb10-vllm-*.service"),
-        "sysctl": lambda: system.read_sysctl(ask["sysctl"]),
-        "kernel": lambda: system.read_kernel(run),
-        "firmware": system.read_firmware,
-        "packages": lambda: system.read_packages(run, ask["packages"]),
-        "units": lambda: system.read_units(run, ask["units"]),
-        "clock": system.read_clock,
-        "disks": lambda: system.free_bytes(ask["disks"]),
-        "engine": lambda: docker.read_engine(run),
-        "images": lambda: docker.read_images(run, ask["images"], places.image_records),
-        "running": lambda: docker.read_containers(run, ask["variables"]),
-        "models": lambda: models.read_models(places, ask["models"]),
-        "fabric": lambda: _fabric(run, ask["fabric"]),
-        "firewall": lambda: _firewall(run, ask["firewall"]),
-        "deep": lambda: models.read_deeply(
-            places, ask["models"], deep["seen"], deep["today"], deep["days"], deep["seconds"]
-        ),
-    }
-
-
-def _mac_addresses(names: Sequence[str]) -> dict[str, str]:
-    found = {name: Path("/sys/class/net", name, "address") for name in names}
-    return {name: path.read_text("ascii").strip() if path.exists() else "" for name, path in found.items()}
-
-
-def _fabric(run: Run, ask: Mapping[str, Any]) -> dict[str, Any]:
-    """What `fabric_probe` returns, without measuring anything."""
-    links = read_links(run, ask["peers"])
-    return {
-        "links": links,
-        "asked": ask_neighbours(run, links, ask["peers"], ask["candidates"]),
-        "rdma": read_rdma(ask["devices"]),
-    }
-
-
-def _firewall(run: Run, plan: Mapping[str, Any]) -> dict[str, Any]:
-    """``{text, planned, live, live_planned, why}``: our file of rules, our table in the kernel, what they should be.
-
-    planned: for the SSH ports that this host has. why: the reason why the kernel's rules could not be compared.
-    """
-    planned = ruleset(plan, firewall.ssh_ports(run, session_port(os.getppid())))
-    live, live_planned, why = "", planned, ""
-    if shutil.which("nft"):
-        try:
-            live, live_planned = firewall.in_kernel(run, planned)
-        except (firewall.FirewallError, UnreadableError, OSError) as error:
-            why = str(error)
-    return {"text": firewall.current(), "planned": planned, "live": live, "live_planned": live_planned, "why": why}
+    questions = {**ask, "salt": salt}
+    parts |= {name: partial(part, run, questions) for name, part in READS.items()}
+    return read_parts(parts, PATIENCE_S + ask["deep"]["seconds"])
 
 
 def _path_state(path: Path) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def by_host(variables: Mapping[str, Any], hosts: Iterable[str], name: str, key: 
 def fabric_addresses(readings: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Every address that hosts have on their interfaces, without its prefix length.
 
-    readings: by host what `gb10.fleet.fabric_probe` has read.
+    readings: by host what `gb10.fleet.fabric_info` has read.
     """
     links = [link for reading in readings.values() for link in reading["links"].values()]
     return [address.partition("/")[0] for link in links for address in link["addresses"]]

@@ -2,35 +2,71 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""The peer server as one file that a host can run: a zip application of this collection's own private utilities."""
+"""The peer server as files of a host: this collection's own private utilities, and a program that starts them."""
 
 from __future__ import annotations
 
-import inspect
-import io
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._layout import LIBRARY
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.access import PROGRAM
+
+_PACKAGE = "ansible_collections/gb10/fleet/plugins/module_utils"
+_FOLDER = f"{LIBRARY}/peer"
+# All that the server imports of this collection: a test holds the list equal to what it loads.
+MODULES = (
+    "_findings",
+    "_images/__init__",
+    "_images/archive",
+    "_images/docker",
+    "_images/identity",
+    "_images/layers",
+    "_images/pull",
+    "_images/records",
+    "_own_files",
+    "_peers/__init__",
+    "_peers/contents",
+    "_peers/server",
+    "_sizes",
+    "_transfer/__init__",
+    "_transfer/access",
+    "_transfer/fetch",
+    "_transfer/offer",
+    "_transfer/parts",
+    "_transfer/peer",
+    "_transfer/places",
+    "_transfer/route",
+    "_transfer/spool",
+    "_transfer/staging",
+    "_weights/__init__",
+    "_weights/cache",
+    "_weights/hub",
+    "_weights/manifest",
+    "_weights/records",
+    "_weights/source",
+    "_weights/store",
+)
+START = f"""\
+#!/usr/bin/env -S python3 -IB
+# Managed by gb10.fleet: sshd starts it for other hosts of the fleet, by sudo, and without arguments.
 import sys
-import zipfile
-from pathlib import PurePosixPath
-from types import ModuleType
 
-from ansible_collections.gb10.fleet.plugins.module_utils._peers import server
+sys.path.insert(0, "{_FOLDER}")
 
-_UTILITIES = "ansible_collections.gb10.fleet.plugins.module_utils."
-# A zip's earliest date: the same sources make the same bytes.
-_EPOCH = (1980, 1, 1, 0, 0, 0)
+from {_PACKAGE.replace("/", ".")}._peers.server import main
+
+main(sys.argv[1:])
+"""
 
 
-def peer_program() -> bytes:
-    """An executable that serves with the utilities that are loaded in this process; they load all that it needs."""
-    files = {f"{PurePosixPath(*name.split('.'))}.py": inspect.getsource(module) for name, module in _loaded().items()}
-    packages = {str(parent / "__init__.py"): "" for path in files for parent in PurePosixPath(path).parents[:-1]}
-    start = f"import sys\nfrom {server.__name__} import main\nmain(sys.argv[1:])\n"
-    archive = io.BytesIO()
-    with zipfile.ZipFile(archive, "w") as program:
-        for path, source in sorted({**packages, **files, "__main__.py": start}.items()):
-            program.writestr(zipfile.ZipInfo(path, _EPOCH), source)
-    return b"#!/usr/bin/env -S python3 -I\n" + archive.getvalue()
-
-
-def _loaded() -> dict[str, ModuleType]:
-    return {name: module for name, module in sorted(sys.modules.items()) if name.startswith(_UTILITIES)}
+def program_files() -> dict[str, dict[str, Any]]:
+    """``{path: {mode, content or source}}``. Without the empty files Ansible's packages would count."""
+    parents = ["/".join(_PACKAGE.split("/")[:depth]) for depth in range(1, _PACKAGE.count("/") + 2)]
+    return {
+        PROGRAM: {"mode": "0755", "content": START},
+        **{f"{_FOLDER}/{parent}/__init__.py": {"mode": "0644", "content": ""} for parent in parents},
+        **{
+            f"{_FOLDER}/{_PACKAGE}/{name}.py": {"mode": "0644", "source": f"plugins/module_utils/{name}.py"}
+            for name in MODULES
+        },
+    }

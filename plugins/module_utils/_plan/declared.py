@@ -22,6 +22,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._lint.door import PURPO
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.parallel import ports_on_head
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.spec import ENVIRONMENT, FLAGS
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects import SUBJECTS
 
 # Of the fleet, of a host, of a run (extra variables).
 VARIABLES = (
@@ -37,12 +38,6 @@ VARIABLES = (
 OURS = ("fleet_plan", "fleet_slice", "fleet_state")
 
 _FREE_MAP: Spec = {"type": "map", "default": {}}
-
-_REGISTRY: dict[str, Spec] = {
-    "name": {"type": "str", "required": True},
-    "username": {"type": "str", "required": True},
-    "password_file": {"type": "str", "required": True},
-}
 
 SERVICE: Spec = {
     "type": "map",
@@ -75,59 +70,21 @@ SERVICES: Spec = {
     "keys": {"type": "str", "pattern": "[a-z0-9][a-z0-9-]{0,40}", "expected": "a name of a-z, 0-9 and -"},
 }
 
-# What has a version that can be declared.
-VERSIONED = ("kernel", "driver", "nic_firmware", "docker", "docker_store")
-
 HOST: Spec = {
     "type": "map",
     "options": {
         "memory_kib": {"type": "int", "min": 1 << 20},
-        "host_tuning": {
-            "type": "map",
-            "default": {},
-            "options": {
-                "sysctl": {"type": "map", "values": {"type": "str", "nullable": True, "min": 1}},
-                "read_ahead_kb": {"type": "int", "nullable": True, "min": 0},
-                "swap": {"type": "bool", "nullable": True},
-                "memlock": {"type": "str", "nullable": True, "pattern": r"unlimited|\d+"},
-                "default_target": {"type": "str", "nullable": True, "pattern": r"[\w-]+\.target"},
-            },
-        },
-        "container_engine": {
-            "type": "map",
-            "default": {},
-            "options": {
-                "daemon": {"type": "map"},
-                "registries": {"type": "list", "elements": {"type": "map", "options": _REGISTRY}},
-            },
-        },
         "retention": {
             "type": "map",
             "default": {},
             "options": {"images": {"type": "int", "min": 0}, "models": {"type": "int", "min": 0}},
-        },
-        "firewall": firewall.HOST,
-        "versions": {
-            "type": "map",
-            "default": {},
-            "options": {
-                "running": {
-                    "type": "map",
-                    "default": {},
-                    "options": {name: {"type": "str", "min": 1, "expected": "a pattern"} for name in VERSIONED},
-                },
-                "held": {
-                    "type": "list",
-                    "default": [],
-                    "elements": {"type": "str", "pattern": r"[a-z0-9][a-z0-9+.-]+"},
-                },
-            },
         },
         "services": {
             "type": "map",
             "default": {},
             "values": {"type": "map", "options": {"flags": FLAGS, "env": ENVIRONMENT}},
         },
+        **{subject.name: subject.spec for subject in SUBJECTS if subject.spec is not None},
     },
 }
 

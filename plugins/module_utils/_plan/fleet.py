@@ -16,6 +16,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._fabric.environment imp
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.plan import plan_fabric
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, ordered
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
+from ansible_collections.gb10.fleet.plugins.module_utils._host_tuning.subject import host_tuning
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Value
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Budget, plan_host, requested_bytes
 from ansible_collections.gb10.fleet.plugins.module_utils._plan import slices
@@ -29,6 +30,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.service_slice imp
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.sizing import Sizing, size_service, with_memory
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.slices import Decided
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library
+from ansible_collections.gb10.fleet.plugins.module_utils._subject import Here
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects import SUBJECTS
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.plan import with_sources
 
 
@@ -67,7 +70,7 @@ def plan_fleet(
     findings.add(problems)
     fabric, problems = plan_fabric(declared.fabric, declared.hosts)
     findings.add(problems)
-    tuning = {name: slices.host_tuning(host) for name, host in declared.hosts.items()}
+    tuning = {name: host_tuning(Here(host.settings, {}, {})) for name, host in declared.hosts.items()}
     placed = [*_placed(declared, library, of_recipes, fabric, findings)]
     here = {name: [service for service in placed if name in service.settings["hosts"]] for name in declared.hosts}
     sized = {service.name: _size(service, library, observed, findings) for service in placed}
@@ -90,24 +93,21 @@ def plan_fleet(
         {name: (host.address, host.port) for name, host in declared.hosts.items()},
     )
     findings.add(problems)
+    hosts: dict[str, dict[str, Any]] = {}
+    for name, host in declared.hosts.items():
+        of_services = {
+            "fabric": fabric[name],
+            **sources[name],
+            "retention": slices.retention(host, decided[name]),
+            "services": [service_slice(service, name) for service in decided[name]],
+            "unread_images": slices.unread_images(decided[name]),
+            "needs": slices.needs(decided[name], name, budgets[name].total, requests),
+            "listens": listens(decided[name], name),
+            "memory": {service.name: budgets[name].lines(service.name) for service in here[name]},
+        }
+        hosts[name] = of_services | _of_subjects(host, declared, decided[name], of_services)
     return {
-        "hosts": {
-            name: {
-                "host_tuning": tuning[name],
-                "container_engine": slices.container_engine(host),
-                "fabric": fabric[name],
-                "firewall": slices.firewall(host, declared.firewall, decided[name], fabric[name]),
-                **sources[name],
-                "retention": slices.retention(host, decided[name]),
-                "services": [service_slice(service, name) for service in decided[name]],
-                "unread_images": slices.unread_images(decided[name]),
-                "needs": slices.needs(decided[name], name, budgets[name].total, requests),
-                "listens": listens(decided[name], name),
-                "versions": slices.versions(host),
-                "memory": {service.name: budgets[name].lines(service.name) for service in here[name]},
-            }
-            for name, host in declared.hosts.items()
-        },
+        "hosts": hosts,
         "services": {name: dict(service.plan) for name, service in services.items()},
         "drift": slices.drift(declared.drift),
         "findings": findings.rows(),
@@ -206,3 +206,15 @@ def _reasoned(placed: Placed, rows: Iterable[Mapping[str, Any]]) -> list[dict[st
         "host": "as declared for the host",
     }
     return [{**row, "reason": row["reason"] or wanted.get(row["origin"], "")} for row in rows]
+
+
+def _of_subjects(
+    host: Host, declared: Declared, services: Sequence[Decided], decided: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The parts of ``hosts.<name>`` that subjects decide, each from what the others say by then."""
+    parts: dict[str, Any] = {}
+    for subject in SUBJECTS:
+        if subject.slice is not None:
+            here = slices.here(host, {"firewall": declared.firewall}, services, {**decided, **parts})
+            parts[subject.name] = subject.slice(here)
+    return parts

@@ -11,16 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._firewall.plan import plan_firewall
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact, facts
-from ansible_collections.gb10.fleet.plugins.module_utils._host_tuning.files import tuning_files, tuning_links
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import Host
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.observed import image_key
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks import Rank
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.service import Placed
-
-# Docker Hub's logins stand under its address of old in Docker's own file; any other registry's under its name.
-LOGIN_KEYS = {"docker.io": "https://index.docker.io/v1/"}
+from ansible_collections.gb10.fleet.plugins.module_utils._subject import Here, with_defaults
 
 
 @dataclass(frozen=True)
@@ -35,44 +31,11 @@ class Decided:
         return next(rank for rank in self.ranks if rank.host.name == host)
 
 
-def host_tuning(host: Host) -> dict[str, Any]:
-    """``host_tuning_plan``: what holds for GB10, with this host's own values; single kernel settings too.
-
-    files: ``{path: {mode, content}}``, links: ``{path: target}``; null where nothing of ours is to be.
-    """
-    settings = host.settings.get("host_tuning", {})
-    plan = _with_defaults("host_tuning", settings)
-    sysctl = {**fact("host_tuning", "sysctl"), **settings.get("sysctl", {})}
-    plan |= {"sysctl": {key: value for key, value in sorted(sysctl.items()) if value is not None}}
-    return plan | {"files": tuning_files(plan), "links": tuning_links(plan)}
-
-
-def container_engine(host: Host) -> dict[str, Any]:
-    """``container_engine_plan``."""
-    plan = _with_defaults("container_engine", host.settings.get("container_engine", {}))
-    registries = [
-        {**registry, "key": LOGIN_KEYS.get(registry["name"], registry["name"])} for registry in plan["registries"]
-    ]
-    return plan | {"registries": registries}
-
-
-def versions(host: Host) -> dict[str, Any]:
-    """What is to run on the host, by pattern, and which packages are to be held: what drift compares, no role sets."""
-    declared = host.settings.get("versions", {})
-    return {"running": dict(declared.get("running", {})), "held": sorted(declared.get("held", []))}
-
-
 def drift(declared: Mapping[str, Any]) -> dict[str, Any]:
     """``drift`` of the plan: what the owner accepts and expects, and from where on something counts."""
     free = {key: fact("drift", f"free_{key}") for key in ("memory_gib", "disk_gib")}
     limits = {key: fact("drift", key) for key in ("weights_days", "clock_s")}
     return limits | dict(declared) | {"free": free | declared["free"]}
-
-
-def _with_defaults(section: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What holds for GB10 with the host's own values over it; null leaves the thing alone."""
-    merged = {key: settings.get(key, entry["value"]) for key, entry in sorted(facts()[section].items())}
-    return {key: value for key, value in merged.items() if value is not None}
 
 
 def images(services: Iterable[Decided]) -> list[dict[str, Any]]:
@@ -116,7 +79,7 @@ def retention(host: Host, services: Iterable[Decided]) -> dict[str, Any]:
     after: the hosts that have a rank of one of this host's services.
     """
     after = {rank.name for service in services for rank in service.placed.hosts}
-    return _with_defaults("retention", host.settings.get("retention", {})) | {"after": sorted(after)}
+    return with_defaults("retention", host.settings.get("retention", {})) | {"after": sorted(after)}
 
 
 def _source(written: str | Mapping[str, str]) -> dict[str, str]:
@@ -144,17 +107,15 @@ def unread_images(services: Iterable[Decided]) -> list[dict[str, Any]]:
     )
 
 
-def firewall(
-    host: Host, of_fleet: Mapping[str, Any], services: Sequence[Decided], fabric: Mapping[str, Any]
-) -> dict[str, Any]:
-    """``firewall_plan``."""
+def here(host: Host, of_fleet: Mapping[str, Any], services: Sequence[Decided], decided: Mapping[str, Any]) -> Here:
+    """What the subjects' slices of a host are made from. decided: what its slice holds already."""
     apis = [
         {"port": service.placed.settings["port"], "service": service.placed.name}
         for service in services
         if service.placed.head.name == host.name
     ]
     peers = [address for service in services for address in service.rank_on(host.name).supervisor["peers"]]
-    return plan_firewall(host.settings.get("firewall", {}), of_fleet, apis, peers, fabric)
+    return Here(host.settings, of_fleet, decided, apis, peers)
 
 
 def needs(

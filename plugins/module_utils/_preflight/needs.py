@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""Can this host carry its slice of the plan? The judgement over a `host_state` reading, before the first change."""
+"""Can this host carry its slice of the plan? The judgement over a `host_info` reading, before the first change."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WEIGHTS_SLACK = 0.02
 def preflight(
     needs: Mapping[str, Any], state: Mapping[str, Any], others: Mapping[str, Mapping[str, Any]] | None = None
 ) -> list[Finding]:
-    """needs: `hosts.<host>.needs` of the plan; state: a `host_state` reading. What can't be read is not judged.
+    """needs: `hosts.<host>.needs` of the plan; state: a `host_info` reading. What can't be read is not judged.
 
     others: the readings of all hosts of the run, for services on several of them; None leaves those alone.
     Errors refuse the run; warnings are told.

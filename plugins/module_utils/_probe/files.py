@@ -18,6 +18,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Part
 from ansible_collections.gb10.fleet.plugins.module_utils._settings.json_settings import merged
 
 # Larger files are compared by their sums alone.
@@ -151,3 +152,9 @@ def read_folder(pattern: str) -> list[str]:
     """The names that match a pattern of paths."""
     path = Path(pattern)
     return sorted(found.name for found in path.parent.glob(path.name))
+
+
+READS: Mapping[str, Part] = {
+    "files": lambda _run, ask: read_files(ask["files"], ask["salt"]),
+    "json": lambda _run, ask: read_json(ask["json"]),
+}

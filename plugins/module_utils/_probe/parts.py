@@ -15,6 +15,8 @@ from typing import Any
 
 # (exit code, stdout, stderr) of an argument list; FileNotFoundError when there is no such program
 Run = Callable[[list[str]], tuple[int, str, str]]
+# One part of a state, from how to run commands and the questions.
+Part = Callable[[Run, Mapping[str, Any]], Any]
 
 
 class UnreadableError(Exception):

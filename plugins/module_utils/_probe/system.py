@@ -10,11 +10,11 @@ import platform
 import re
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Run, UnreadableError, output
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Part, Run, UnreadableError, output
 from ansible_collections.gb10.fleet.plugins.module_utils._settings.kernel_settings import (
     normalised,
     swap_areas,
@@ -136,3 +136,14 @@ def _text(path: Path) -> str | None:
         return normalised(path.read_text(encoding="utf-8"))
     except OSError:
         return None
+
+
+READS: Mapping[str, Part] = {
+    "sysctl": lambda _run, ask: read_sysctl(ask["sysctl"]),
+    "kernel": lambda run, _ask: read_kernel(run),
+    "firmware": lambda _run, _ask: read_firmware(),
+    "packages": lambda run, ask: read_packages(run, ask["packages"]),
+    "units": lambda run, ask: read_units(run, ask["units"]),
+    "clock": lambda _run, _ask: read_clock(),
+    "disks": lambda _run, ask: free_bytes(ask["disks"]),
+}

@@ -20,7 +20,7 @@ SUDOERS = "/etc/sudoers.d/gb10-peer"
 # The account may start the program without arguments, and nothing else, as root.
 SUDOERS_TEXT = f'{ACCOUNT} ALL=(root) NOPASSWD: {PROGRAM} ""\n'
 
-_OPTIONS = f'restrict,command="sudo -n {PROGRAM}"'
+OPTIONS = f'restrict,command="sudo -n {PROGRAM}"'
 
 
 def authorized_keys(found: str, readers: Iterable[str], keys: Mapping[str, str]) -> str:
@@ -30,14 +30,14 @@ def authorized_keys(found: str, readers: Iterable[str], keys: Mapping[str, str])
     that it has.
     """
     lines = {line.rpartition(f"{ACCOUNT}@")[2]: line for line in found.splitlines()}
-    lines |= {name: f"{_OPTIONS} {_bare(key)} {ACCOUNT}@{name}" for name, key in keys.items() if key}
+    lines |= {name: f"{OPTIONS} {bare(key)} {ACCOUNT}@{name}" for name, key in keys.items() if key}
     return "".join(f"{lines[name]}\n" for name in sorted(set(readers)) if name in lines)
 
 
 def known_hosts(found: str, reads: Iterable[str], keys: Mapping[str, str]) -> str:
     """The hosts' SSH host keys by inventory name, whatever address they are reached at. Arguments as above."""
     lines = {line.partition(" ")[0]: line for line in found.splitlines()}
-    lines |= {name: f"{name} {_bare(key)}" for name, key in keys.items() if key}
+    lines |= {name: f"{name} {bare(key)}" for name, key in keys.items() if key}
     return "".join(f"{lines[name]}\n" for name in sorted(set(reads)) if name in lines)
 
 
@@ -47,6 +47,6 @@ def unknown_hosts(known: str, reads: Iterable[str]) -> list[str]:
     return sorted(set(reads) - names)
 
 
-def _bare(key: str) -> str:
+def bare(key: str) -> str:
     """A public key without its comment."""
     return " ".join(key.split()[:2])

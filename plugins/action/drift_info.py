@@ -1,0 +1,72 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action of gb10.fleet.drift_info: asks one host for everything that the plan says of it, by one module call.
+
+A host that can't be read is an answer too: the task never fails, so that the other hosts are compared.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
+from ansible.plugins.action import ActionBase
+from ansible_collections.gb10.fleet.plugins.module_utils import _own_files
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.history import parse
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.managed import managed_files
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import DEEP_SECONDS, questions
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.secrets import compared, new_salt
+from ansible_collections.gb10.fleet.plugins.modules.drift_info import DOCUMENTATION
+from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+
+HISTORY = "history.json"
+NOT_DEEP = {"days": 1, "today": 0, "seconds": 0, "seen": {}}
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        variables = task_vars or {}
+        result: dict[str, Any] = super().run(tmp, variables)
+        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
+        host, plan = variables["inventory_hostname"], options["plan"]
+        ask = questions(plan, host, _deep(plan, host, Path(options["folder"])) if options["deep"] else NOT_DEEP)
+        before, salt = time.time(), new_salt()
+        try:
+            answer = self._execute_module("gb10.fleet.host_info", {"ask": ask, "salt": salt}, task_vars=variables)
+        except AnsibleConnectionFailure as error:
+            return result | _silent(f"unreachable: {_first_line(error)}")
+        except AnsibleError as error:
+            return result | _silent(_first_line(error))
+        if answer.get("failed") or "state" not in answer:
+            return result | _silent(str(answer.get("module_stderr") or answer.get("msg") or "no answer").strip())
+        state = answer["state"] | {"asked_between": [before, time.time()]}
+        if state["files"] is not None:
+            wanted = managed_files(plan["hosts"][host])
+            state["files"] = compared(state["files"], wanted, salt, self._loader.get_text_file_contents)
+        return result | {"changed": False, "state": state, "unknown": answer["unknown"], "why": ""}
+
+
+def _deep(plan: dict[str, Any], host: str, folder: Path) -> dict[str, Any]:
+    """Which weights to read byte by byte tonight: the host chooses by what was read before."""
+    # the action `drift` sets aside one that can't be read, and says so once
+    history, _why = _own_files.look(folder / HISTORY, parse)
+    read = history["read"] if history else {}
+    return {
+        "days": plan["drift"]["weights_days"],
+        "today": int(time.time() // 86400),
+        "seconds": DEEP_SECONDS,
+        "seen": read.get(host, {}),
+    }
+
+
+def _silent(why: str) -> dict[str, Any]:
+    return {"changed": False, "state": None, "unknown": {}, "why": why}
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]

@@ -1,0 +1,51 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action of gb10.fleet.fabric_check: readings and measurements in, findings out; reaches no host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.bandwidth import judge_bandwidth
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.judge import judge, summary
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import ordered
+from ansible_collections.gb10.fleet.plugins.modules.fabric_check import DOCUMENTATION
+from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        variables = task_vars or {}
+        host = variables["inventory_hostname"]
+        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
+        if self._task.check_mode:
+            return result | {"changed": False, "skipped": True, "msg": "check mode: nothing was set to be proven"}
+        plan, measured = options["plan"], options["bandwidth"]
+        readings = {name: read["reading"] for name, read in options["readings"].items() if "reading" in read}
+        left_out = set(variables["groups"]["all"]) - set(variables["ansible_play_hosts_all"])
+        findings = judge(host, plan, readings, left_out)
+        if measured:
+            findings += judge_bandwidth(host, plan["gates"], measured)
+        findings = ordered(findings)
+        sentences = {
+            severity: [finding.sentence() for finding in findings if finding.severity == severity]
+            for severity in ("error", "warning")
+        }
+        result |= {
+            "changed": False,
+            "findings": [finding.as_dict() for finding in findings],
+            "fabric": summary(plan, findings, measured),
+        }
+        for sentence in sentences["warning"]:
+            Display().warning(sentence)
+        if sentences["error"]:
+            raise AnsibleActionFail("the fabric is not as planned:\n" + "\n".join(sentences["error"]), result=result)
+        return result

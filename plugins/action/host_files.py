@@ -1,0 +1,24 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action of gb10.fleet.host_files: reads the files of this collection that the host is to have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.gb10.fleet.plugins.module_utils._managed import content_of
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
+    _requires_connection = True
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        files = self._task.args.get("files") or {}
+        read = {path: {"mode": file["mode"], "content": content_of(file)} for path, file in files.items()}
+        arguments = {**self._task.args, "files": read}
+        result |= self._execute_module("gb10.fleet.host_files", arguments, task_vars=task_vars)
+        return result

@@ -1,0 +1,42 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action of gb10.fleet.observation_record: the module keeps the document on the host, this its controller's copy."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.gb10.fleet.plugins.module_utils._settings.json_settings import written
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        result |= self._execute_module(task_vars=task_vars)
+        if result.get("failed") or result["content"] is None:
+            return result
+        copy = Path(self._task.args["copy"])
+        text = written(result["content"])
+        if not copy.exists() or copy.read_text("utf-8") != text:
+            result["changed"] = True
+            if not self._task.check_mode:
+                _replace(copy, text)
+        return result
+
+
+def _replace(path: Path, text: str) -> None:
+    """Beside the file first: the plan never reads half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with NamedTemporaryFile("w", dir=path.parent, suffix=".new", encoding="utf-8", delete=False) as new:
+        new.write(text)
+        new.flush()
+        os.fsync(new.fileno())
+    Path(new.name).chmod(0o644)
+    Path(new.name).replace(path)

@@ -1,0 +1,97 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Cables, addresses, frames, RDMA devices and GIDs: `_fabric.judge` over what the hosts read of themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import RAILS
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.judge import judge, where
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.reading import READS
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Difference, Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._netplan.document import PATH as NETPLAN
+from ansible_collections.gb10.fleet.plugins.module_utils._subject import SITE, Differences, Subject, Unknown, View
+
+# What the role fabric puts right; anything else is a cable, a machine or its firmware.
+_REPAIRED = {"fabric-link-down", "fabric-mtu", "fabric-address", "fabric-no-gid"}
+# What also comes of a host at the other end that is off.
+_OF_THE_PEER = {"fabric-no-carrier", "fabric-no-peer", "fabric-frames"}
+
+
+def _questions(plan: Mapping[str, Any], host: str) -> Mapping[str, Any]:
+    """Whom to ask on each interface. Any rail's address may answer on a cable that hangs wrongly."""
+    interfaces = plan["hosts"][host]["fabric"]["interfaces"]
+    return {
+        "rails": sorted(RAILS) if interfaces else [],
+        "fabric": {
+            "peers": {one["name"]: [peer["address"] for peer in one["peers"] if peer["address"]] for one in interfaces},
+            "candidates": _addresses(plan) if interfaces else [],
+            "devices": [one["rdma_device"] for one in interfaces if one["rdma_device"]],
+        },
+    }
+
+
+def _addresses(plan: Mapping[str, Any]) -> list[str]:
+    return sorted(
+        one["address"].partition("/")[0]
+        for host in plan["hosts"].values()
+        for one in host["fabric"]["interfaces"]
+        if one["address"] and one["rdma_device"]
+    )
+
+
+def _differences(view: View) -> Differences:
+    yield from _others_netplan(view)
+    readings = {host: state["fabric"] for host, state in view.states.items() if state["fabric"] is not None}
+    if view.host in readings:
+        yield from _judged(view, readings)
+
+
+def _judged(view: View, readings: Mapping[str, Mapping[str, Any]]) -> Differences:
+    """One host's rails. readings: of all hosts that could be read, since they tell whose MAC address answers."""
+    fabric = view.slice["fabric"]
+    places = {where(view.host, one["name"]): one for one in fabric["interfaces"]}
+    for finding in judge(view.host, fabric, readings):
+        away = sorted({peer["host"] for peer in places[finding.place]["peers"]} & {*view.silent})
+        place = finding.place.removeprefix(f"{view.host}: ")
+        if finding.rule in _OF_THE_PEER and away:
+            yield Unknown(view.host, place, f"{finding.found}, and {', '.join(away)} could not be read")
+        else:
+            yield _difference(view, place, finding)
+
+
+def _difference(view: View, place: str, finding: Finding) -> Difference:
+    return view.differs(
+        finding.severity,
+        finding.rule,
+        place,
+        found=finding.found,
+        expected=finding.expected,
+        remedy="" if finding.rule in _REPAIRED else finding.remedy,
+        reason=finding.reason,
+        source=finding.source,
+    )
+
+
+def _others_netplan(view: View) -> Iterator[Difference]:
+    """Files of others that speak for our rails: netplan joins all files, so an interface would get both."""
+    planned = {one["name"] for one in view.slice["fabric"]["interfaces"]}
+    for file in view.state["netplan"] or ():
+        strange = sorted({*file["claims"]} & ({*RAILS} | planned)) if planned else []
+        if file["path"] != NETPLAN and strange:
+            yield view.differs(
+                "error",
+                "netplan-foreign",
+                f"netplan {file['path']}",
+                found="it also does",
+                expected=f"{NETPLAN} alone speaks for {', '.join(strange)}",
+                remedy=f"take them out of it by hand, or ansible-playbook {SITE} -e fabric_foreign=move",
+                reason="netplan joins all files: the interface gets both files' addresses at the next boot",
+            )
+
+
+FABRIC = Subject("fabric", questions=_questions, read=READS, differences=_differences)

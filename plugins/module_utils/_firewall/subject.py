@@ -1,0 +1,78 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The packet filter: its units, its file of rules, and what the kernel holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Difference
+from ansible_collections.gb10.fleet.plugins.module_utils._firewall.host import FILE, UNIT
+from ansible_collections.gb10.fleet.plugins.module_utils._firewall.plan import HOST, plan_firewall
+from ansible_collections.gb10.fleet.plugins.module_utils._firewall.reading import READS
+from ansible_collections.gb10.fleet.plugins.module_utils._firewall.ruleset import TABLE
+from ansible_collections.gb10.fleet.plugins.module_utils._subject import (
+    Differences,
+    Here,
+    Subject,
+    Unknown,
+    View,
+    unified,
+)
+
+# Our units, and the files that they are made of. The second brings our table back after nftables' own unit flushed all.
+_UNITS = {
+    f"/etc/systemd/system/{UNIT}": "roles/firewall/files/gb10-firewall.service",
+    "/etc/systemd/system/nftables.service.d/gb10-fleet.conf": "roles/firewall/files/nftables.conf",
+}
+
+
+def firewall(here: Here) -> dict[str, Any]:
+    """``firewall_plan``."""
+    settings = here.settings.get("firewall", {})
+    return with_files(plan_firewall(settings, here.fleet["firewall"], here.apis, here.peers, here.slices["fabric"]))
+
+
+def with_files(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """The plan with our units; on a host that is open they are not to be."""
+    is_closed = plan["state"] == "closed"
+    files = {
+        path: {"mode": "0644", **({"source": source} if is_closed else {"content": None})}
+        for path, source in _UNITS.items()
+    }
+    return {**plan, "files": files, "units": {UNIT: "enabled"} if is_closed else {}}
+
+
+def _questions(plan: Mapping[str, Any], host: str) -> Mapping[str, Any]:
+    return {"firewall": plan["hosts"][host]["firewall"]}
+
+
+def _differences(view: View) -> Differences:
+    """Our table of rules: its file, and what the kernel holds, each against the planned rules; they are two things."""
+    found = view.state["firewall"]
+    if found is None:
+        return
+    if found["text"] != found["planned"]:
+        yield _rules(view, f"file {FILE}", "firewall-file", found["planned"], found["text"], "no such file")
+    table = f"nftables table {TABLE}"
+    if found["why"]:
+        yield Unknown(view.host, table, found["why"])
+    elif found["live"] != found["live_planned"]:
+        yield _rules(view, table, "firewall-live", found["live_planned"], found["live"], "not in the kernel")
+
+
+def _rules(view: View, place: str, rule: str, want: str, have: str, nothing: str) -> Difference:
+    return view.differs(
+        "error",
+        rule,
+        place,
+        found="other rules" if have else nothing,
+        expected="the planned rules" if want else nothing,
+        diff=unified(want, have) if want and have else "",
+    )
+
+
+FIREWALL = Subject("firewall", HOST, firewall, questions=_questions, read=READS, differences=_differences)

@@ -1,0 +1,76 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Kernel settings, swap, read-ahead and the limit on locked memory: in files that hold over a boot, and as they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
+from ansible_collections.gb10.fleet.plugins.module_utils._host_tuning.files import (
+    systemd_limit,
+    tuning_files,
+    tuning_links,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
+from ansible_collections.gb10.fleet.plugins.module_utils._settings.kernel_settings import OFF
+from ansible_collections.gb10.fleet.plugins.module_utils._subject import Differences, Here, Subject, View, with_defaults
+
+SPEC: Spec = {
+    "type": "map",
+    "default": {},
+    "options": {
+        "sysctl": {"type": "map", "values": {"type": "str", "nullable": True, "min": 1}},
+        "read_ahead_kb": {"type": "int", "nullable": True, "min": 0},
+        "swap": {"type": "bool", "nullable": True},
+        "memlock": {"type": "str", "nullable": True, "pattern": r"unlimited|\d+"},
+        "default_target": {"type": "str", "nullable": True, "pattern": r"[\w-]+\.target"},
+    },
+}
+
+
+def host_tuning(here: Here) -> dict[str, Any]:
+    """``host_tuning_plan``: what holds for GB10, with this host's own values; single kernel settings too.
+
+    files: ``{path: {mode, content}}``, links: ``{path: target}``; null where nothing of ours is to be.
+    """
+    settings = here.settings.get("host_tuning", {})
+    plan = with_defaults("host_tuning", settings)
+    sysctl = {**fact("host_tuning", "sysctl"), **settings.get("sysctl", {})}
+    plan |= {"sysctl": {key: value for key, value in sorted(sysctl.items()) if value is not None}}
+    return plan | {"files": tuning_files(plan), "links": tuning_links(plan)}
+
+
+def _differences(view: View) -> Differences:
+    """Swap, read-ahead and the limit on locked memory, as they are now."""
+    kernel, tuning = view.state["kernel"], view.slice["host_tuning"]
+    if kernel is None:
+        return
+    if "swap" in tuning and tuning["swap"] != (kernel["swap"] != OFF):
+        expected = "on" if tuning["swap"] else "off"
+        yield view.differs("warning", "swap-live", "swap", found=kernel["swap"], expected=expected)
+    for disk, kib in sorted(kernel["read_ahead"].items()):
+        if kib != tuning.get("read_ahead_kb", kib):
+            expected = f"{tuning['read_ahead_kb']} KiB"
+            yield view.differs(
+                "warning", "read-ahead-live", f"read-ahead of {disk}", found=f"{kib} KiB", expected=expected
+            )
+    if "memlock" in tuning and _kib(kernel["memlock"]) != _kib(systemd_limit(tuning["memlock"])):
+        yield view.differs(
+            "warning",
+            "memlock-live",
+            "systemd's limit on locked memory",
+            found=kernel["memlock"],
+            expected=f"DefaultLimitMEMLOCK={systemd_limit(tuning['memlock'])}",
+            remedy="systemctl daemon-reexec, then restart the services",
+        )
+
+
+def _kib(limit: str) -> str:
+    """systemd shows bytes where KiB were written."""
+    return f"{int(limit) // 1024}K" if limit.isdecimal() else limit
+
+
+HOST_TUNING = Subject("host_tuning", SPEC, host_tuning, differences=_differences)

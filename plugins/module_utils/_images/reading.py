@@ -1,0 +1,63 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Reads the images behind names: their identities, and what was noted when they were brought."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import identity_from_inspect, parse_reference
+from ansible_collections.gb10.fleet.plugins.module_utils._images.records import ImageRecords
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Part, Run, UnreadableError
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
+
+
+def read_identities(run: Run, references: Sequence[str]) -> dict[str, str | None]:
+    """Each image's identity, the same in every store of Docker; None for one that isn't there."""
+    found: dict[str, str | None] = {}
+    for reference in references:
+        try:
+            code, out, _err = run(["docker", "image", "inspect", reference])
+        except FileNotFoundError:
+            code, out = 1, ""
+        found[reference] = identity_from_inspect(json.loads(out)[0]).digest if code == 0 else None
+    return found
+
+
+def read_images(run: Run, references: Iterable[str], records: Path) -> dict[str, dict[str, Any] | None]:
+    """``{id, identity, layers, digests, recorded}`` by reference, None where Docker has no such image.
+
+    recorded: what ``image_store`` noted when it brought the image, ``{identity, digest}``; None without a note.
+    """
+    wanted = sorted(references)
+    notes = ImageRecords(records)
+    return {reference: _image(run, reference, notes) for reference in wanted}
+
+
+def _image(run: Run, name: str, notes: ImageRecords) -> dict[str, Any] | None:
+    code, out, err = run(["docker", "image", "inspect", name])
+    if code != 0:
+        if "No such image" in err:
+            return None
+        raise UnreadableError(err.strip())
+    image = json.loads(out)[0]
+    newest = notes.newest(parse_reference(name))
+    return {
+        "id": image["Id"],
+        "identity": identity_from_inspect(image).digest,
+        "layers": len(image["RootFS"].get("Layers") or []),
+        "digests": sorted(known.partition("@")[2] for known in image.get("RepoDigests") or ()),
+        "recorded": newest and {"identity": newest["identity"], "digest": newest["digest"]},
+    }
+
+
+def _asked(run: Run, ask: Mapping[str, Any]) -> dict[str, dict[str, Any] | None]:
+    return read_images(run, ask["images"], Places(Path(ask["folder"]), Path(ask["models_folder"])).image_records)
+
+
+READS: Mapping[str, Part] = {"images": _asked}

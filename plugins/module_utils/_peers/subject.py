@@ -1,0 +1,110 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Who may read images and models from a host: the program that runs as root for them, and the keys that start it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Difference
+from ansible_collections.gb10.fleet.plugins.module_utils._layout import MODELS, STATE
+from ansible_collections.gb10.fleet.plugins.module_utils._managed import Managed, ManagedJson, managed
+from ansible_collections.gb10.fleet.plugins.module_utils._peers.program import program_files
+from ansible_collections.gb10.fleet.plugins.module_utils._peers.reading import READS
+from ansible_collections.gb10.fleet.plugins.module_utils._subject import Differences, Here, Subject, View
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer import access
+
+# Hugging Face caches of the host's users, whose models it may give.
+CACHES = ("/root/.cache/huggingface/hub", "/home/*/.cache/huggingface/hub")
+
+
+def peer_access(here: Here) -> dict[str, Any]:
+    """``peer_access_plan``: ``{reads, readers, files}``; the hosts follow from the sources of images and models."""
+    return with_files(here.slices["peer_access"])
+
+
+def with_files(who: Mapping[str, Any]) -> dict[str, Any]:
+    """``{reads, readers}`` with the files that let the readers in, or none of them."""
+    if not who["readers"]:
+        nothing = {path: {"mode": mode, "content": None} for path, mode in _ENTRIES.items()}
+        return {**who, "files": nothing}
+    places = json.dumps({"folder": STATE, "models": MODELS, "caches": list(CACHES)}, indent=1, sort_keys=True) + "\n"
+    return {
+        **who,
+        "files": {
+            **program_files(),
+            access.PLACES: {"mode": "0644", "content": places},
+            access.SUDOERS: {"mode": _ENTRIES[access.SUDOERS], "content": access.SUDOERS_TEXT},
+        },
+    }
+
+
+# Without these nobody gets in.
+_ENTRIES = {access.PROGRAM: "0755", access.SUDOERS: "0440"}
+
+
+def _files(plan: Mapping[str, Any]) -> Iterator[Managed | ManagedJson]:
+    """The keys in these two are known to the hosts alone: `_differences` compares them."""
+    yield from managed(plan)
+    if plan["readers"]:
+        yield Managed(access.AUTHORIZED_KEYS, "file", "0644")
+    if plan["reads"]:
+        yield Managed(access.KNOWN_HOSTS, "file", "0644")
+
+
+def _differences(view: View) -> Differences:
+    present, plan = view.state["peers"], view.slice["peer_access"]
+    if present is not None:
+        yield from _authorized(view, present["authorized"], plan["readers"])
+        yield from _known(view, present["known"], plan["reads"])
+
+
+def _authorized(view: View, lines: Mapping[str, str], readers: list[str]) -> Iterator[Difference]:
+    """One line a reader, which starts our program alone; the reader's own key where that could be read."""
+    place = f"file {access.AUTHORIZED_KEYS}"
+    for name in sorted(lines.keys() - {*readers}):
+        expected = "no key of anybody but " + (", ".join(readers) or "nobody")
+        yield view.differs("error", "peer-key-undeclared", place, found=f"a key of {name[:80]!r}", expected=expected)
+    for name in readers:
+        if name not in lines:
+            yield view.differs(
+                "warning", "peer-key-missing", f"{place}, {name}", found="no key", expected=f"{name}'s key"
+            )
+            continue
+        options, _, key = lines[name].partition(" ssh-")
+        theirs = _key_of(view, name, "public_key")
+        if options != access.OPTIONS:
+            yield view.differs(
+                "error", "peer-key-options", f"{place}, {name}", found=options[:200], expected=access.OPTIONS
+            )
+        elif theirs and access.bare(f"ssh-{key}") != theirs:
+            yield view.differs(
+                "error", "peer-key-other", f"{place}, {name}", found="another key", expected=f"the key of {name}"
+            )
+
+
+def _known(view: View, keys: Mapping[str, str], reads: list[str]) -> Iterator[Difference]:
+    """The SSH host keys of those that this host reads from."""
+    for name in reads:
+        place, theirs = f"file {access.KNOWN_HOSTS}, {name}", _key_of(view, name, "host_key")
+        if name not in keys:
+            yield view.differs(
+                "warning", "peer-host-missing", place, found="no key", expected=f"the host key of {name}"
+            )
+        elif theirs and keys[name] != theirs:
+            yield view.differs(
+                "error", "peer-host-other", place, found="another key", expected=f"the host key of {name}"
+            )
+
+
+def _key_of(view: View, host: str, which: str) -> str:
+    """Empty where that host could not be read, or has none."""
+    found: str = ((view.states.get(host) or {}).get("peers") or {which: ""})[which]
+    return found
+
+
+PEER_ACCESS = Subject("peer_access", slice=peer_access, files=_files, read=READS, differences=_differences)

@@ -1,0 +1,82 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Reads the containers as they really run, without their secrets, and which units of ours there are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.files import read_folder
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Part, Run, output
+
+# Labels have no effect on a container that shares the host's IPC, and Docker says so in its SecurityOpt by itself
+# (moby, daemon/create.go: generateSecurityOpt).
+_ADDED_BY_DOCKER: Mapping[str, set[str]] = {"host": {"label=disable"}}
+
+
+def read_containers(run: Run, variables: Mapping[str, Sequence[str]]) -> dict[str, dict[str, Any]]:
+    """The running containers by name, as Docker keeps them.
+
+    variables: by container name those whose values may be told, since they are in the plan. Of any other variable that
+    the image does not bring, only the name: it may be a secret.
+    """
+    ids = output(run, ["docker", "ps", "--no-trunc", "--quiet"]).split()
+    if not ids:
+        return {}
+    found = json.loads(output(run, ["docker", "inspect", *ids]))
+    images = {one["Id"]: one for one in json.loads(output(run, ["docker", "image", "inspect", *_images_of(found)]))}
+    return {
+        one["Name"].lstrip("/"): _container(one, images.get(one["Image"], {}), variables)
+        for one in sorted(found, key=lambda one: str(one["Name"]))
+    }
+
+
+def _images_of(containers: Iterable[Mapping[str, Any]]) -> list[str]:
+    return sorted({one["Image"] for one in containers})
+
+
+def _container(
+    one: Mapping[str, Any], image: Mapping[str, Any], variables: Mapping[str, Sequence[str]]
+) -> dict[str, Any]:
+    config, host, own = one["Config"], one["HostConfig"], image.get("Config") or {}
+    told = {*variables.get(one["Name"].lstrip("/"), ())}
+    brought = {*(own.get("Env") or ())}
+    words = config.get("Env") or ()
+    env = dict(word.partition("=")[::2] for word in words)
+    added = {word.partition("=")[0] for word in words if word not in brought}
+    return {
+        "id": one["Id"],
+        "image": one["Image"],
+        "reference": config["Image"],
+        "argv": config.get("Cmd") or [],
+        "entrypoint": config.get("Entrypoint") or [],
+        "image_entrypoint": own.get("Entrypoint") or [],
+        "env": {name: value for name, value in sorted(env.items()) if name in told},
+        "other_env": sorted(added - told),
+        "mounts": sorted(
+            [mount.get("Source", ""), mount["Destination"], not mount["RW"]]
+            for mount in one["Mounts"]
+            if mount["Type"] == "bind"
+        ),
+        "devices": sorted(device["PathOnHost"] for device in host.get("Devices") or ()),
+        "capabilities": sorted(name.removeprefix("CAP_") for name in host.get("CapAdd") or ()),
+        "privileged": bool(host.get("Privileged")),
+        "security": sorted({*(host.get("SecurityOpt") or ())} - _ADDED_BY_DOCKER.get(host.get("IpcMode", ""), set())),
+        "network": host.get("NetworkMode", ""),
+        "ipc": host.get("IpcMode", ""),
+        "published": sorted(
+            [bind.get("HostIp") or "0.0.0.0", int(bind["HostPort"])]
+            for binds in (host.get("PortBindings") or {}).values()
+            for bind in binds or ()
+        ),
+    }
+
+
+READS: Mapping[str, Part] = {
+    "our_units": lambda _run, _ask: read_folder("/etc/systemd/system/gb10-vllm-*.service"),
+    "running": lambda run, ask: read_containers(run, ask["variables"]),
+}

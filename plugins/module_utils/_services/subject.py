@@ -1,0 +1,225 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Services: their units, the containers that really run, the ports that are open; and what nobody declared."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Difference
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import ROOT, fact
+from ansible_collections.gb10.fleet.plugins.module_utils._managed import Managed, ManagedJson, managed
+from ansible_collections.gb10.fleet.plugins.module_utils._services.reading import READS
+from ansible_collections.gb10.fleet.plugins.module_utils._subject import Differences, Here, Subject, Unknown, View
+
+SSH_PORT = 22
+# What listens on every Ubuntu: SSH on another port, and the resolver for LLMNR (port 5355).
+_SYSTEM = {"sshd", "systemd-resolve"}
+_RANK = "plugins/module_utils/_rank"
+# The program that owns a rank's container, and what it looks GIDs up with: by path on the host, where it lies here.
+_PROGRAM = {
+    f"{_layout.LIBRARY}/gids.py": "plugins/module_utils/_fabric/gids.py",
+    **{f"{_layout.LIBRARY}/gb10_rank/{path.name}": f"{_RANK}/{path.name}" for path in (ROOT / _RANK).glob("*.py")},
+}
+
+
+def supervisor(_here: Here) -> dict[str, Any]:
+    """``vllm_supervisor``: the program of every rank, and the folder for secrets."""
+    files = {path: {"mode": "0644", "source": source} for path, source in sorted(_PROGRAM.items())}
+    return {"files": files, "folders": {_layout.SECRETS: "0700", _layout.SERVICES: "0755"}}
+
+
+def _files(services: Sequence[Mapping[str, Any]]) -> Iterator[Managed | ManagedJson]:
+    for service in services:
+        name = service["name"]
+        yield from managed({"files": service["files"], "folders": dict.fromkeys(service["folders"], "0755")}, name)
+        for one in service["merged"]:
+            yield Managed(one["path"], "file", "0644", service=name)
+            yield ManagedJson(one["path"], one["json_merge"], original=one["original"], service=name)
+        if service["secret"]:
+            yield Managed(service["secret"]["path"], "file", "0600", secret=True, service=name)
+        if service["key"]:
+            key = service["key"]
+            yield Managed(
+                key["path"], "file", "0600", secret=True, service=name, source=key["source"], form=key["form"]
+            )
+
+
+def containers(plan: Mapping[str, Any], host: str) -> dict[str, Mapping[str, Any]]:
+    """The containers that are to run on a host, by name, as their units start them (`_plan.container.Container`)."""
+    return {service["container"]["name"]: service["container"] for service in plan["hosts"][host]["services"]}
+
+
+def _questions(plan: Mapping[str, Any], host: str) -> Mapping[str, Any]:
+    return {"variables": {name: sorted(one["env"]) for name, one in containers(plan, host).items()}}
+
+
+def _differences(view: View) -> Differences:
+    yield from _containers(view)
+    yield from _undeclared(view)
+    yield from _ports(view)
+
+
+def _containers(view: View) -> Differences:
+    """The container that really runs against the planned one."""
+    running, units = view.state["running"], view.state["units"]
+    if running is None:
+        return
+    for name, planned in sorted(containers(view.plan, view.host).items()):
+        service = name.removeprefix(_layout.container(""))
+        unit = (units or {}).get(_layout.unit(service))
+        have = running.get(name)
+        if have is not None:
+            for rule, expected, found in _aspects(planned, have, view.state["images"]):
+                yield view.differs(
+                    "error",
+                    f"container-{rule}",
+                    f"container {name}",
+                    found=found,
+                    expected=expected,
+                    remedy=f"systemctl restart {_layout.unit(service)} starts it as its unit says",
+                    service=service,
+                )
+        elif unit and unit["active"] == "active":
+            yield Unknown(view.host, f"container {name}", "its unit is active, but Docker does not list it yet")
+
+
+def _aspects(
+    want: Mapping[str, Any], have: Mapping[str, Any], images: Mapping[str, Any] | None
+) -> Iterator[tuple[str, str, str]]:
+    """(rule, want, have) of everything in which a running container is not the planned one."""
+    image = (images or {}).get(want["image"])
+    if image is not None and image["id"] != have["image"]:
+        yield "image", f"{want['image']} ({_short(image['id'])})", f"{have['reference']} ({_short(have['image'])})"
+    entrypoint = [want["entrypoint"]] if want["entrypoint"] is not None else have["image_entrypoint"]
+    arguments = [*want["arguments"]]
+    if arguments != have["argv"] or entrypoint != have["entrypoint"]:
+        yield "argv", *_apart([*entrypoint, *arguments], [*have["entrypoint"], *have["argv"]])
+    for name, value in sorted(want["env"].items()):
+        if value != have["env"].get(name):
+            yield f"env {name}", f"{name}={value}", f"{name}={have['env'].get(name, ' (not set)')}"
+    unexpected = [name for name in have["other_env"] if name not in _ADDED_AT_LAUNCH]
+    if unexpected:
+        yield "env", "no other variables than planned", ", ".join(unexpected)
+    for rule, planned in _planned(want).items():
+        there = have[rule]
+        if planned != there:
+            yield rule, _listed(planned), _listed(there)
+
+
+# The supervisor of a group looks these up at each launch.
+_ADDED_AT_LAUNCH = {"NCCL_IB_GID_INDEX"}
+
+
+def _planned(want: Mapping[str, Any]) -> dict[str, Any]:
+    """The rest of a container in the form in which Docker keeps it."""
+    return {
+        "mounts": sorted([mount["source"], mount["target"], mount["read_only"]] for mount in want["mounts"]),
+        "devices": sorted(want["devices"]),
+        "capabilities": sorted(want["capabilities"]),
+        "privileged": False,
+        "security": sorted(want["security"]),
+        "network": want["network"],
+        "ipc": want["ipc"],
+        "published": sorted([one["address"], one["port"]] for one in want["ports"]),
+    }
+
+
+def _apart(want: list[str], have: list[str]) -> tuple[str, str]:
+    """Two command lines from the first word in which they differ."""
+    start = next(
+        (i for i, pair in enumerate(zip(want, have, strict=False)) if pair[0] != pair[1]), min(len(want), len(have))
+    )
+    return tuple(" ".join(["...", *words[start : start + 6]]) for words in (want, have))  # type: ignore[return-value]
+
+
+def _listed(value: Any) -> str:
+    return json.dumps(value) if isinstance(value, list | bool) else str(value)
+
+
+def _short(digest: str) -> str:
+    return digest.removeprefix("sha256:")[:12]
+
+
+def _undeclared(view: View) -> Iterator[Difference]:
+    """Units of ours that are no longer declared, and containers that nobody declared."""
+    declared = {service["unit"] for service in view.slice["services"]}
+    for unit in view.state["our_units"] or ():
+        if unit not in declared:
+            yield view.differs(
+                "error", "unit-undeclared", f"unit {unit}", found="its file is there", expected="no such unit"
+            )
+    expected = {*containers(view.plan, view.host), *view.settings["expect"]["containers"]}
+    for name, have in sorted((view.state["running"] or {}).items()):
+        if name not in expected:
+            yield view.differs(
+                "warning",
+                "container-undeclared",
+                f"container {name}",
+                found=f"runs {have['reference']}" + (", privileged" if have["privileged"] else ""),
+                expected="nobody declared it",
+                remedy=f"docker stop {name}, or declare it: fleet_drift.expect.containers",
+                reason="it takes memory that the plan gave to a service",
+            )
+
+
+def _ports(view: View) -> Differences:
+    """The declared ports listen, and no other does but to the host itself."""
+    listening = view.state["listening"]
+    if listening is None:
+        return
+    declared = {row["port"] for row in view.slice["listens"] if row["port"] != "any"}
+    running = view.state["running"] or {}
+    ours = {running[name]["id"] for name in containers(view.plan, view.host) if name in running}
+    open_ports = {row["port"] for row in listening}
+    for service, port in sorted(_endpoints(view).items()):
+        if port not in open_ports:
+            yield from _closed(view, port, service)
+    expected = {SSH_PORT, *declared, *view.settings["expect"]["listeners"]}
+    for row in listening:
+        # a rank's own ports lie on the fabric and are the group's business
+        if row["local"] or row["port"] in expected or row["container"] in ours or row["process"] in _SYSTEM:
+            continue
+        yield view.differs(
+            "warning",
+            "port-undeclared",
+            f"port {row['port']}",
+            found=f"{row['process'] or 'a process'} listens to everybody",
+            expected="nobody declared it",
+            remedy=f"ss -ltnp sport = :{row['port']} says who; stop it, or declare it: fleet_drift.expect.listeners",
+        )
+
+
+def _endpoints(view: View) -> dict[str, int]:
+    """The ports of the services whose head stands here."""
+    mine = {one["name"]: one["proof"]["url"] for one in view.slice["services"] if one["proof"]}
+    return {service: int(url.rpartition(":")[2]) for service, url in mine.items()}
+
+
+def _closed(view: View, port: int, service: str) -> Differences:
+    """A port that nobody listens on; while a model loads it is too early to say."""
+    unit = (view.state["units"] or {}).get(_layout.unit(service))
+    if unit is None or unit["active"] != "active":
+        return  # said with the units
+    limit = fact("limits", "startup_limit_s")
+    if unit["active_s"] is not None and unit["active_s"] < limit:
+        yield Unknown(view.host, f"port {port}", f"{service} has been starting for {unit['active_s']} s")
+    else:
+        yield view.differs(
+            "error",
+            "port-closed",
+            f"port {port}",
+            found="nobody does",
+            expected=f"{service} listens",
+            remedy=f"journalctl -u {_layout.unit(service)} -n 200",
+            service=service,
+        )
+
+
+SUPERVISOR = Subject("supervisor", slice=supervisor)
+SERVICES = Subject("services", files=_files, questions=_questions, read=READS, differences=_differences)

@@ -1,0 +1,157 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What a subject is: one thing that a host is given and checked for, from the owner's words to the drift check.
+
+Each package has its own, in ``subject.py``; `_subjects` lists them once. On a host only ``reading.py`` runs, with
+Python's standard library alone.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Difference, Severity
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import facts
+from ansible_collections.gb10.fleet.plugins.module_utils._managed import Managed, ManagedJson, managed
+from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
+
+# The playbook that repairs what is ours; the rest is for a person.
+SITE = "site.yml"
+
+
+@dataclass(frozen=True)
+class Here:
+    """What a subject's slice of one host is decided from.
+
+    settings: the host's checked ``fleet_host``. fleet: the checked variables of the fleet, without ``fleet_``.
+    slices: what was decided for the host before. apis: ``{port, service}`` of each service that answers clients here.
+    peers: addresses of the ranks that share a group with one of this host's.
+    """
+
+    settings: Mapping[str, Any]
+    fleet: Mapping[str, Any]
+    slices: Mapping[str, Any]
+    apis: Sequence[Mapping[str, Any]] = ()
+    peers: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """A part of a host that could not be read or judged: neither clean nor drifted."""
+
+    host: str
+    part: str
+    why: str
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class View:
+    """One host as a subject's comparison sees it.
+
+    plan: the fleet's. states: what `host_info` read, by host, of all that could be read; an unknown part is None.
+    silent: hosts that were asked and did not answer.
+    """
+
+    host: str
+    plan: Mapping[str, Any]
+    states: Mapping[str, Mapping[str, Any]]
+    silent: Collection[str] = ()
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        return self.states[self.host]
+
+    @property
+    def slice(self) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self.plan["hosts"][self.host]
+        return found
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self.plan["drift"]
+        return found
+
+    def converge(self) -> str:
+        """The remedy of what the playbook repairs."""
+        return f"ansible-playbook {SITE} -l {self.host}"
+
+    def differs(
+        self,
+        severity: Severity,
+        rule: str,
+        place: str,
+        *,
+        found: str,
+        expected: str,
+        remedy: str = "",
+        reason: str = "",
+        source: str = "",
+        service: str = "",
+        diff: str = "",
+    ) -> Difference:
+        """A difference of this host. Without a remedy it is one that site.yml puts right."""
+        return Difference(
+            host=self.host,
+            rule=rule,
+            severity=severity,
+            place=place,
+            found=found,
+            expected=expected,
+            remedy=remedy or self.converge(),
+            repairs="" if remedy else SITE,
+            reason=reason,
+            source=source,
+            service=service,
+            diff=diff,
+        )
+
+
+Differences = Iterator[Difference | Unknown]
+
+
+def _nothing_asked(_plan: Mapping[str, Any], _host: str) -> Mapping[str, Any]:
+    return {}
+
+
+def _nothing_more(_view: View) -> Differences:
+    yield from ()
+
+
+@dataclass(frozen=True)
+class Subject:
+    """name: the key of its part in ``hosts.<host>`` of the plan.
+
+    spec: what ``fleet_host.<name>`` may say. slice: the part of one host; None where the plan decides it over all.
+    files: what is managed of a part. A part may also hold ``sysctl``, ``{key: value}`` of the running kernel, and
+    ``units``, ``{unit: enabled | started}``; drift compares all these without being told.
+    questions: what else a drift check asks of a host, for the parts that ``read`` names.
+    read: the subject's own readings, ``READS`` of its ``reading.py``. differences: what else differs.
+    """
+
+    name: str
+    spec: Spec | None = None
+    slice: Callable[[Here], Any] | None = None
+    files: Callable[[Any], Iterable[Managed | ManagedJson]] = managed
+    questions: Callable[[Mapping[str, Any], str], Mapping[str, Any]] = _nothing_asked
+    read: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    differences: Callable[[View], Differences] = _nothing_more
+
+
+def with_defaults(section: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What holds for GB10 with the host's own values over it; null leaves the thing alone."""
+    merged = {key: settings.get(key, entry["value"]) for key, entry in sorted(facts()[section].items())}
+    return {key: value for key, value in merged.items() if value is not None}
+
+
+def unified(want: str, have: str) -> str:
+    """A text that is wanted against the one that is there, as `Difference.diff`."""
+    lines = difflib.unified_diff(want.splitlines(), have.splitlines(), "want", "have", lineterm="", n=1)
+    return "\n".join(lines)

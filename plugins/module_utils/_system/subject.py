@@ -1,0 +1,229 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The running system: versions and packages; pending reboots, clock, memory and disks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Difference, Severity
+from ansible_collections.gb10.fleet.plugins.module_utils._layout import MODELS
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.system import READS
+from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import GIB, size
+from ansible_collections.gb10.fleet.plugins.module_utils._subject import Differences, Here, Subject, View
+from ansible_collections.gb10.fleet.plugins.module_utils._system.known_bad import known_bad
+from ansible_collections.gb10.fleet.plugins.module_utils._vllm.image_facts import Fault, image_of, moving_tag
+
+# What has a version that can be declared.
+VERSIONED = ("kernel", "driver", "nic_firmware", "docker", "docker_store")
+PACKAGES = ("docker.io", "docker-ce", "earlyoom", "nvidia-container-toolkit")
+DOCKER_FOLDER = "/var/lib/docker"
+SPEC: Spec = {
+    "type": "map",
+    "default": {},
+    "options": {
+        "running": {
+            "type": "map",
+            "default": {},
+            "options": {name: {"type": "str", "min": 1, "expected": "a pattern"} for name in VERSIONED},
+        },
+        "held": {
+            "type": "list",
+            "default": [],
+            "elements": {"type": "str", "pattern": r"[a-z0-9][a-z0-9+.-]+"},
+        },
+    },
+}
+
+
+def declared_versions(here: Here) -> dict[str, Any]:
+    """What is to run on the host, by pattern, and which packages are to be held: what drift compares, no role sets."""
+    declared = here.settings.get("versions", {})
+    return {"running": dict(declared.get("running", {})), "held": sorted(declared.get("held", []))}
+
+
+def _questions(plan: Mapping[str, Any], host: str) -> Mapping[str, Any]:
+    held = plan["hosts"][host]["versions"]["held"]
+    return {"packages": sorted({*PACKAGES, *held}), "disks": ["/", DOCKER_FOLDER, MODELS]}
+
+
+def versions(state: Mapping[str, Any]) -> dict[str, str | None]:
+    """What runs, by the names of ``fleet_host.versions``; None where there is none or it could not be read."""
+    kernel, firmware, engine = state["kernel"] or {}, state["firmware"] or {}, state["engine"] or {}
+    return {
+        "kernel": kernel.get("release"),
+        "driver": state["driver"],
+        "nic_firmware": firmware.get("nic_firmware"),
+        "docker": engine.get("version"),
+        "docker_store": engine.get("store"),
+    }
+
+
+def _differences(view: View) -> Differences:
+    yield from _reboot(view)
+    yield from _versions(view)
+    yield from _packages(view)
+    yield from _known_bad(view)
+    yield from _bad_images(view)
+    yield from _memory(view)
+    yield from _disks(view)
+    yield from _clock(view)
+
+
+def _reboot(view: View) -> Iterator[Difference]:
+    if (view.state["kernel"] or {}).get("reboot_required"):
+        yield view.differs(
+            "hint",
+            "reboot-pending",
+            "reboot",
+            found="an update waits for a reboot",
+            expected="what is installed runs",
+            remedy="reboot the host when its services may stop",
+        )
+
+
+def _versions(view: View) -> Iterator[Difference]:
+    found = versions(view.state)
+    for name, pattern in sorted(view.slice["versions"]["running"].items()):
+        have = found[name]
+        if have is not None and not fnmatchcase(have, pattern):
+            yield view.differs(
+                "warning",
+                "version",
+                f"version of {name}",
+                found=have,
+                expected=pattern,
+                remedy="install the declared version, or declare this one in fleet_host.versions",
+            )
+
+
+def _packages(view: View) -> Iterator[Difference]:
+    """Packages that are to be held, and one that hurts."""
+    packages = view.state["packages"]
+    for name in view.slice["versions"]["held"] if packages is not None else ():
+        package = packages[name]
+        if package is None or not package["held"]:
+            yield view.differs(
+                "warning",
+                "package-held",
+                f"package {name}",
+                found="not installed" if package is None else f"{package['version']}, not held",
+                expected="held",
+                remedy=f"sudo apt-get install {name}; sudo apt-mark hold {name}",
+            )
+    if packages is not None and packages["earlyoom"]:
+        yield view.differs(
+            "hint",
+            "package-earlyoom",
+            "package earlyoom",
+            found=str(packages["earlyoom"]["version"]),
+            expected="not installed",
+            remedy="sudo apt-get remove earlyoom, or accept it",
+            reason="it ends a model load that needs most of the memory for a moment",
+            source="peers, contradictions",
+        )
+
+
+def _known_bad(view: View) -> Iterator[Difference]:
+    """What runs against the versions that are known to fail on GB10."""
+    found = {name: [version] for name, version in versions(view.state).items() if version}
+    cmdline = (view.state["kernel"] or {"cmdline": ""})["cmdline"].split()
+    for row in known_bad():
+        for have in found.get(row["what"], []):
+            if fnmatchcase(have, row["pattern"]) and row.get("unless_cmdline") not in cmdline:
+                yield view.differs(
+                    row["severity"],
+                    f"known-bad {row['id']}",
+                    f"{row['what']} {have}",
+                    found=have,
+                    expected=f"not {row['pattern']}",
+                    remedy=row["remedy"],
+                    reason=row["effect"],
+                    source=row["source"],
+                )
+
+
+def _bad_images(view: View) -> Iterator[Difference]:
+    """The declared images against those that are known to fail, and tags that move."""
+    for image in map(image_of, sorted({_pinned(each) for each in view.slice["images"]})):
+        if image.bad:
+            yield _bad_image(view, image.reference, "bad-tag", "error", image.bad)
+        if image.moving and not image.digest:
+            yield _bad_image(view, image.reference, "moving-tag", "hint", moving_tag())
+
+
+def _pinned(image: Mapping[str, Any]) -> str:
+    return f"{image['reference']}@{image['digest']}" if image["digest"] else str(image["reference"])
+
+
+def _bad_image(view: View, reference: str, identity: str, severity: Severity, fault: Fault) -> Difference:
+    return view.differs(
+        severity,
+        f"known-bad {identity}",
+        f"image {reference}",
+        found=reference,
+        expected="another tag, or a digest",
+        remedy=fault.remedy,
+        reason=fault.effect,
+        source=fault.source,
+    )
+
+
+def _memory(view: View) -> Iterator[Difference]:
+    least, memory = view.settings["free"]["memory_gib"] * GIB, view.state["memory_bytes"]
+    if memory is not None and memory["available"] < least:
+        yield view.differs(
+            "warning",
+            "memory-low",
+            "free memory",
+            found=size(memory["available"]),
+            expected=f"at least {size(int(least))}",
+            remedy="see what takes it (ps aux --sort=-rss | head; docker stats --no-stream), and stop what nobody "
+            "declared",
+            reason="below this the kernel reclaims what the GPU needs, and a host hangs instead of failing",
+        )
+
+
+def _disks(view: View) -> Iterator[Difference]:
+    least, seen = view.settings["free"]["disk_gib"] * GIB, set[tuple[int, int]]()
+    for path, disk in sorted((view.state["disks"] or {}).items()):
+        if disk["free"] < least and (disk["free"], disk["total"]) not in seen:
+            # paths with equal figures lie on one file system
+            seen.add((disk["free"], disk["total"]))
+            yield view.differs(
+                "warning",
+                "disk-low",
+                f"disk of {path}",
+                found=f"{size(disk['free'])} of {size(disk['total'])}",
+                expected=f"at least {size(int(least))} free",
+                remedy="remove what is not needed: docker image prune, or prune.yml of the roles image_store and "
+                "model_store",
+            )
+
+
+def _clock(view: View) -> Iterator[Difference]:
+    """The host's clock against the controller's. The reading lies somewhere between asking and hearing the answer."""
+    clock, asked = view.state["clock"], view.state["asked_between"]
+    if clock is None or asked is None:
+        return
+    ahead, behind = clock - asked[1], asked[0] - clock
+    allowed = view.settings["clock_s"]
+    if max(ahead, behind) > allowed:
+        way = "ahead of" if ahead > behind else "behind"
+        yield view.differs(
+            "warning",
+            "clock-off",
+            "clock",
+            found=f"at least {max(ahead, behind):.0f} s {way} it",
+            expected=f"within {allowed} s of the controller's",
+            remedy="sudo timedatectl set-ntp true; timedatectl timesync-status says whom it asks",
+            reason="logs of ranks don't line up, and certificates and tokens fail",
+        )
+
+
+SYSTEM = Subject("versions", SPEC, declared_versions, questions=_questions, read=READS, differences=_differences)

@@ -1,0 +1,56 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: drift_info
+short_description: Ask one host for everything that the plan says of it
+version_added: 0.1.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Makes the questions of the plan and asks them with one call of M(gb10.fleet.host_info).
+  - Never fails. A host that can't be read answers with no state, and with the reason.
+  - Compares the API keys that the owner keeps on the controller with the host's, and returns whether they are the same.
+options:
+  plan:
+    description: The plan, as M(gb10.fleet.plan) returns it.
+    type: dict
+    required: true
+  deep:
+    description: Read the weights that are due tonight byte by byte, which takes minutes.
+    type: bool
+    default: false
+  folder:
+    description: Where the controller keeps the history, which says what was read when.
+    type: path
+    required: true
+extends_documentation_fragment:
+  - gb10.fleet.attributes.reads_only
+"""
+
+EXAMPLES = r"""
+- name: Read the host
+  gb10.fleet.drift_info:
+    plan: "{{ fleet_plan.plan }}"
+    folder: /var/lib/gb10-fleet/drift
+  register: drift_reading
+"""
+
+RETURN = r"""
+state:
+  description: As M(gb10.fleet.host_info) returns it, with C(asked_between), the controller's clock before and after;
+    V(null) for a host that could not be read.
+  returned: always
+  type: dict
+unknown:
+  description: Parts that could not be read, each with the reason.
+  returned: always
+  type: dict
+why:
+  description: Why the host could not be read; empty if it could.
+  returned: always
+  type: str
+"""

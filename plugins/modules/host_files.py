@@ -1,0 +1,195 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: host_files
+short_description: Bring a host's files, links, folders and units to what its slice of the plan says
+version_added: 0.1.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Writes and removes exactly what it is given, in one call. All belongs to root.
+  - Each new file is complete before it takes the old one's place. Other files beside them stay.
+  - systemd reads its unit files again when one of them changed, before a unit is enabled or started.
+options:
+  files:
+    description:
+      - What each file says, by its path, as C(mode) with C(content), or with C(source), a file of this collection by
+        its path in it. With a C(content) of V(null) the file is removed.
+      - Folders that are missing are made with mode C(0755).
+    type: dict
+    default: {}
+  links:
+    description: Where each symbolic link leads, by its path; V(null) removes it.
+    type: dict
+    default: {}
+  folders:
+    description: The mode of each folder, by its path.
+    type: dict
+    default: {}
+  units:
+    description: systemd's units, by name, that are to be V(enabled), or V(started) too. A unit that runs is restarted
+      when its file, or the file of the service of the same name, changed.
+    type: dict
+    default: {}
+attributes:
+  check_mode:
+    description: Says what would change, and changes nothing.
+    support: full
+  diff_mode:
+    description: Shows each changed file before and after.
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Install a unit and enable it
+  gb10.fleet.host_files:
+    files:
+      /etc/systemd/system/gb10-firewall.service: {mode: "0644", source: roles/firewall/files/gb10-firewall.service}
+    units: {gb10-firewall.service: enabled}
+"""
+
+RETURN = r"""
+changed_files:
+  description: The paths of the files, links and folders that were written or removed, or that got other access.
+  returned: always
+  type: list
+  elements: str
+  sample: [/etc/systemd/system/gb10-firewall.service]
+changed_units:
+  description: The units that were enabled, started or restarted.
+  returned: always
+  type: list
+  elements: str
+"""
+
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+UNITS = "/etc/systemd/system/"
+OWNER = "root"
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={name: {"type": "dict", "default": {}} for name in ("files", "links", "folders", "units")},
+        supports_check_mode=True,
+    )
+    wanted = module.params
+    diffs: dict[str, list[dict[str, Any]]] = {}
+    for name, mode in sorted(wanted["folders"].items()):
+        diffs[name] = converge_folder(module, Path(name), mode)
+    for name, file in sorted(wanted["files"].items()):
+        diffs[name] = converge_file(module, Path(name), file)
+    for name, target in sorted(wanted["links"].items()):
+        diffs[name] = converge_link(module, Path(name), target)
+    changed = [name for name, found in diffs.items() if found]
+    units = converge_units(module, wanted["units"], [path for path in changed if path.startswith(UNITS)])
+    module.exit_json(
+        changed=bool(changed or units),
+        changed_files=changed,
+        changed_units=[*units],
+        diff=[diff for found in (*diffs.values(), units.values()) for diff in found],
+    )
+
+
+def converge_folder(module: AnsibleModule, path: Path, mode: str) -> list[dict[str, Any]]:
+    if path.is_dir():
+        return access(module, path, mode)
+    make_folders(module, path)
+    if not module.check_mode:
+        access(module, path, mode)
+    return [headed(path, {"state": "absent"}, {"state": "directory"})]
+
+
+def make_folders(module: AnsibleModule, path: Path) -> None:
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    for folder in [] if module.check_mode else reversed(missing):
+        folder.mkdir(mode=0o755)
+        folder.chmod(0o755)  # whatever the umask
+
+
+def converge_file(module: AnsibleModule, path: Path, wanted: dict[str, Any]) -> list[dict[str, Any]]:
+    """What changed of one file, as diffs: its text, its access."""
+    content = wanted["content"]
+    is_there = path.is_file() or path.is_symlink()
+    text = path.read_text("utf-8", "replace") if path.is_file() and not path.is_symlink() else None
+    if content is None:
+        if is_there and not module.check_mode:
+            path.unlink()
+        return [headed(path, text or "", "")] if is_there else []
+    found = [] if text == content else [headed(path, text or "", content)]
+    if found and not module.check_mode:
+        make_folders(module, path.parent)
+        with NamedTemporaryFile("w", dir=module.tmpdir, encoding="utf-8", delete=False) as new:
+            new.write(content)
+        Path(new.name).chmod(int(wanted["mode"], 8))
+        if path.is_symlink():
+            path.unlink()
+        module.atomic_move(new.name, str(path))
+    # of a new file its access is no news
+    changed = access(module, path, wanted["mode"]) if path.exists() else []
+    return found + (changed if text is not None else [])
+
+
+def converge_link(module: AnsibleModule, path: Path, target: str | None) -> list[dict[str, Any]]:
+    have = str(path.readlink()) if path.is_symlink() else None
+    if have is None and path.exists():
+        module.fail_json(msg=f"{path}: found a file or folder, expected a link or nothing; move it away, and run again")
+    if have == target:
+        return []
+    if not module.check_mode:
+        path.unlink(missing_ok=True)
+        if target is not None:
+            make_folders(module, path.parent)
+            path.symlink_to(target)
+    return [headed(path, {"target": have}, {"target": target})]
+
+
+def access(module: AnsibleModule, path: Path, mode: str) -> list[dict[str, Any]]:
+    """Owner, group and mode."""
+    wanted = {"path": str(path), "owner": OWNER, "group": OWNER, "mode": mode, "attributes": None}
+    diff: dict[str, Any] = {}
+    changed = module.set_fs_attributes_if_different(wanted | {"secontext": [None]}, False, diff)
+    return [diff | {"before_header": str(path), "after_header": str(path)}] if changed else []
+
+
+def headed(path: Path, before: Any, after: Any) -> dict[str, Any]:
+    return {"before": before, "after": after, "before_header": str(path), "after_header": str(path)}
+
+
+def converge_units(module: AnsibleModule, wanted: dict[str, str], changed: list[str]) -> dict[str, dict[str, Any]]:
+    """A diff of each that was enabled, started or restarted; changed: unit files that were written or removed."""
+    if changed and not module.check_mode:
+        systemctl(module, "daemon-reload")
+    names = {Path(path).stem for path in changed}
+    diffs = {}
+    for unit, state in sorted(wanted.items()):
+        is_enabled = module.run_command(["systemctl", "is-enabled", "--quiet", unit])[0] == 0
+        is_active = module.run_command(["systemctl", "is-active", "--quiet", unit])[0] == 0
+        is_started = state == "started" and (not is_active or Path(unit).stem in names)
+        if is_enabled and not is_started:
+            continue
+        before = {"enabled": is_enabled, "active": is_active}
+        diffs[unit] = headed(Path(unit), before, {"enabled": True, "active": is_active or is_started})
+        if not module.check_mode:
+            systemctl(module, "enable", unit)
+            if is_started:
+                systemctl(module, "restart", unit)
+    return diffs
+
+
+def systemctl(module: AnsibleModule, *words: str) -> None:
+    code, _out, error = module.run_command(["systemctl", *words])
+    if code:
+        module.fail_json(msg=f"systemctl {' '.join(words)}: {error.strip()}; journalctl -xe says more")
+
+
+if __name__ == "__main__":
+    main()

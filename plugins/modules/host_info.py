@@ -1,0 +1,88 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: host_info
+short_description: Read a host's state in one call
+version_added: 0.1.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Reads what the preflight and the drift check compare with the plan, as data, in one call.
+  - Writes nothing and needs nothing but Python 3 on the host. What can't be read is V(null) with the reason in
+    RV(unknown).
+options:
+  paths:
+    description: Paths whose presence and free disk space are asked for. A path that does not exist is looked up by its
+      nearest existing parent.
+    type: list
+    elements: path
+    default: []
+  images:
+    description: References of images whose layers are asked for, without O(ask).
+    type: list
+    elements: str
+    default: []
+  ask:
+    description: What a drift check asks for, as M(gb10.fleet.drift_info) makes it of the plan.
+    type: dict
+  salt:
+    description: What the digests of secret files are made with, so that they tell nothing to those who do not know it.
+    type: str
+    default: ""
+extends_documentation_fragment:
+  - gb10.fleet.attributes.reads_only
+"""
+
+EXAMPLES = r"""
+- name: Read the host
+  gb10.fleet.host_info:
+    paths: [/var/lib/docker]
+  register: host_info
+"""
+
+RETURN = r"""
+state:
+  description: The reading. C(memory_bytes) with C(total) and C(available); C(paths), a map of each asked path to
+    C(exists), C(free_bytes), C(filesystem), its type, and C(weights_bytes), the size that a checkpoint's index there
+    says; C(listening), the TCP listeners with C(port), C(local), C(process) and C(container); C(architecture);
+    C(driver), NVIDIA's. Without O(ask) also C(containers), the running ones with C(name) and C(ports), and C(images), a
+    map of each asked reference to its identity (layers and config). With it files, settings, versions, units, images,
+    containers, models and the fabric, each as a part of its own.
+  returned: always
+  type: dict
+unknown:
+  description: What could not be read, each with the reason.
+  returned: always
+  type: dict
+  sample: {containers: "docker is not installed"}
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gb10.fleet.plugins.module_utils._host.state import read_state
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import bounded_run, printable
+
+COMMAND_SECONDS = 30
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "paths": {"type": "list", "elements": "path", "default": []},
+            "images": {"type": "list", "elements": "str", "default": []},
+            "ask": {"type": "dict"},
+            "salt": {"type": "str", "default": "", "no_log": True},
+        },
+        supports_check_mode=True,
+    )
+    options = module.params
+    run = bounded_run(COMMAND_SECONDS)
+    state, unknown = read_state(run, options["paths"], options["images"], options["ask"], options["salt"])
+    module.exit_json(changed=False, state=printable(state), unknown=printable(unknown))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: image_prune
+short_description: Remove earlier container images that this collection brought
+version_added: 0.1.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Removes images that M(gb10.fleet.container_images) brought and that are not wanted any more, but for the newest ones
+    of each repository. Images from elsewhere, and those that a container still needs, are left alone.
+extends_documentation_fragment:
+  - gb10.fleet.attributes.changes
+options:
+  references:
+    description: The wanted images' names.
+    type: list
+    elements: str
+    required: true
+  keep:
+    description: How many earlier images of each repository to keep.
+    type: int
+    default: 1
+  folder:
+    description: Where the host keeps its notes on images.
+    type: path
+    default: /var/lib/gb10-fleet
+"""
+
+EXAMPLES = r"""
+- name: Remove what an upgrade left behind, once the new service is healthy
+  gb10.fleet.image_prune:
+    references: [vllm/vllm-openai:v0.24.0]
+"""
+
+RETURN = r"""
+removed:
+  description: The images that were removed, by name, or by ID where the name stands for a newer one.
+  returned: success
+  type: list
+  elements: str
+"""
+
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._images.docker import Docker
+from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import parse_reference
+from ansible_collections.gb10.fleet.plugins.module_utils._images.records import ImageRecords
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import LOCKS, held
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "references": {"type": "list", "elements": "str", "required": True},
+            "keep": {"type": "int", "default": 1},
+            "folder": {"type": "path", "default": "/var/lib/gb10-fleet"},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        removed = prune(module)
+    except FleetError as error:
+        module.fail_json(msg=str(error), findings=[finding.as_dict() for finding in error.findings])
+    diff = {"before": "".join(f"{name}\n" for name in removed), "after": ""}
+    module.exit_json(changed=bool(removed), removed=removed, diff=diff)
+
+
+def prune(module: AnsibleModule) -> list[str]:
+    """Names or IDs of what was removed, or would be."""
+    folder = Path(module.params["folder"])
+    note = None if module.check_mode else module.warn
+    records, docker = ImageRecords(Places(folder, folder / "hf").image_records, note), Docker()
+    removed = []
+    with held(LOCKS / "images.lock", "removing earlier images"):
+        for reference, image in records.stale(map(parse_reference, module.params["references"]), module.params["keep"]):
+            name = str(reference) if records.stands_for(reference, image) else str(image["id"])
+            if module.check_mode:
+                removed.append(name)
+            elif docker.remove(name):
+                records.forget(reference, image)
+                removed.append(name)
+    return removed
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: model_prune
+short_description: Remove earlier model revisions that this collection brought
+version_added: 0.1.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Removes revisions that M(gb10.fleet.model_snapshots) brought and that are not wanted any more, but for the newest
+    ones of each model, with the files that no other revision shares. What else lies in the cache is left alone.
+extends_documentation_fragment:
+  - gb10.fleet.attributes.changes
+options:
+  models:
+    description: The wanted revisions, as M(gb10.fleet.model_snapshots) takes them. Only C(repository) and C(revision)
+      are read; without a revision it is what C(main) is.
+    type: list
+    elements: dict
+    required: true
+  keep:
+    description: How many earlier revisions of each model to keep.
+    type: int
+    default: 1
+  root:
+    description: What C(HF_HOME) is for the services on this host.
+    type: path
+    default: /var/lib/gb10-fleet/hf
+  folder:
+    description: Where the host keeps its notes on models.
+    type: path
+    default: /var/lib/gb10-fleet
+"""
+
+EXAMPLES = r"""
+- name: Remove what an upgrade left behind, once the new service is healthy
+  gb10.fleet.model_prune:
+    models:
+      - repository: nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-NVFP4
+        revision: 0123456789abcdef0123456789abcdef01234567
+"""
+
+RETURN = r"""
+removed:
+  description: The revisions that were removed, each with C(repository), C(revision) and the C(bytes) that it freed.
+  returned: success
+  type: list
+  elements: dict
+"""
+
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import size
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import LOCKS, held
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.prune import Pruner
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "models": {"type": "list", "elements": "dict", "required": True},
+            "keep": {"type": "int", "default": 1},
+            "root": {"type": "path", "default": "/var/lib/gb10-fleet/hf"},
+            "folder": {"type": "path", "default": "/var/lib/gb10-fleet"},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        removed = prune(module)
+    except FleetError as error:
+        module.fail_json(msg=str(error), findings=[finding.as_dict() for finding in error.findings])
+    lines = [f"{entry['repository']} {entry['revision']}, {size(entry['bytes'])}\n" for entry in removed]
+    module.exit_json(changed=bool(removed), removed=removed, diff={"before": "".join(lines), "after": ""})
+
+
+def prune(module: AnsibleModule) -> list[dict[str, Any]]:
+    """What was removed, or would be."""
+    parameters = module.params
+    note = None if module.check_mode else module.warn
+    pruner = Pruner(Places(Path(parameters["folder"]), Path(parameters["root"])), note)
+    wanted: dict[str, set[str | None]] = {}
+    for model in parameters["models"]:
+        wanted.setdefault(model["repository"], set()).add(model.get("revision"))
+    removed = []
+    with held(LOCKS / "models.lock", "removing earlier models"):
+        for manifest in pruner.stale(wanted, parameters["keep"]):
+            size = pruner.freed(manifest)
+            removed.append({"repository": manifest.repository, "revision": manifest.revision, "bytes": size})
+            if not module.check_mode:
+                pruner.remove(manifest)
+    return removed
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: observation_record
+short_description: Keep what a host has shown, there and for the plan
+version_added: 0.1.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Keeps a JSON document on the host and, below the inventory on the controller, a copy of it, which M(gb10.fleet.plan)
+    reads. So the plan knows what hosts have shown without reaching them.
+  - Without O(content), the copy is made from what the host kept earlier.
+extends_documentation_fragment:
+  - gb10.fleet.attributes.changes
+attributes:
+  action:
+    description: The controller's copy is written by an action.
+    support: full
+options:
+  path:
+    description: The file on the host. Its folder is made.
+    type: path
+    required: true
+  content:
+    description: The document; V(null) leaves the host's file as it is.
+    type: dict
+  copy:
+    description: The file on the controller. Its folder is made.
+    type: path
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Keep what the start has shown
+  gb10.fleet.observation_record:
+    path: /var/lib/gb10-fleet/boots/1f0c.json
+    content: "{{ nano.record }}"
+    copy: "{{ inventory_dir }}/observed/boots/{{ inventory_hostname }}/1f0c.json"
+"""
+
+RETURN = r"""
+content:
+  description: The document that is kept; V(null) without one.
+  returned: always
+  type: dict
+"""
+
+import json
+import os
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gb10.fleet.plugins.module_utils._settings.json_settings import written
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "path": {"type": "path", "required": True},
+            "content": {"type": "dict"},
+            "copy": {"type": "path", "required": True},
+        },
+        supports_check_mode=True,
+    )
+    path, content = Path(module.params["path"]), module.params["content"]
+    before = path.read_text("utf-8") if path.exists() else ""
+    after = before if content is None else written(content)
+    if before != after and not module.check_mode:
+        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        with NamedTemporaryFile("w", dir=module.tmpdir, encoding="utf-8", delete=False) as new:
+            new.write(after)
+            new.flush()
+            os.fsync(new.fileno())
+        module.atomic_move(new.name, str(path))
+    try:
+        kept = json.loads(after) if after else None
+    except ValueError:
+        kept = None  # somebody else's text: the next start's record replaces it
+    module.exit_json(changed=before != after, content=kept, diff={"before": before, "after": after})
+
+
+if __name__ == "__main__":
+    main()

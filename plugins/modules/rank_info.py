@@ -1,0 +1,68 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: rank_info
+short_description: Read how the ranks of a host's services do
+version_added: 0.1.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Reads each rank's systemd unit, what its supervisor says, and the host's memory. Asks no model, so it takes no time.
+  - C(status.yml) shows the result of all hosts as one table.
+options:
+  services:
+    description: The services of the host, C(services) of its slice of the plan.
+    type: list
+    elements: dict
+    required: true
+extends_documentation_fragment:
+  - gb10.fleet.attributes.reads_only
+"""
+
+EXAMPLES = r"""
+- name: Look at the ranks of this host
+  gb10.fleet.rank_info:
+    services: "{{ fleet_slice.services }}"
+  register: ranks
+"""
+
+RETURN = r"""
+ranks:
+  description:
+    - The rank of each service, with C(service), C(rank), C(ranks), C(unit), C(told) (the supervisor's status, as
+      docs/architecture.md lists it), C(definition) of its file, C(wanted), the plan's, and C(memory) of the host.
+    - C(health) is one word, C(serving) where all is well; C(problems) are sentences with their remedies.
+  returned: always
+  type: list
+  elements: dict
+"""
+
+from functools import partial
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import UnreadableError
+from ansible_collections.gb10.fleet.plugins.module_utils._verify.ranks import health, problems, read_ranks
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={"services": {"type": "list", "elements": "dict", "required": True}},
+        supports_check_mode=True,
+    )
+    try:
+        ranks = read_ranks(partial(module.run_command, handle_exceptions=False), module.params["services"])
+    except (OSError, ValueError, UnreadableError) as error:
+        module.fail_json(msg=f"the ranks of this host can't be read: {error}")
+    judged = [
+        {**rank, "health": health(rank), "problems": [problem.sentence() for problem in problems(rank)]}
+        for rank in ranks
+    ]
+    module.exit_json(changed=False, ranks=judged)
+
+
+if __name__ == "__main__":
+    main()

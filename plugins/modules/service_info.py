@@ -1,0 +1,119 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: service_info
+short_description: Read one vLLM service on its host
+version_added: 0.1.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Reads the service's systemd unit, its C(/health), what vLLM printed at this start, and, once it is healthy,
+    the answer to one real request through the service's own endpoint.
+  - M(gb10.fleet.service_ready) repeats this until the service answers.
+options:
+  unit:
+    description: The systemd unit that owns the service's container.
+    type: str
+    required: true
+  url:
+    description: The endpoint as the host itself reaches it, without C(/v1).
+    type: str
+    required: true
+  kind:
+    description: What the model does, so what proves it.
+    type: str
+    choices: [chat, embed]
+    default: chat
+  model:
+    description: The served model's name.
+    type: str
+    required: true
+  status_file:
+    description: The file in which the service's supervisor says how it goes.
+    type: path
+    required: true
+  key_file:
+    description: "A file on the host that holds the API key as vLLM reads it: a line C(api-key: KEY)."
+    type: path
+extends_documentation_fragment:
+  - gb10.fleet.attributes.reads_only
+"""
+
+EXAMPLES = r"""
+- name: Ask the service
+  gb10.fleet.service_info:
+    unit: gb10-vllm-nano.service
+    url: http://127.0.0.1:8003
+    model: nemotron-nano
+    status_file: /run/gb10-fleet/nano/status.json
+  register: nano
+"""
+
+RETURN = r"""
+unit:
+  description: C(active), C(sub), C(result), C(restarts), C(invocation) and C(started), the day, of the unit.
+  returned: always
+  type: dict
+supervisor:
+  description: What its supervisor says, as docs/architecture.md lists it; V(null) before it says anything.
+  returned: always
+  type: dict
+health:
+  description: C(status) and C(text) of C(/health); status 0 when nothing answered.
+  returned: always
+  type: dict
+reply:
+  description: C(ok), C(answer), C(fingerprint) and C(error) of the request; V(null) while not healthy.
+  returned: always
+  type: dict
+boot:
+  description: What vLLM printed about its memory and KV cache at this start.
+  returned: always
+  type: dict
+log_tail:
+  description: The last lines of this start's journal.
+  returned: always
+  type: list
+  elements: str
+"""
+
+from functools import partial
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gb10.fleet.plugins.module_utils._rank.service import read_key
+from ansible_collections.gb10.fleet.plugins.module_utils._verify.service import read_service
+from ansible_collections.gb10.fleet.plugins.module_utils._vllm.boot_log import parse_boot_log
+
+TAIL_LINES = 30
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "unit": {"type": "str", "required": True},
+            "url": {"type": "str", "required": True},
+            "kind": {"type": "str", "choices": ["chat", "embed"], "default": "chat"},
+            "model": {"type": "str", "required": True},
+            "status_file": {"type": "path", "required": True},
+            "key_file": {"type": "path", "no_log": False},
+        },
+        supports_check_mode=True,
+    )
+    options = module.params
+    run = partial(module.run_command, handle_exceptions=False)
+    try:
+        wanted = {name: options[name] for name in ("unit", "url", "kind", "model", "status_file")}
+        reading = read_service(run, key=read_key(options["key_file"]), **wanted)
+    except (OSError, ValueError) as error:
+        module.fail_json(msg=f"{options['unit']}: {error}")
+    log = reading.pop("log")
+    boot = parse_boot_log(log).as_dict()
+    module.exit_json(changed=False, boot=boot, log_tail=log.splitlines()[-TAIL_LINES:], **reading)
+
+
+if __name__ == "__main__":
+    main()
