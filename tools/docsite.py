@@ -25,9 +25,11 @@ TREE = """
 
 ```{toctree}
 :hidden:
+:glob:
 
+docs/guide
+docs/*
 collection/index
-collection/docsite/guides
 CONTRIBUTING
 CHANGELOG
 ```

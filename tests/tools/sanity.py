@@ -9,14 +9,17 @@ user's own and `make clean` removes them.
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
 import tempfile
+from importlib.metadata import version
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 HOME = ROOT / ".cache" / "sanity"
+UTILITIES = "ansible_collections.gb10.fleet.plugins.module_utils."
 PYTHON_LINE = f"{sys.version_info.major}.{sys.version_info.minor}"
 # shellcheck: no shell script ships. pep8, pylint: ruff has their rules; these two want other indents, and forbid `_`
 # for a value that isn't used. no-assert: assertions tell mypy what the code has made sure of; no input meets one.
@@ -47,6 +50,47 @@ def install_artifact(place: Path) -> Path:
     return place / "ansible_collections" / "gb10" / "fleet"
 
 
+def not_for_hosts(collection: Path) -> list[str]:
+    """Utilities that no module takes to a host, by what modules import, directly or not.
+
+    ansible-test imports every utility without Ansible's own requirements, as a host would; these run on the
+    controller alone, where Ansible brings PyYAML.
+    """
+    utilities = collection / "plugins" / "module_utils"
+    files = {f"{UTILITIES}{'.'.join(path.relative_to(utilities).with_suffix('').parts)}": path
+             for path in utilities.rglob("*.py")}  # fmt: skip
+    taken: set[Path] = set()
+    waiting = [*(collection / "plugins" / "modules").glob("*.py")]
+    while waiting:
+        path = waiting.pop()
+        for name in imported(path):
+            file = files.get(name) or files.get(f"{name}.__init__")
+            if file is not None and file not in taken:
+                taken.add(file)
+                waiting.append(file)
+    return sorted(str(path.relative_to(collection)) for path in {*files.values()} - taken)
+
+
+def imported(path: Path) -> set[str]:
+    """The dotted names that a file imports, packages on the way included."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            package = node.module
+            if node.level:  # `_rank` imports relatively, since it is copied to hosts
+                package = f"{UTILITIES}{path.parent.name}.{node.module}"
+            names |= {package, *(f"{package}.{alias.name}" for alias in node.names)}
+    return {".".join(name.split(".")[:end]) for name in names for end in range(5, name.count(".") + 2)}
+
+
+def ignore_imports(collection: Path) -> None:
+    folder = collection / "tests" / "sanity"
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [f"{path} import-{PYTHON_LINE}!skip\n" for path in not_for_hosts(collection)]
+    release = ".".join(version("ansible-core").split(".")[:2])
+    (folder / f"ignore-{release}.txt").write_text("".join(lines), encoding="utf-8")
+
+
 def offer_pip() -> None:
     for name in ("get_pip_24_2.py", "get_pip_25_2.py"):
         stub = HOME / ".ansible" / "test" / "cache" / name
@@ -60,7 +104,9 @@ def main() -> int:
     command = ("ansible-test", "sanity", "--color", "no", "--python", PYTHON_LINE, *skipped)
     # outside any checkout: inside one, ansible-test asks git for the files, and git knows none of an artifact's
     with tempfile.TemporaryDirectory(prefix="gb10-fleet-sanity-") as place:
-        return subprocess.run(command, cwd=install_artifact(Path(place)), env=environment(), check=False).returncode
+        collection = install_artifact(Path(place))
+        ignore_imports(collection)
+        return subprocess.run(command, cwd=collection, env=environment(), check=False).returncode
 
 
 if __name__ == "__main__":
