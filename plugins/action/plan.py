@@ -12,11 +12,11 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import FOLDER, read_observed
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import choose, split_by_limit
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import OURS
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.observed import FOLDER, read_observed
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import (
     WIDTH,
     as_json,

@@ -15,21 +15,12 @@ SECRETS = "/etc/gb10-fleet/secrets"
 MODELS = f"{STATE}/hf"  # HF_HOME: the standard cache layout, with hub/ below
 OVERLAYS = f"{STATE}/overlays"  # small files laid over images and models, by service
 BOOTS = f"{STATE}/boots"  # what starts have shown, by `_memory.boots.boot_key`
-CATALOGUES = f"{STATE}/catalogues"  # what images of unknown build hold, by `_plan.observed.image_key`
+CATALOGUES = f"{STATE}/catalogues"  # what images of unknown build hold, by `_engines.observed.image_key`
 COMPILED = "/var/cache/gb10-fleet"  # what torch.compile, Triton and FlashInfer build, by image
 
 # In the container.
 IN_MODELS = "/hf"
-IN_KEY = "/run/secrets/vllm.yaml"
-IN_PYTHON = "/opt/gb10-fleet"  # modules of ours that vLLM loads
-DOOR = "gb10_door"  # asks for the API key on every route
 IN_GROUP_SECRET = "/run/secrets/ray-token"
-# Compile caches that are worth keeping between starts (source 001, section 3; peers.md 4.6).
-IN_COMPILED = {
-    "flashinfer": "/root/.cache/flashinfer",
-    "triton": "/root/.triton",
-    "vllm": "/root/.cache/vllm",
-}
 
 
 def unit(service: str) -> str:

@@ -47,7 +47,7 @@ def entries(wishes: Path = WISHES) -> Iterator[tuple[str, dict[str, Any], list[P
             yield f"recipes/{path.stem} on {count}", _with(example, {"fleet_services": {"s": service}}), []
     if wishes.is_file():
         for name, variables in yaml.safe_load(wishes.read_text("utf-8").split("---", 1)[1]).items():
-            yield f"wishes/{name}", _with(example, variables), []
+            yield f"wishes/{name}", _with(example, _renamed(variables)), []
 
 
 def _inventory(folder: Path) -> dict[str, Any]:
@@ -73,6 +73,14 @@ def _with(inventory: Mapping[str, Any], variables: Mapping[str, Any]) -> dict[st
         kept = {key: value for key, value in host["variables"].items() if key != "fleet_services"}
         hosts[name] = {**host, "variables": kept | dict(variables)}
     return {**inventory, "hosts": hosts}
+
+
+def _renamed(wish: dict[str, Any]) -> dict[str, Any]:
+    """The wishes were written when an image's ``release`` was called ``vllm``."""
+    for service in wish["fleet_services"].values():
+        if "vllm" in service.get("image", {}):
+            service["image"]["release"] = service["image"].pop("vllm")
+    return wish
 
 
 def plans(wishes: Path = WISHES) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -54,19 +54,19 @@ MAY_IMPORT = {
     "_kv": "_catalogue _memory _models",
     "_rules": "_catalogue _models _vllm",
     "_lint": "_catalogue _models _rules _vllm",
-    "_recipes": "_catalogue _vllm _weights",
+    "_engines": "_catalogue _fabric _kv _lint _memory _models _vllm",
+    "_recipes": "_catalogue _engines _vllm _weights",
     "_probe": "_settings _transfer",
     "_host": "_container_engine _fabric _firewall _images _peers _probe _services _transfer _weights",
     "_host_tuning": "_settings",
-    "_preflight": "_lint",
+    "_preflight": "_engines",
     "_verify": "_catalogue _probe",
     "_container_engine": "_probe",
     "_services": "_probe _vllm",
     "_system": "_probe _vllm",
     "_subjects": "_container_engine _fabric _firewall _host_tuning _images _peers _services _system _weights",
     "_drift": "_probe _settings _subjects _system",
-    "_plan": "_catalogue _drift _fabric _firewall _host_tuning _kv _lint _memory _models _recipes _subjects _transfer "
-    "_vllm",
+    "_plan": "_drift _engines _fabric _firewall _host_tuning _lint _memory _recipes _subjects _transfer",
 }
 
 # Modules that read or change the machine. pathlib's PurePath and urllib.parse only handle text.
@@ -115,7 +115,7 @@ IO = {
     "_netplan/staging.py": "prepares a change on the host",
     "_peers": "serves a host's files to its peers",
     "_plan/declared.py": "the paths of archives beside the inventory",
-    "_plan/observed.py": "reads what verify wrote beside the inventory",
+    "_engines/observed.py": "reads what verify wrote beside the inventory",
     "_probe": "reads the host",
     "_rank": "supervises a rank on its host",
     "_recipes/recipe.py": "reads recipes and their configs",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.spec import SPEC
 from ansible_collections.gb10.fleet.plugins.module_utils._vllm import door
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -101,4 +101,4 @@ def test_without_a_key_in_the_file_vllm_must_not_come_up(key: Path) -> None:
 
 
 def test_the_key_is_read_where_it_is_mounted() -> None:
-    assert str(door.KEY_FILE) == str(_layout.IN_KEY)
+    assert str(door.KEY_FILE) == SPEC.key.target

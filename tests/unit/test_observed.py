@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed, image_key, read_observed
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
 from ansible_collections.gb10.fleet.plugins.module_utils._kv import kv_for_service
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import boot_record
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.observed import Observed, image_key, read_observed
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import GIB
@@ -45,7 +45,7 @@ def booted(plan: dict[str, Any], available: int) -> tuple[BootLog, dict[str, Any
     service = plan["services"]["qwen"]
     config, _ = LIBRARY.config("qwen3.6-35b-a3b", "")
     flags = {row["key"][5:]: row["value"] for row in service["explain"] if row["key"].startswith("flag ")}
-    pool = kv_for_service(config, flags, service["image"]["vllm"]).pool(available)
+    pool = kv_for_service(config, flags, service["image"]["release"]).pool(available)
     log = BootLog(21.94, round(available / GIB, 2), 0.6, pool["tokens"], pool["max_model_len"], pool["max_concurrency"])
     record = boot_record(log, "qwen", "2026-11-21", service["boot"]["requested_bytes"])
     assert record is not None
@@ -102,7 +102,7 @@ def test_a_pinned_pool_stays_as_decided_whatever_a_boot_shows() -> None:
     assert after["hosts"]["titan"]["memory"]["qwen"]["weights"]["expected"] == 30 * GIB
 
 
-NIGHTLY = {"image": {"reference": "vllm/vllm-openai:nightly", "vllm": None}}
+NIGHTLY = {"image": {"reference": "vllm/vllm-openai:nightly", "release": None}}
 
 
 def test_an_image_of_unknown_build_is_read_once_and_then_checked_against() -> None:

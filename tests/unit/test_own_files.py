@@ -20,11 +20,11 @@ import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils import _own_files
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue import image as catalogue
 from ansible_collections.gb10.fleet.plugins.module_utils._drift import history
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import read_observed
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall import host as firewall
 from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import parse_reference
 from ansible_collections.gb10.fleet.plugins.module_utils._images.records import ImageRecords
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.observed import read_observed
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import printable
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.parts import recipe_of
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places

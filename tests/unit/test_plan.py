@@ -88,6 +88,7 @@ def test_our_own_inventories_have_a_plan_without_errors(site: str) -> None:
         ({"tiny": TINY | {"flags": {"port": 1}}}, "recipe-planned-flag"),
         ({"tiny": TINY | {"env": {"VLLM_API_KEY": "secret"}}}, "recipe-secret"),
         ({"tiny": TINY | {"image": {"referense": "x:1"}}}, "schema-unknown-key"),
+        ({"tiny": TINY | {"image": {"vllm": "0.24.0"}}}, "recipe-old-key"),
         ({"tiny": TINY | {"model": {"source": "hubb"}}}, "schema-choice"),
         ({"tiny": TINY | {"model": {"source": {"host": "baest"}}}}, "source-host-unknown"),
     ],

@@ -11,10 +11,10 @@ import math
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import boot_record
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.observed import Observed
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_json, as_text
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._vllm.boot_log import BootLog
@@ -39,7 +39,12 @@ SITE: dict[str, Any] = {
                 "speculative-config": {"method": "ngram"},
             },
             "env": {"OMP_NUM_THREADS": "2"},
-            "image": {"reference": "vllm/vllm-openai:v0.23.0", "vllm": "0.23.0", "digest": None, "source": "registry"},
+            "image": {
+                "reference": "vllm/vllm-openai:v0.23.0",
+                "release": "0.23.0",
+                "digest": None,
+                "source": "registry",
+            },
             "model": {"weights_bytes": 20_000_000_000, "revision": None, "source": {"path": "/srv/m"}},
             "silence": {"R084": "known"},
         },

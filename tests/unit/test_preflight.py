@@ -60,6 +60,7 @@ def test_what_is_in_the_way_is_named(state: dict[str, Any], expected: list[str])
 
 LAUNCH: dict[str, Any] = {
     "container": "gb10-vllm-nano",
+    "engine": "vllm",
     "request": {
         "command": ["docker", "run", "vllm/vllm-openai:v0.24.0", "org/model", "--gpu-memory-utilization", "0.9"],
         "model": {"repository": "org/model"},

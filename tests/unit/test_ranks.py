@@ -107,7 +107,7 @@ def test_other_images_get_ray_as_a_command_of_their_own() -> None:
 
 
 def test_an_old_vllm_gets_ray() -> None:
-    found = ranks_of(plan(image={"vllm": "0.11.0"}), "pair")
+    found = ranks_of(plan(image={"release": "0.11.0"}), "pair")
     assert "ray" in found[0]["command"]
 
 
@@ -328,7 +328,7 @@ SWITCH = {"switches": {"s": {"ports": {"spark-2:1": 2, "spark-3:1": 3, "spark-4:
         ({"flags": {"tensor-parallel-size": 2, "pipeline-parallel-size": 2}}, "group-ranks"),
         ({"flags": {"data-parallel-size": 2}}, "group-ranks"),
         ({"flags": {"distributed-executor-backend": "uni"}}, "group-executor"),
-        ({"flags": {"distributed-executor-backend": "mp"}, "image": {"vllm": "0.11.0"}}, "group-executor"),
+        ({"flags": {"distributed-executor-backend": "mp"}, "image": {"release": "0.11.0"}}, "group-executor"),
         ({"port": 14768}, "group-port"),
         ({"flags": {"node-rank": 1}}, "recipe-planned-flag"),
     ],

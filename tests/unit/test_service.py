@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Placed
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.container import docker_run
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import Host
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks import Configured, linted_container
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.service import Placed, place
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks import Configured, judged_container
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.service import place
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library
 
 RECIPE: dict[str, Any] = {
     "name": "nano",
+    "engine": "vllm",
     "host_counts": [1],
     "model": {"repository": "nvidia/Nano", "revision": "a" * 40, "source": "hub"},
-    "image": {"reference": "img:1", "digest": None, "family": "upstream", "vllm": "0.23.0", "entrypoint": None},
+    "image": {"reference": "img:1", "digest": None, "family": "upstream", "release": "0.23.0", "entrypoint": None},
     "flags": {"kv-cache-dtype": "fp8", "max-model-len": 8192, "enforce-eager": True},
     "env": {"VLLM_NVFP4_GEMM_BACKEND": "marlin"},
     "reasons": {"kv-cache-dtype": "half the bytes"},
@@ -43,7 +44,7 @@ def placed(settings: dict[str, Any] | None = None, host: dict[str, Any] | None =
 
 
 def container_of(service: Placed) -> dict[str, Any]:
-    return linted_container(Configured(service, service.flags, {}))
+    return judged_container(Configured(service, service.flags, {}))
 
 
 def argv_of(service: Placed) -> list[str]:

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.declared import read_drift
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import ports_on_head
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean, error
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall import plan as firewall
 from ansible_collections.gb10.fleet.plugins.module_utils._lint.door import PURPOSE
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.parallel import ports_on_head
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.spec import ENVIRONMENT, FLAGS
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects import SUBJECTS
@@ -87,21 +88,6 @@ HOST: Spec = {
         **{subject.name: subject.spec for subject in SUBJECTS if subject.spec is not None},
     },
 }
-
-
-@dataclass(frozen=True)
-class Host:
-    """One inventory host: its name, the address that clients reach it by, its checked ``fleet_host``, its SSH port."""
-
-    name: str
-    address: str
-    settings: Mapping[str, Any]
-    port: int = 22
-
-    @property
-    def url_host(self) -> str:
-        """The address as a URL has it."""
-        return f"[{self.address}]" if ":" in self.address else self.address
 
 
 @dataclass(frozen=True)

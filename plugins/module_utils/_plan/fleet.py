@@ -12,22 +12,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Engine, Facts, Sizing
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Placed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.environment import Slices
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.plan import plan_fabric
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, ordered
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._host_tuning.subject import host_tuning
-from ansible_collections.gb10.fleet.plugins.module_utils._layers import Value
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Budget, plan_host, requested_bytes
+from ansible_collections.gb10.fleet.plugins.module_utils._layers import Value, merge
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Budget, plan_host
 from ansible_collections.gb10.fleet.plugins.module_utils._plan import slices
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import Declared, Host, read_declaration
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.lint import head_request, lint, on_host
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.container import docker_options
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import Declared, read_declaration
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.listens import listens
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.observed import Observed
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks import Configured, linted_container, plan_ranks
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.service import Placed, place
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks import Configured, judged_container, plan_ranks
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.service import place
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.service_slice import service_slice
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.sizing import Sizing, size_service, with_memory
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.slices import Decided
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import Here
@@ -57,12 +59,14 @@ def plan_fleet(
     library: Library,
     of_recipes: Sequence[Finding] = (),
     observed: Observed = _NOTHING_OBSERVED,
+    engines: Mapping[str, Engine] = ENGINES,
 ) -> dict[str, Any]:
     """Every decision, as a plain map of JSON values (docs/architecture.md, "The plan").
 
     inventory: ``{hosts: {name: {address, port, variables}}}``. library, of_recipes: what `_recipes.recipe.load_all`
     returned; only the recipes that services name are spoken of. observed: what hosts have shown; figures and findings
-    come from it, no decision. Errors are findings; a service with one is left out.
+    come from it, no decision. engines: by the names that recipes write. Errors are findings; a service with one is left
+    out.
     """
     findings = _Findings()
     findings.add(observed.findings)
@@ -71,20 +75,20 @@ def plan_fleet(
     fabric, problems = plan_fabric(declared.fabric, declared.hosts)
     findings.add(problems)
     tuning = {name: host_tuning(Here(host.settings, {}, {})) for name, host in declared.hosts.items()}
-    placed = [*_placed(declared, library, of_recipes, fabric, findings)]
+    placed = [*_placed(declared, library, of_recipes, fabric, engines, findings)]
     here = {name: [service for service in placed if name in service.settings["hosts"]] for name in declared.hosts}
     sized = {service.name: _size(service, library, observed, findings) for service in placed}
     budgets = {name: _budget(host, here[name], sized, observed, findings) for name, host in declared.hosts.items()}
     services: dict[str, Decided] = {}
     requests: dict[str, dict[str, Any]] = {}
     for service in placed:
-        name, head, sizing = service.name, service.head.name, sized[service.name]
-        configured, services[name] = _decide(service, sizing, budgets, fabric, findings)
-        container = linted_container(configured)
-        facts = (services[name], tuning[head], fabric[head], budgets[head], sizing.config, observed)
-        request = head_request(container, *facts)
-        findings.add(lint(request), service.settings["hosts"])
-        requests[name] = on_host(request)
+        name, head = service.name, service.head.name
+        configured, services[name] = _decide(service, sized[name], budgets, fabric, findings)
+        facts = _facts(configured, services[name], tuning[head], budgets[head], sized[name], observed)
+        request = service.engine.request(facts)
+        if request is not None:
+            findings.add(service.engine.judge(request), service.settings["hosts"])
+            requests[name] = service.engine.for_host(request)
     decided = {name: [services[service.name] for service in here[name]] for name in declared.hosts}
     sources, problems = with_sources(
         {name: slices.images(decided[name]) for name in declared.hosts},
@@ -115,7 +119,12 @@ def plan_fleet(
 
 
 def _placed(
-    declared: Declared, library: Library, of_recipes: Sequence[Finding], fabric: Slices, findings: _Findings
+    declared: Declared,
+    library: Library,
+    of_recipes: Sequence[Finding],
+    fabric: Slices,
+    engines: Mapping[str, Engine],
+    findings: _Findings,
 ) -> Iterator[Placed]:
     """The services that can be planned."""
     for name, settings in declared.services.items():
@@ -125,15 +134,17 @@ def _placed(
         findings.add(problems, settings["hosts"])
         if recipe is not None:
             hosts = [declared.hosts[host] for host in settings["hosts"]]
-            placed, problems = place(name, settings, recipe.data, hosts, library, fabric)
+            placed, problems = place(name, settings, recipe.data, hosts, library, fabric, engines)
             findings.add(problems, settings["hosts"])
             if placed is not None:
                 yield placed
 
 
 def _size(placed: Placed, library: Library, observed: Observed, findings: _Findings) -> Sizing:
-    sizing, problems = size_service(placed, library, observed)
-    findings.add(problems, placed.settings["hosts"])
+    named = placed.model["config"]
+    config, problems = library.config(named, f"{placed.place}.model.config") if named else (None, [])
+    sizing, more = placed.engine.size(placed, config, observed)
+    findings.add([*problems, *more], placed.settings["hosts"])
     return sizing
 
 
@@ -156,27 +167,47 @@ def _decide(
 ) -> tuple[Configured, Decided]:
     """What follows from the memory that a service has on its hosts: its flags, its ranks, ``services.<name>``."""
     shares = [budgets[host.name].shares[placed.name] for host in placed.hosts]
-    flags = with_memory(placed.flags, shares)
+    flags = dict(sorted({**placed.flags, **merge([placed.engine.memory_flags(placed, shares)])}.items()))
     configured = Configured(placed, flags, fabric)
     pool, problems = sizing.pool(placed, shares)
     findings.add(problems, placed.settings["hosts"])
     plan = {
         "recipe": placed.recipe["name"],
+        "engine": placed.engine.spec.name,
         "status": placed.recipe["status"]["state"],
         "hosts": [host.name for host in placed.hosts],
         "endpoint": f"http://{placed.head.url_host}:{placed.port}/v1",
         "served_name": configured.served_name,
-        "image": {key: placed.image[key] for key in ("reference", "digest", "vllm")},
+        "image": {key: placed.image[key] for key in ("reference", "digest", "release")},
         "kv": pool,
-        "boot": {"key": sizing.key, "requested_bytes": _requested(flags, budgets[placed.head.name], sizing)},
+        "boot": {"key": sizing.key, "requested_bytes": sizing.requested_bytes(flags, budgets[placed.head.name].total)},
         "explain": _reasoned(placed, [*_explained(flags, "flag"), *_explained_environments(placed.environments)]),
     }
     return configured, Decided(placed, plan_ranks(configured, shares), plan)
 
 
-def _requested(flags: Mapping[str, Value], budget: Budget, sizing: Sizing) -> int:
-    """The bytes that the command's utilization stands for on the head."""
-    return requested_bytes(budget.total, flags["gpu-memory-utilization"].value, sizing.demand.release)
+def _facts(
+    configured: Configured,
+    service: Decided,
+    tuning: Mapping[str, Any],
+    budget: Budget,
+    sizing: Sizing,
+    observed: Observed,
+) -> Facts:
+    """What a launch is judged by. tuning, budget: the head's."""
+    container = judged_container(configured)
+    return Facts(
+        placed=service.placed,
+        container=container,
+        options=[*docker_options(container)],
+        tuning=tuning,
+        fabric=configured.fabric[service.placed.head.name],
+        budget=budget,
+        sizing=sizing,
+        kv=service.plan["kv"],
+        startup_limit_s=service.ranks[0].supervisor["limits"]["startup_limit_s"],
+        observed=observed,
+    )
 
 
 # Values with their origin and reason ------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.parallel import ranks_port, ray_client_port
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import ranks_port
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.slices import Decided
 
 
@@ -32,11 +32,11 @@ def _listens(service: Decided, host: str) -> Iterator[dict[str, Any]]:
         yield {**meeting, "service": name, "who": f"the supervisors on {peers}, with the group's secret"}
         where = {"port": ranks_port(placed.settings["port"]), "address": meeting["address"]}
         yield {**where, "service": name, "who": f"the ranks on {peers}"}
-        if placed.uses_ray:
-            clients = {**where, "port": ray_client_port(placed.settings["port"])}
-            yield {
-                **clients,
-                "service": name,
-                "who": "nobody: Ray opens it in any case, and asks for the group's secret",
-            }
-    yield {"port": "any", "address": supervisor["address"], "service": name, "who": f"NCCL, Gloo and vLLM on {peers}"}
+        for port, who in placed.engine.listens(placed):
+            yield {**where, "port": port, "service": name, "who": who}
+    yield {
+        "port": "any",
+        "address": supervisor["address"],
+        "service": name,
+        "who": f"NCCL, Gloo and {placed.engine.spec.title} on {peers}",
+    }

@@ -11,15 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks import Rank, written_folders
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.service import Placed
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.slices import Decided, observation
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.unit import rank_unit
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import gib
-
-# vLLM's --config: YAML, which reads JSON as well.
-_KEY_FORM = "api-key: %s\n"
 
 
 def service_slice(service: Decided, host: str) -> dict[str, Any]:
@@ -35,6 +32,7 @@ def service_slice(service: Decided, host: str) -> dict[str, Any]:
     is_head = rank.number == 0
     return {
         "name": placed.name,
+        "engine": placed.engine.spec.name,
         "unit": _layout.unit(placed.name),
         "rank": rank.number,
         "ranks": len(service.ranks),
@@ -73,7 +71,7 @@ def _overlay_folders(placed: Placed) -> list[str]:
 
 def _key(placed: Placed) -> dict[str, str] | None:
     source = placed.settings.get("api_key_file")
-    return {"source": source, "path": str(placed.key_file), "form": _KEY_FORM} if source else None
+    return {"source": source, "path": str(placed.key_file), "form": placed.engine.spec.key.form} if source else None
 
 
 def _secret(placed: Placed) -> dict[str, str]:
@@ -92,7 +90,7 @@ def _proof(service: Decided, host: str) -> dict[str, Any]:
         "startup_limit_s": service.ranks[0].supervisor["limits"]["startup_limit_s"],
         "requested_bytes": plan["boot"]["requested_bytes"],
         "boots": observation(_layout.BOOTS, f"boots/{host}", plan["boot"]["key"]),
-        "expected": _expected(plan["kv"], placed.image["vllm"]),
+        "expected": _expected(plan["kv"], placed.image["release"]),
     }
 
 

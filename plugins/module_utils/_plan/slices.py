@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import image_key
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Placed
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import Host
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.observed import image_key
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks import Rank
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.service import Placed
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import Here, with_defaults
 
 
@@ -99,11 +98,11 @@ def observation(kept: str, copied: str, name: str) -> dict[str, str]:
 
 
 def unread_images(services: Iterable[Decided]) -> list[dict[str, Any]]:
-    """Images whose vLLM the recipe doesn't name, to be read on the host."""
+    """Images whose release the recipe doesn't name, to be read on the host."""
     return _unique(
         {"image": image["reference"], "catalogues": observation(_layout.CATALOGUES, "catalogues", image_key(image))}
-        for image in (service.placed.image for service in services)
-        if image["vllm"] is None
+        for image in (service.placed.image for service in services if service.placed.engine.spec.reads_images)
+        if image["release"] is None
     )
 
 
@@ -123,7 +122,7 @@ def needs(
 ) -> dict[str, Any]:
     """``preflight_plan``: files that must be there, bytes that will be written, ports that will be taken.
 
-    requests: by service what the linter is asked of it with what only the host knows (`_plan.lint.on_host`).
+    requests: by service what is judged again with what only the host knows (`_engines.interface.Engine.for_host`).
     """
     files = [file for service in services for file in _files(service.placed)]
     disk = _unique(write for service in services for write in _writes(service.placed))
@@ -146,8 +145,13 @@ def needs(
         "memory_bytes": memory_bytes,
         "groups": groups,
         "launches": [
-            {"container": _layout.container(service.placed.name), "request": requests[service.placed.name]}
+            {
+                "container": _layout.container(service.placed.name),
+                "engine": service.placed.engine.spec.name,
+                "request": requests[service.placed.name],
+            }
             for service in services
+            if service.placed.name in requests
         ],
     }
 

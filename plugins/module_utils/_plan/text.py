@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.container import docker_exec, docker_run
 from ansible_collections.gb10.fleet.plugins.module_utils._report import table
@@ -66,7 +67,7 @@ def _service(name: str, plan: Mapping[str, Any], hosts: Sequence[str], width: in
     yield _heading(f"service {name}: {service['recipe']} on {', '.join(service['hosts'])}")
     yield f"endpoint   {service['endpoint']}   model {service['served_name']}"
     yield f"recipe     {service['recipe']}, {service['status']}"
-    yield _image(service["image"])
+    yield _image(service["image"], ENGINES[service["engine"]].spec.title)
     yield from _cache(service["kv"])
     here = [host for host in service["hosts"] if host in hosts]
     for host in here:
@@ -89,9 +90,9 @@ def _role(host: str, service: Mapping[str, Any]) -> str:
     return "head" if host == service["hosts"][0] else "worker"
 
 
-def _image(image: Mapping[str, Any]) -> str:
-    vllm = f"vLLM {image['vllm']}" if image["vllm"] else "its vLLM isn't known"
-    return f"image      {image['reference']}, {vllm}, {image['digest'] or 'not pinned'}"
+def _image(image: Mapping[str, Any], title: str) -> str:
+    release = f"{title} {image['release']}" if image["release"] else f"its {title} isn't known"
+    return f"image      {image['reference']}, {release}, {image['digest'] or 'not pinned'}"
 
 
 def _cache(kv: Mapping[str, Any]) -> Iterator[str]:

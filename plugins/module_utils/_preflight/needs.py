@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, ordered, warning
-from ansible_collections.gb10.fleet.plugins.module_utils._lint.judge import lint_launch
 from ansible_collections.gb10.fleet.plugins.module_utils._preflight.groups import of_groups
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import room_for, size
 
@@ -123,8 +123,9 @@ def _launches(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Fi
     for launch in needs["launches"]:
         request = launch["request"]
         facts = _facts(state, launch["container"] in running)
-        known = lint_launch(request)
-        with_facts = lint_launch({**request, "host": {**request["host"], **facts}})
+        judge = ENGINES[launch["engine"]].judge
+        known = judge(request)
+        with_facts = judge({**request, "host": {**request["host"], **facts}})
         for finding in with_facts:
             if finding not in known and finding.severity != "hint":
                 # nothing that a host shows now is worth refusing what its convergence may change

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.releases import load
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import DEFAULT, ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import (
     Finding,
     Severity,
@@ -24,11 +25,9 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import (
     warning,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import (
-    PLANNED_ENV,
-    PLANNED_FLAGS,
-    SECRETS,
-    draft_repository,
     parse,
+    planned_env,
+    secrets,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.spec import MODEL
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check, describe
@@ -96,6 +95,8 @@ _LEFT_OUT = frozenset(
 # The defaults of sparkrun whose names are not vLLM's.
 _SPARKRUN_FLAGS = {"tensor_parallel": "tensor_parallel_size", "pipeline_parallel": "pipeline_parallel_size"}
 
+# Both projects serve by vLLM.
+ENGINE = ENGINES[DEFAULT].spec
 # Local names that eugr's build script gives to what it pulls from the registry.
 _EUGR_IMAGES = {"vllm-node": "eugr/spark-vllm:latest", "vllm-node-b12x": "eugr/spark-vllm-b12x:latest"}
 _FAMILIES = (("vllm/vllm-openai", "upstream"), ("nvcr.io/nvidia/vllm", "ngc"), ("eugr", "eugr"), ("vllm-node", "eugr"))
@@ -250,7 +251,7 @@ def _take_ranks(theirs: Mapping[str, Any], flags: dict[str, Any], name: str, fin
 
 def _take_planned(flags: dict[str, Any], name: str, findings: list[Finding]) -> None:
     """Take out what the plan decides, and say which values were given up."""
-    ours = sorted((PLANNED_FLAGS | _OURS) & flags.keys())
+    ours = sorted((ENGINE.planned_flags.keys() | _OURS) & flags.keys())
     if flags.get("max-model-len") in ("auto", -1):
         ours.append("max-model-len")
     for flag in ours:
@@ -320,7 +321,7 @@ def _model(
     written = str(flags.get("quantization") or theirs.get("metadata", {}).get("quantization") or "").lower()
     if written in MODEL["options"]["quantization"]["choices"]:
         model["quantization"] = written
-    draft = draft_repository(flags)
+    draft = ENGINES[DEFAULT].draft(flags)
     if draft:
         model["draft"] = {"repository": draft}
     return model
@@ -355,7 +356,7 @@ def _environment(theirs: Mapping[Any, Any], name: str, findings: list[Finding]) 
     for key, value in theirs.items():
         text = str(value).lower() if isinstance(value, bool) else str(value)
         place = f"{name}.env.{key}"
-        if key in SECRETS:
+        if key in secrets(ENGINE):
             findings.append(
                 warning(
                     "import-secret",
@@ -365,8 +366,8 @@ def _environment(theirs: Mapping[Any, Any], name: str, findings: list[Finding]) 
                     remedy="use api_key_file or HF's token file",
                 )
             )
-        elif key in PLANNED_ENV:
-            found, remedy = f"{key} {text}", PLANNED_ENV[key].partition("; ")[2]
+        elif key in planned_env(ENGINE):
+            found, remedy = f"{key} {text}", planned_env(ENGINE)[key].partition("; ")[2]
             findings.append(hint("import-planned", place, found=found, expected="what the plan decides", remedy=remedy))
         elif "$" in text:
             findings.append(

@@ -10,25 +10,12 @@ The stores are never edited: every overlay is a file of its own, mounted read-on
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Overlays
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library
-
-
-@dataclass(frozen=True)
-class Overlays:
-    """What a host must have before the start, and what its container mounts.
-
-    files: ``{path, content}`` is text to be written as it is; ``{path, original, json_merge}`` is the original JSON
-    file with keys laid over it (``_settings.json_settings.merged``). mounts: ``{source, target, read_only}`` on the
-    host and in the container.
-    """
-
-    files: list[dict[str, Any]] = field(default_factory=list)
-    mounts: list[dict[str, Any]] = field(default_factory=list)
 
 
 def plan_overlays(

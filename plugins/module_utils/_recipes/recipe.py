@@ -12,46 +12,42 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Engine, EngineSpec
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import DEFAULT, ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean, error, warning
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.spec import CALCULATED_FLAGS, RECIPE
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes.spec import recipe_spec
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import below, check, describe
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.index import indexed_bytes
 from ansible_collections.gb10.fleet.plugins.module_utils._yaml_text import read_yaml
 
-# Decided by the plan from the service: where it listens, its key, its ranks.
-PLANNED_FLAGS = frozenset(
-    {"api-key", "headless", "host", "master-addr", "master-port", "model", "nnodes", "node-rank", "port", "ssl-keyfile"}
-)
-# The same of variables, each with what to do instead.
-PLANNED_ENV = {
-    "HF_HOME": "take it out; to take weights from a folder of the host, write model.source {path: FOLDER}",
-    "RAY_AUTH_MODE": "take it out; Ray asks for the group's own secret",
-    "RAY_AUTH_TOKEN_PATH": "take it out; Ray asks for the group's own secret",
-    "VLLM_HOST_IP": "take it out; to change a rank's address, change the host's address in fleet_fabric",
-}
-SECRETS = frozenset({"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "VLLM_API_KEY"})
+# What nobody sets by hand whatever the engine, each with what to do instead.
+_PLANNED_ENV = {"HF_HOME": "take it out; to take weights from a folder of the host, write model.source {path: FOLDER}"}
+_SECRETS = dict.fromkeys(("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"), "give the token to model_store")
 
 _TAKE = "write a number in its plain form, or take it out"
 _FETCH = "take config.json from the model's repository"
 
 
-def parse(data: Any, place: str) -> tuple[dict[str, Any], list[Finding]]:
+def parse(data: Any, place: str, engines: Mapping[str, Engine] = ENGINES) -> tuple[dict[str, Any], list[Finding]]:
     """Return a recipe with its defaults filled in, and all that is wrong with it; ``{}`` when it can't be used.
 
-    data: the file's content as YAML gives it. place: the file, for the findings.
+    data: the file's content as YAML gives it. place: the file, for the findings. engines: by the names that recipes
+    write.
     """
-    recipe, findings = check(RECIPE, data, place)
+    engine, findings = _engine(data, place, engines)
+    if findings:
+        return {}, findings
+    recipe, findings = check(recipe_spec(engine.spec), data, place)
     if not findings:
         findings = [
-            *flag_problems(recipe["flags"], below(place, "flags")),
-            *environment_problems(recipe["env"], below(place, "env")),
-            *_draft_problems(recipe, place),
+            *flag_problems(recipe["flags"], below(place, "flags"), engine.spec),
+            *environment_problems(recipe["env"], below(place, "env"), engine.spec),
+            *_draft_problems(recipe, place, engine.draft(recipe["flags"])),
             *_overlay_problems(recipe, place),
             *_reason_problems(recipe, place),
             *_unpinned(recipe, place),
@@ -61,12 +57,42 @@ def parse(data: Any, place: str) -> tuple[dict[str, Any], list[Finding]]:
     return (recipe if usable else {}), findings
 
 
-def flag_problems(flags: Mapping[str, Any], place: str) -> Iterator[Finding]:
+def _engine(data: Any, place: str, engines: Mapping[str, Engine]) -> tuple[Engine, list[Finding]]:
+    """What serves the recipe, and what says that the file is of no use before its shape is looked at."""
+    written = data if isinstance(data, Mapping) else {}
+    name = written.get("engine", DEFAULT)
+    known = isinstance(name, str) and name in engines
+    found = f'"{name}"' if isinstance(name, str) else describe(name)
+    unknown = error(
+        "recipe-engine",
+        below(place, "engine"),
+        found=found,
+        expected="one of " + ", ".join(sorted(engines)),
+        remedy=did_you_mean(str(name)[:80], engines),
+    )
+    image = written.get("image")
+    old = old_image_keys(image if isinstance(image, Mapping) else {}, below(place, "image"))
+    return engines[name if known else DEFAULT], [*([] if known else [unknown]), *old]
+
+
+def old_image_keys(image: Mapping[Any, Any], place: str) -> Iterator[Finding]:
+    """The key that ``release`` had before 0.2."""
+    for name in (name for name in ENGINES if name in image):
+        yield error(
+            "recipe-old-key",
+            below(place, name),
+            found=f"the old name of {below(place, 'release')}",
+            expected="release: what the image holds of its engine",
+            remedy=f"write release: {str(image[name])[:40]} instead",
+        )
+
+
+def flag_problems(flags: Mapping[str, Any], place: str, engine: EngineSpec) -> Iterator[Finding]:
     """What a schema can't say about flags of a recipe, a service or a host."""
     for name, value in flags.items():
         where = below(place, name)
-        if name in PLANNED_FLAGS:
-            remedy = "write api_key_file in the service" if name == "api-key" else "take it out"
+        if name in engine.planned_flags:
+            remedy = engine.planned_flags[name]
             yield error("recipe-planned-flag", where, found="set by hand", expected="left to the plan", remedy=remedy)
         elif value == []:
             yield error(
@@ -76,8 +102,8 @@ def flag_problems(flags: Mapping[str, Any], place: str) -> Iterator[Finding]:
                 expected="at least one value",
                 remedy="take it out or fill it",
             )
-        elif name in CALCULATED_FLAGS and value is not None:
-            yield from check(CALCULATED_FLAGS[name], value, where)[1]
+        elif name in engine.calculated_flags and value is not None:
+            yield from check(engine.calculated_flags[name], value, where)[1]
         elif not _is_json(value):
             yield error(
                 "recipe-flag-value",
@@ -88,33 +114,31 @@ def flag_problems(flags: Mapping[str, Any], place: str) -> Iterator[Finding]:
             )
 
 
-def environment_problems(environment: Mapping[str, Any], place: str) -> Iterator[Finding]:
+def planned_env(engine: EngineSpec) -> dict[str, str]:
+    """Variables that follow from the placement, each with what to do instead of setting it."""
+    return {**_PLANNED_ENV, **engine.planned_env}
+
+
+def secrets(engine: EngineSpec) -> dict[str, str]:
+    """Variables that hold a secret, each with what to do instead."""
+    return {**_SECRETS, **engine.secrets}
+
+
+def environment_problems(environment: Mapping[str, Any], place: str, engine: EngineSpec) -> Iterator[Finding]:
     """What the plan decides, and secrets, which `docker inspect` would show."""
-    for name in sorted(PLANNED_ENV.keys() & environment.keys()):
-        yield error(
-            "recipe-planned-env",
-            below(place, name),
-            found="set by hand",
-            expected="left to the plan",
-            remedy=PLANNED_ENV[name],
-        )
-    for name in sorted(SECRETS & environment.keys()):
-        remedy = "write api_key_file in the service" if name == "VLLM_API_KEY" else "give the token to model_store"
-        yield error(
-            "recipe-secret", below(place, name), found="a secret in the environment", expected="a file", remedy=remedy
-        )
+    for name, remedy in sorted(planned_env(engine).items()):
+        if name in environment:
+            where = below(place, name)
+            yield error("recipe-planned-env", where, found="set by hand", expected="left to the plan", remedy=remedy)
+    for name, remedy in sorted(secrets(engine).items()):
+        if name in environment:
+            found = "a secret in the environment"
+            yield error("recipe-secret", below(place, name), found=found, expected="a file", remedy=remedy)
 
 
-def draft_repository(flags: Mapping[str, Any]) -> str | None:
-    """The hub's id of the separate draft model that the flags ask for, if they do."""
-    speculation = flags.get("speculative-config")
-    named = speculation.get("model") if isinstance(speculation, Mapping) else None
-    return named if isinstance(named, str) and re.fullmatch(r"[\w.-]+/[\w.-]+", named) else None
-
-
-def _draft_problems(recipe: Mapping[str, Any], place: str) -> Iterator[Finding]:
+def _draft_problems(recipe: Mapping[str, Any], place: str, wanted: str | None) -> Iterator[Finding]:
+    """wanted: the draft model that the flags ask for."""
     declared = recipe["model"].get("draft", {}).get("repository")
-    wanted = draft_repository(recipe["flags"])
     if wanted != declared:
         yield error(
             "recipe-draft",
@@ -300,7 +324,7 @@ class Library:
         return next((path for path in candidates if path.is_file()), None)
 
 
-def load_all(folders: Sequence[Path]) -> tuple[Library, list[Finding]]:
+def load_all(folders: Sequence[Path], engines: Mapping[str, Engine] = ENGINES) -> tuple[Library, list[Finding]]:
     """Read every recipe of the folders. A recipe with an error is left out and says why; the others are usable.
 
     A name that two folders have is the first folder's: that is how a user replaces a shipped recipe.
@@ -319,7 +343,7 @@ def load_all(folders: Sequence[Path]) -> tuple[Library, list[Finding]]:
                 )
             )
         for path in sorted([*folder.glob("*.yml"), *folder.glob("*.yaml")]):
-            recipe, problems = load(path)
+            recipe, problems = load(path, engines)
             findings += problems
             if recipe and recipe.name not in recipes:
                 recipes[recipe.name] = recipe
@@ -331,7 +355,7 @@ def load_all(folders: Sequence[Path]) -> tuple[Library, list[Finding]]:
     return Library(recipes, tuple(folders)), findings
 
 
-def load(path: Path) -> tuple[Recipe | None, list[Finding]]:
+def load(path: Path, engines: Mapping[str, Engine] = ENGINES) -> tuple[Recipe | None, list[Finding]]:
     """Read one recipe's file; never raises for what the file holds."""
     try:
         data = read_yaml(path.read_text(encoding="utf-8"))
@@ -339,7 +363,7 @@ def load(path: Path) -> tuple[Recipe | None, list[Finding]]:
         return None, [
             error("recipe-unreadable", str(path), found=str(cause), expected="a YAML map", remedy="correct the file")
         ]
-    recipe, findings = parse(data, f"{path}: ")
+    recipe, findings = parse(data, f"{path}: ", engines)
     if recipe and recipe["name"] != path.stem:
         expected = f'"{path.stem}", the file\'s name'
         findings.append(

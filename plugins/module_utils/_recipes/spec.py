@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import EngineSpec
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 
 _TEXT: Spec = {"type": "str", "min": 1}
@@ -38,24 +39,8 @@ FLAGS: Spec = {
     "keys": {
         "type": "str",
         "pattern": r"[a-z][a-z0-9-]*(\.[A-Za-z0-9_-]+)*",
-        "expected": "an option as `vllm serve --help` writes it, without dashes before it: max-model-len",
+        "expected": "an option as the engine's own help writes it, without dashes before it: max-model-len",
     },
-}
-# Flags that the plan calculates with, so that vLLM's other notations (8k, auto, -1) are no use here.
-CALCULATED_FLAGS: dict[str, Spec] = {
-    "data-parallel-size": {"type": "int", "min": 1},
-    "distributed-executor-backend": {"type": "str"},
-    "enforce-eager": {"type": "bool"},
-    "gpu-memory-utilization": {"type": "number", "min": 0, "max": 1},
-    "kv-cache-memory-bytes": {"type": "int", "min": 1},
-    "load-format": {"type": "str"},
-    "max-model-len": {"type": "int", "min": 1},
-    "max-num-batched-tokens": {"type": "int", "min": 1},
-    "max-num-seqs": {"type": "int", "min": 1},
-    "pipeline-parallel-size": {"type": "int", "min": 1},
-    "safetensors-load-strategy": {"type": "str"},
-    "speculative-config": {"type": "map"},
-    "tensor-parallel-size": {"type": "int", "min": 1},
 }
 ENVIRONMENT: Spec = {
     "type": "map",
@@ -94,42 +79,46 @@ MODEL: Spec = {
     },
 }
 
-IMAGE: Spec = {
-    "type": "map",
-    "required": True,
-    "options": {
-        "reference": {
-            "type": "str",
-            "required": True,
-            "pattern": r"[a-z0-9][\w./:-]*:[\w.-]+",
-            "expected": "an image with its tag, such as vllm/vllm-openai:v0.24.0; the digest has a key of its own",
+
+def image_spec(engine: EngineSpec) -> Spec:
+    """``image`` of a recipe. engine: what its families are."""
+    return {
+        "type": "map",
+        "required": True,
+        "options": {
+            "reference": {
+                "type": "str",
+                "required": True,
+                "pattern": r"[a-z0-9][\w./:-]*:[\w.-]+",
+                "expected": "an image with its tag, such as vllm/vllm-openai:v0.24.0; the digest has a key of its own",
+            },
+            "digest": {
+                "type": "str",
+                "nullable": True,
+                "default": None,
+                "pattern": "sha256:[0-9a-f]{64}",
+                "expected": "sha256: and 64 hex digits, or null where it is not known",
+            },
+            "family": {"type": "str", "required": True, "choices": [*engine.families]},
+            "entrypoint": {"type": "str", "nullable": True, "default": None},
+            "release": {
+                "type": "str",
+                "nullable": True,
+                "default": None,
+                "pattern": r"\d+\.\d+\.\d+\S*",
+                "expected": "a version such as 0.24.0, or null to have it read from the image",
+            },
+            "source": {
+                "default": "registry",
+                "expected": "registry, {host: <a host that has it>} or {archive: <a file of docker save>}",
+                "any_of": [
+                    {"type": "str", "choices": ["registry"]},
+                    {"type": "map", "options": {"host": _TEXT, "archive": _TEXT}, "min": 1, "max": 1},
+                ],
+            },
         },
-        "digest": {
-            "type": "str",
-            "nullable": True,
-            "default": None,
-            "pattern": "sha256:[0-9a-f]{64}",
-            "expected": "sha256: and 64 hex digits, or null where it is not known",
-        },
-        "family": {"type": "str", "required": True, "choices": ["upstream", "ngc", "eugr", "custom"]},
-        "entrypoint": {"type": "str", "nullable": True, "default": None},
-        "vllm": {
-            "type": "str",
-            "nullable": True,
-            "default": None,
-            "pattern": r"\d+\.\d+\.\d+\S*",
-            "expected": "a version such as 0.24.0, or null to have it read from the image",
-        },
-        "source": {
-            "default": "registry",
-            "expected": "registry, {host: <a host that has it>} or {archive: <a file of docker save>}",
-            "any_of": [
-                {"type": "str", "choices": ["registry"]},
-                {"type": "map", "options": {"host": _TEXT, "archive": _TEXT}, "min": 1, "max": 1},
-            ],
-        },
-    },
-}
+    }
+
 
 OVERLAY: Spec = {
     "type": "map",
@@ -156,7 +145,7 @@ MEMORY: Spec = {
                 "type": "map",
                 "options": {
                     "hosts": {"type": "int", "min": 1, "default": 1},
-                    "vllm": {**_TEXT, "required": True},
+                    "release": {**_TEXT, "required": True},
                     "flags": FLAGS,
                     "weights_gib": {**_GIB, "required": True},
                     "non_kv_gib": _GIB,
@@ -205,41 +194,45 @@ MEASURED: Spec = {
     },
 }
 
-RECIPE: Spec = {
-    "type": "map",
-    "options": {
-        "name": _NAME,
-        "summary": {**_TEXT, "required": True},
-        "kind": {"type": "str", "choices": ["chat", "embed"], "default": "chat"},
-        "host_counts": {"type": "list", "min": 1, "default": [1], "elements": {"type": "int", "min": 1}},
-        "startup_limit_s": {"type": "int", "nullable": True, "default": None, "min": 60},
-        "model": MODEL,
-        "image": IMAGE,
-        "flags": FLAGS,
-        "env": ENVIRONMENT,
-        "reasons": {"type": "map", "default": {}, "values": _TEXT},
-        "mounts": {
-            "type": "list",
-            "default": [],
-            "elements": {
-                "type": "map",
-                "options": {
-                    "source": {"type": "str", "required": True, "pattern": "/.*", "expected": "a path on the host"},
-                    "target": {
-                        "type": "str",
-                        "required": True,
-                        "pattern": "/.*",
-                        "expected": "a path in the container",
+
+def recipe_spec(engine: EngineSpec) -> Spec:
+    """A recipe for one engine."""
+    return {
+        "type": "map",
+        "options": {
+            "name": _NAME,
+            "summary": {**_TEXT, "required": True},
+            "kind": {"type": "str", "choices": ["chat", "embed"], "default": "chat"},
+            "host_counts": {"type": "list", "min": 1, "default": [1], "elements": {"type": "int", "min": 1}},
+            "startup_limit_s": {"type": "int", "nullable": True, "default": None, "min": 60},
+            "model": MODEL,
+            "engine": {"type": "str", "default": engine.name, "choices": [engine.name]},
+            "image": image_spec(engine),
+            "flags": FLAGS,
+            "env": ENVIRONMENT,
+            "reasons": {"type": "map", "default": {}, "values": _TEXT},
+            "mounts": {
+                "type": "list",
+                "default": [],
+                "elements": {
+                    "type": "map",
+                    "options": {
+                        "source": {"type": "str", "required": True, "pattern": "/.*", "expected": "a path on the host"},
+                        "target": {
+                            "type": "str",
+                            "required": True,
+                            "pattern": "/.*",
+                            "expected": "a path in the container",
+                        },
+                        "read_only": {"type": "bool", "default": True},
                     },
-                    "read_only": {"type": "bool", "default": True},
                 },
             },
+            "overlays": {"type": "list", "default": [], "elements": OVERLAY},
+            "memory": MEMORY,
+            "silence": {"type": "map", "default": {}, "values": _TEXT},
+            "status": STATUS,
+            "measured": {"type": "list", "default": [], "elements": MEASURED},
+            "sources": {"type": "list", "required": True, "min": 1, "elements": _TEXT},
         },
-        "overlays": {"type": "list", "default": [], "elements": OVERLAY},
-        "memory": MEMORY,
-        "silence": {"type": "map", "default": {}, "values": _TEXT},
-        "status": STATUS,
-        "measured": {"type": "list", "default": [], "elements": MEASURED},
-        "sources": {"type": "list", "required": True, "min": 1, "elements": _TEXT},
-    },
-}
+    }

@@ -87,10 +87,10 @@ def promised(service: str, expected: Mapping[str, Any], boot: Mapping[str, Any])
         findings.append(
             warning(
                 "verify-vllm-release",
-                f"fleet_services.{service}: image.vllm",
+                f"fleet_services.{service}: image.release",
                 found=f"the image holds vLLM {release}",
                 expected=f"{promised_release}, as the recipe says",
-                remedy=f'write "vllm: {release}" beside the image',
+                remedy=f'write "release: {release}" beside the image',
                 reason="options and sizes were checked against another release than the one that runs",
                 source="the service's journal at this start",
                 kind="host",
@@ -104,7 +104,7 @@ def promised(service: str, expected: Mapping[str, Any], boot: Mapping[str, Any])
                 f"fleet_services.{service}",
                 found=f"vLLM's KV pool holds {have:,} tokens",
                 expected=_planned(expected, have),
-                remedy="compare the image's vLLM release with the recipe's `image.vllm`, and report the boot log",
+                remedy="compare the image's vLLM release with the recipe's `image.release`, and report the boot log",
                 reason="the plan is exact for a known vLLM release; a difference means another build or other flags",
                 source="the service's journal at this start",
                 kind="host",

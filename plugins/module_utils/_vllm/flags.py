@@ -84,3 +84,10 @@ def _value(word: str) -> Any:
         except (ValueError, RecursionError):
             return word
     return word
+
+
+def draft_repository(flags: Mapping[str, Any]) -> str | None:
+    """The hub's id of the separate draft model that the flags ask for, if they do."""
+    speculation = flags.get("speculative-config")
+    named = speculation.get("model") if isinstance(speculation, Mapping) else None
+    return named if isinstance(named, str) and re.fullmatch(r"[\w.-]+/[\w.-]+", named) else None

@@ -11,16 +11,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import parse
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import EMPTY_POOL
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed, image_key
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.placement import group_layers
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, Severity, error
 from ansible_collections.gb10.fleet.plugins.module_utils._kv import ServiceKv, kv_for_service
-from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, merge
+from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import boot_key, own_calibration
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Share
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Share, requested_bytes
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import Demand, published_calibration
 from ansible_collections.gb10.fleet.plugins.module_utils._models.config import ConfigJson
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.observed import Observed, image_key
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.service import Placed, variables_without_group
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library
 
 # vLLM's own choice for `vllm serve` on a GPU of this size up to 0.32, where the model isn't known well enough to ask
 # `_kv` (vllm/engine/arg_utils.py, _set_default_max_num_seqs_and_batched_tokens_args).
@@ -83,7 +84,11 @@ class Sizing:
             "tokens_low": self._tokens(low) if low else None,
             "tokens_high": self._tokens(high) if high else None,
         }
-        return pool | {name: answer.get(name) for name in _POOL}, findings
+        return EMPTY_POOL | pool | {name: answer.get(name) for name in _POOL}, findings
+
+    def requested_bytes(self, flags: Mapping[str, Value], total: int) -> int:
+        """The bytes that the command's utilization stands for."""
+        return requested_bytes(total, flags["gpu-memory-utilization"].value, self.demand.release)
 
 
 def _late(answer: Mapping[str, Any]) -> Iterator[Finding]:
@@ -96,12 +101,10 @@ def _late(answer: Mapping[str, Any]) -> Iterator[Finding]:
         )
 
 
-def size_service(placed: Placed, library: Library, observed: Observed) -> tuple[Sizing, list[Finding]]:
+def size_service(placed: Placed, config: Mapping[str, Any] | None, observed: Observed) -> tuple[Sizing, list[Finding]]:
     """The demand of one rank, from what is decided before memory is."""
     values = {name: decided.value for name, decided in placed.flags.items()}
-    config, findings = _config(placed, library)
-    kv, problems = _kv(placed, config, values, placed.image["vllm"])
-    findings += problems
+    kv, findings = _kv(placed, config, values, placed.image["release"])
     wanted, problems = _workload_bytes(placed, kv, values)
     findings += problems
     eager = values.get("enforce-eager") is True
@@ -111,7 +114,7 @@ def size_service(placed: Placed, library: Library, observed: Observed) -> tuple[
     records = placed.recipe["memory"].get("calibrations", [])
     demand = Demand(
         service=placed.name,
-        release=parse(placed.image["vllm"] or ""),
+        release=parse(placed.image["release"] or ""),
         ranks=len(placed.hosts),
         enforce_eager=eager,
         max_num_seqs=_whole(values.get("max-num-seqs"), 256),
@@ -126,7 +129,7 @@ def size_service(placed: Placed, library: Library, observed: Observed) -> tuple[
         load_format=values.get("load-format", "auto"),
         load_strategy=values.get("safetensors-load-strategy", "lazy"),
     )
-    if kv is None and placed.image["vllm"] is None:
+    if kv is None and placed.image["release"] is None:
         seen = observed.catalogues.get(image_key(placed.image), {}).get("version")
         kv, problems = _kv(placed, config, values, seen)
         findings += [replace(problem, severity="warning") for problem in problems]
@@ -135,14 +138,9 @@ def size_service(placed: Placed, library: Library, observed: Observed) -> tuple[
 
 def _key(placed: Placed, flags: Mapping[str, Any]) -> str:
     image, model = placed.image, placed.model
-    variables = variables_without_group(placed)
+    variables = _variables_without_group(placed)
     reference = image["digest"] or image["reference"]
     return boot_key(reference, model["repository"], model["revision"], flags, variables, len(placed.hosts))
-
-
-def _config(placed: Placed, library: Library) -> tuple[Mapping[str, Any] | None, list[Finding]]:
-    named = placed.model["config"]
-    return library.config(named, f"{placed.place}.model.config") if named else (None, [])
 
 
 def _kv(
@@ -177,14 +175,21 @@ def _workload_bytes(
         return None, [_at_service(placed, finding) for finding in problem.findings]
 
 
-def with_memory(written: Mapping[str, Value], shares: Sequence[Share]) -> dict[str, Value]:
-    """The written flags and what the memory plan adds; a group has one command line, so its least host counts."""
+def _variables_without_group(placed: Placed) -> dict[str, Any]:
+    """The head's variables but for those that its group alone brings: none of these takes memory."""
+    of_group = {name for layer in group_layers(placed, placed.head) for name in layer.values}
+    written = {"recipe", "service", "host"}
+    decided = placed.environments[placed.head.name]
+    return {name: one.value for name, one in decided.items() if name not in of_group or one.origin in written}
+
+
+def memory_flags(written: Mapping[str, Value], shares: Sequence[Share]) -> Layer:
+    """What the memory plan adds to the written flags; a group has one command line, so its least host counts."""
     values: dict[str, Any] = {"gpu-memory-utilization": min(share.utilization for share in shares)}
     pools = [share.kv_cache_memory_bytes for share in shares if share.kv_cache_memory_bytes is not None]
     if pools:
         values["kv-cache-memory-bytes"] = min(pools)
-    added = {name: value for name, value in values.items() if name not in written}
-    return dict(sorted({**written, **merge([Layer("computed", added, shares[0].reasons)])}.items()))
+    return Layer("computed", {name: value for name, value in values.items() if name not in written}, shares[0].reasons)
 
 
 def _whole(value: Any, default: int) -> int:

@@ -10,10 +10,11 @@ and of the rules (`_rules.group`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import parse
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import LAST_PORT, MOST_ABOVE
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value
 
@@ -21,31 +22,7 @@ TENSOR, PIPELINE, DATA = "tensor-parallel-size", "pipeline-parallel-size", "data
 EXECUTOR = "distributed-executor-backend"
 RAY, NODES = "ray", "mp"  # mp with --nnodes: vLLM's own way over several hosts
 
-# The group's own ports follow from the service's, so that a further service moves none. Linux takes ports for outgoing
-# connections from 32768 on (net.ipv4.ip_local_port_range).
-_SUPERVISORS, _RANKS, _RAY_CLIENTS = 10_000, 14_000, 18_000
-_LAST_PORT = 32_767 - _RAY_CLIENTS
 _FIRST_WITH_NODES = (0, 11, 1)
-
-
-def supervisors_port(port: int) -> int:
-    """Where the supervisors of a group meet, on the head's address in the group."""
-    return port + _SUPERVISORS
-
-
-def ranks_port(port: int) -> int:
-    """Where the ranks meet, on the head's address in the group: Ray's GCS, or torch's store."""
-    return port + _RANKS
-
-
-def ray_client_port(port: int) -> int:
-    """Where Ray's head has a server for clients, which nobody of ours asks."""
-    return port + _RAY_CLIENTS
-
-
-def ports_on_head(port: int, hosts: Sequence[str]) -> list[int]:
-    """All ports that a service takes on its head."""
-    return [port, supervisors_port(port), ranks_port(port), ray_client_port(port)] if len(hosts) > 1 else [port]
 
 
 def split(written: Mapping[str, Value], hosts: int, version: str | None) -> Layer:
@@ -117,12 +94,12 @@ def problems(place: str, port: int, hosts: int, flags: Mapping[str, Value], vers
             remedy=f'write "{RAY}", or take a newer image',
             reason="--nnodes came with 0.11.1",
         )
-    if port > _LAST_PORT:
+    if port > LAST_PORT:
         yield error(
             "group-port",
             f"{place}.port",
             found=str(port),
-            expected=f"at most {_LAST_PORT} for a service on several hosts",
+            expected=f"at most {LAST_PORT} for a service on several hosts",
             remedy="write a lower port",
-            reason=f"its ranks take ports up to {_RAY_CLIENTS} above it, and Linux gives out those from 32768 on",
+            reason=f"its ranks take ports up to {MOST_ABOVE} above it, and Linux gives out those from 32768 on",
         )

@@ -10,12 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import parse
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Facts
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import image_key
 from ansible_collections.gb10.fleet.plugins.module_utils._lint.door import PURPOSE
 from ansible_collections.gb10.fleet.plugins.module_utils._lint.judge import LintFinding, lint_map
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Budget
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.container import docker_options
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.observed import Observed, image_key
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.slices import Decided
 
 # A model without --revision: the recipe's own finding says so with its place, and where it says nothing there is none.
 _SAID_OF_THE_RECIPE = frozenset({"L18"})
@@ -32,36 +30,30 @@ def on_host(request: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in request.items() if key != "catalogue"} | {"model": model}
 
 
-def head_request(
-    container: Mapping[str, Any],
-    service: Decided,
-    tuning: Mapping[str, Any],
-    fabric: Mapping[str, Any],
-    budget: Budget,
-    config: Mapping[str, Any] | None,
-    observed: Observed,
-) -> dict[str, Any]:
+def head_request(facts: Facts, config: Mapping[str, Any] | None) -> dict[str, Any]:
     """What the linter is asked of the head's container, with every fact that the plan knows.
 
-    tuning, fabric, budget: ``host_tuning``, ``fabric`` and the memory of the head. config: the model's config.json,
-    None where it isn't known.
+    config: the model's config.json, None where it isn't known.
 
     The number of KV blocks and their size stay out: `_kv` says exactly where vLLM refuses them, the rules on them are
     for those who only have a log.
     """
-    placed, plan = service.placed, service.plan
+    placed, container, budget = facts.placed, facts.container, facts.budget
     image, model = placed.image, placed.model
-    seen = observed.catalogues.get(image_key(image), {}) if image["vllm"] is None else {}
+    seen = facts.observed.catalogues.get(image_key(image), {}) if image["release"] is None else {}
     non_kv = budget.shares[placed.name].non_kv
     others = [share.utilization for name, share in budget.shares.items() if name != placed.name]
+    options: dict[str, list[str]] = {}
+    for option, value in facts.options:
+        options.setdefault(option, []).append(value)
     request = {
         "argv": container["arguments"],
         "entrypoint": container["entrypoint"],
         "env": container["env"],
         "mounts": container["mounts"],
-        "container": _options(container),
-        "image": {key: image[key] for key in ("reference", "digest", "family", "vllm")},
-        "vllm_version": image["vllm"] or seen.get("version"),
+        "container": options,
+        "image": {**{key: image[key] for key in ("reference", "digest", "family")}, "vllm": image["release"]},
+        "vllm_version": image["release"] or seen.get("version"),
         "catalogue": seen.get("catalogue"),
         "model": _known(
             {
@@ -73,17 +65,17 @@ def head_request(
                 "config": config,
             }
         ),
-        "host": {"memory_bytes": budget.total, "utilizations": others, **_host(tuning, fabric)},
-        "group": {"hosts": len(placed.hosts), "fabric_addresses": _networks(fabric)},
+        "host": {"memory_bytes": budget.total, "utilizations": others, **_host(facts.tuning, facts.fabric)},
+        "group": {"hosts": len(placed.hosts), "fabric_addresses": _networks(facts.fabric)},
         "service": _known(
             {
                 **{key: placed.settings["workload"].get(key) for key in PURPOSE},
                 "recipe": placed.recipe["name"],
                 "address": placed.head.address,
                 "restarts": True,
-                "ready_timeout_s": service.ranks[0].supervisor["limits"]["startup_limit_s"],
+                "ready_timeout_s": facts.startup_limit_s,
                 "non_kv_bytes": non_kv.total.expected if non_kv else None,
-                "kv_pool_tokens": _capacity(image["vllm"], plan["kv"]["tokens"]),
+                "kv_pool_tokens": _capacity(image["release"], facts.kv["tokens"]),
             }
         ),
         "silence": {**placed.recipe["silence"], **placed.settings["silence"]},
@@ -96,13 +88,6 @@ def _capacity(version: str | None, tokens: int | None) -> int | None:
     """The pool's tokens as vLLM prints them; up to 0.20.0 that is no capacity, so that rules on it would be wrong."""
     release = parse(version or "")
     return tokens if release is not None and release.release >= (0, 20, 1) else None
-
-
-def _options(container: Mapping[str, Any]) -> dict[str, list[str]]:
-    options: dict[str, list[str]] = {}
-    for option, value in docker_options(container):
-        options.setdefault(option, []).append(value)
-    return options
 
 
 def _host(tuning: Mapping[str, Any], fabric: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,171 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What an engine is to the rest of the collection. docs/architecture.md, "An engine", says the same as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Overlays, Placed
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Budget, Share
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import Demand
+from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
+
+Config = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class KeyFile:
+    """The API key as the engine reads it. suffix: of the file on the host. target: in the container. form: the text,
+    with ``%s`` for the key as JSON."""
+
+    suffix: str
+    target: str
+    form: str
+
+
+@dataclass(frozen=True)
+class EngineSpec:
+    """What holds for an engine whatever the service.
+
+    title: as people write it. families: kinds of images by how they start it; the first one's entrypoint is its server.
+    calculated_flags: options that the plan calculates with, and their form. planned_flags, planned_env, secrets: what
+    nobody sets by hand, each with what to do instead. caches: folders in the container that are worth keeping between
+    starts. reads_images: whether an image of unknown release can be read.
+    """
+
+    name: str
+    title: str
+    families: Sequence[str]
+    calculated_flags: Mapping[str, Spec]
+    planned_flags: Mapping[str, str]
+    planned_env: Mapping[str, str]
+    secrets: Mapping[str, str]
+    key: KeyFile
+    caches: Mapping[str, str] = field(default_factory=dict)
+    reads_images: bool = False
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How one rank's container begins. exec: words run in it once all ranks are in. needs_secret: whether it reads the
+    group's secret, at `_layout.IN_GROUP_SECRET`."""
+
+    arguments: Sequence[str]
+    entrypoint: str | None = None
+    exec: Sequence[str] | None = None
+    needs_secret: bool = False
+
+
+class Sizing(Protocol):
+    """What is known of a service's memory before its hosts are looked at. key: under which its boots are kept."""
+
+    @property
+    def key(self) -> str: ...
+
+    def demand_on(self, host: str, observed: Observed) -> Demand:
+        """What one rank asks of a host, with what the last boot there has shown."""
+
+    def pool(self, placed: Placed, shares: Sequence[Share]) -> tuple[dict[str, Any], list[Finding]]:
+        """The KV pool of a rank, `EMPTY_POOL` with what is known, and why the engine would refuse it."""
+
+    def requested_bytes(self, flags: Mapping[str, Value], total: int) -> int | None:
+        """The bytes of its host's memory that the final flags ask for; None where they ask for none."""
+
+
+EMPTY_POOL: dict[str, Any] = {
+    **dict.fromkeys(("bytes", "context", "tokens", "tokens_low", "tokens_high")),
+    **dict.fromkeys(("block_size", "num_blocks", "max_concurrency", "bytes_per_request")),
+    "exact": False,
+}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the plan knows of a service when its launch is judged.
+
+    container: the head's, as it would be judged. tuning, fabric, budget: the head's ``host_tuning``, ``fabric`` and
+    memory. kv: the pool. startup_limit_s: how long it may be silent while it starts.
+    """
+
+    placed: Placed
+    container: Mapping[str, Any]
+    options: Iterable[tuple[str, str]]
+    tuning: Mapping[str, Any]
+    fabric: Mapping[str, Any]
+    budget: Budget
+    sizing: Sizing
+    kv: Mapping[str, Any]
+    startup_limit_s: int
+    observed: Observed
+
+
+class Engine(Protocol):
+    """Decisions alone: plain data in, plain data out."""
+
+    @property
+    def spec(self) -> EngineSpec: ...
+
+    def default_layers(self) -> tuple[Layer, Layer]:
+        """The lowest layers of flags and of variables: what is good on GB10."""
+
+    def draft(self, flags: Mapping[str, Any]) -> str | None:
+        """The hub's id of the draft model that the flags ask for."""
+
+    def problems(self, placed: Placed) -> Iterable[Finding]:
+        """What can't be, before flags are decided."""
+
+    def overlays(self, placed: Placed) -> Overlays:
+        """Files of the engine's own that its container needs."""
+
+    def workload_flags(self, workload: Mapping[str, Any]) -> dict[str, Any]:
+        """The options that a service's ``workload`` stands for."""
+
+    def flags(self, placed: Placed, written: Sequence[Layer]) -> dict[str, Value]:
+        """The options: what is written, and what follows from the placement."""
+
+    def group_problems(self, placed: Placed) -> Iterable[Finding]:
+        """Why it can't be on these hosts together; placed has its flags."""
+
+    def group_layers(self, placed: Placed, host: Host) -> list[Layer]:
+        """A rank's variables from its place in a group, lowest first."""
+
+    def variables(self, placed: Placed, written: Mapping[str, Value]) -> Layer:
+        """Variables that follow from the placement."""
+
+    def served_name(self, placed: Placed, flags: Mapping[str, Value]) -> str:
+        """The model's name for clients."""
+
+    def launch(self, placed: Placed, flags: Mapping[str, Value], rank: int) -> Launch:
+        """How the container of one rank begins."""
+
+    def judged_launch(self, placed: Placed, flags: Mapping[str, Value]) -> Launch:
+        """The head's launch as it is judged."""
+
+    def listens(self, placed: Placed) -> Iterable[tuple[int, str]]:
+        """(port, for whom) of what the head opens in its group besides `ranks_port`."""
+
+    def warm_up(self, placed: Placed, flags: Mapping[str, Value]) -> list[dict[str, Any]]:
+        """Requests ``{path, body}`` after the first proof."""
+
+    def size(self, placed: Placed, config: Config | None, observed: Observed) -> tuple[Sizing, list[Finding]]:
+        """What one rank takes. config: the model's config.json, None where it isn't known."""
+
+    def memory_flags(self, placed: Placed, shares: Sequence[Share]) -> Layer:
+        """Options that the memory plan adds. shares: each rank's part of its host."""
+
+    def request(self, facts: Facts) -> dict[str, Any] | None:
+        """What `judge` is asked; None where launches of this engine aren't judged."""
+
+    def judge(self, request: Mapping[str, Any]) -> Sequence[Finding]:
+        """Findings about a launch."""
+
+    def for_host(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """The part of a request that is judged again with what only the host knows."""

@@ -1,0 +1,118 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""A service placed on hosts, as the plan hands it to the service's engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.environment import Member
+from ansible_collections.gb10.fleet.plugins.module_utils._layers import Value, fill
+
+if TYPE_CHECKING:
+    from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Engine
+
+
+@dataclass(frozen=True)
+class Host:
+    """One inventory host: its name, the address that clients reach it by, its checked ``fleet_host``, its SSH port."""
+
+    name: str
+    address: str
+    settings: Mapping[str, Any]
+    port: int = 22
+
+    @property
+    def url_host(self) -> str:
+        """The address as a URL has it."""
+        return f"[{self.address}]" if ":" in self.address else self.address
+
+    def own(self, service: str, kind: str) -> Mapping[str, Any]:
+        """What the host says of a service otherwise. kind: ``flags`` or ``env``."""
+        settings: Mapping[str, Any] = self.settings.get("services", {}).get(service, {}).get(kind, {})
+        return settings
+
+
+@dataclass(frozen=True)
+class Overlays:
+    """What a host must have before the start, and what its container mounts.
+
+    files: ``{path, content}`` is text to be written as it is; ``{path, original, json_merge}`` is the original JSON
+    file with keys laid over it (``_settings.json_settings.merged``). mounts: ``{source, target, read_only}`` on the
+    host and in the container.
+    """
+
+    files: list[dict[str, Any]] = field(default_factory=list)
+    mounts: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A service with its recipe and its hosts, head first, and all that is decided of it before its memory is.
+
+    image, model: the recipe's with what the service says otherwise. overlays: the recipe's and the engine's, decided.
+    members: each host's part in the group. flags: the engine's options. environments: each host's variables.
+    """
+
+    name: str
+    engine: Engine
+    settings: Mapping[str, Any]
+    recipe: Mapping[str, Any]
+    hosts: Sequence[Host]
+    image: Mapping[str, Any]
+    model: Mapping[str, Any]
+    overlays: Overlays = field(default_factory=Overlays)
+    members: Mapping[str, Member] = field(default_factory=dict)
+    flags: Mapping[str, Value] = field(default_factory=dict)
+    environments: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
+
+    @property
+    def place(self) -> str:
+        return f"fleet_services.{self.name}"
+
+    @property
+    def head(self) -> Host:
+        return self.hosts[0]
+
+    @property
+    def is_group(self) -> bool:
+        return len(self.hosts) > 1
+
+    @property
+    def port(self) -> int:
+        return int(self.settings["port"])
+
+    @property
+    def addresses(self) -> list[str]:
+        """Each rank's address in the group."""
+        return [self.members[host.name].address or "" for host in self.hosts]
+
+    @property
+    def local_url(self) -> str:
+        """The endpoint as its head itself reaches it, without /v1."""
+        listen = self.settings["listen"]
+        return f"http://{'127.0.0.1' if listen == '0.0.0.0' else listen}:{self.port}"
+
+    @property
+    def key_file(self) -> str | None:
+        """The API key on the head, in the engine's form; None for a service that asks for none."""
+        key = f"{_layout.SECRETS}/{self.name}{self.engine.spec.key.suffix}"
+        return key if self.settings.get("api_key_file") else None
+
+    @property
+    def overlay_folder(self) -> str:
+        return f"{_layout.OVERLAYS}/{self.name}"
+
+    def model_folder(self, home: str) -> str:
+        return _layout.model_folder(self.model["repository"], self.model["revision"], home)
+
+    def filled(self, values: Mapping[str, Value]) -> dict[str, Any]:
+        """Flags or variables as the container gets them, ``{model_path}`` replaced."""
+        places = {"model_path": self.model_folder(_layout.IN_MODELS)}
+        filled: dict[str, Any] = fill({name: decided.value for name, decided in values.items()}, places)
+        return filled

@@ -1,0 +1,34 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The ports of a service on several hosts: they follow from its own, so that a further service moves none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+# Linux takes ports for outgoing connections from 32768 on (net.ipv4.ip_local_port_range).
+_SUPERVISORS, _RANKS, _SPARE = 10_000, 14_000, 18_000
+MOST_ABOVE = _SPARE
+LAST_PORT = 32_767 - MOST_ABOVE
+
+
+def supervisors_port(port: int) -> int:
+    """Where the supervisors of a group meet, on the head's address in the group."""
+    return port + _SUPERVISORS
+
+
+def ranks_port(port: int) -> int:
+    """Where the ranks meet, on the head's address in the group."""
+    return port + _RANKS
+
+
+def spare_port(port: int) -> int:
+    """For what an engine opens on the head besides."""
+    return port + _SPARE
+
+
+def ports_on_head(port: int, hosts: Sequence[str]) -> list[int]:
+    """All ports that a service takes on its head."""
+    return [port, supervisors_port(port), ranks_port(port), spare_port(port)] if len(hosts) > 1 else [port]

@@ -1,0 +1,92 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""vLLM as an engine (`_engines.interface.Engine`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import (
+    Config,
+    EngineSpec,
+    Facts,
+    Launch,
+    Sizing,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Overlays, Placed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm import launch, lint, parallel, placement, sizing
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.spec import SPEC
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer
+from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Share
+from ansible_collections.gb10.fleet.plugins.module_utils._vllm.flags import draft_repository
+
+
+class Vllm:
+    @property
+    def spec(self) -> EngineSpec:
+        return SPEC
+
+    def default_layers(self) -> tuple[Layer, Layer]:
+        return default_layer("flags"), default_layer("env")
+
+    def draft(self, flags: Mapping[str, Any]) -> str | None:
+        return draft_repository(flags)
+
+    def problems(self, placed: Placed) -> Iterable[Finding]:
+        return placement.own_middleware(placed)
+
+    def overlays(self, placed: Placed) -> Overlays:
+        return placement.key_check(placed)
+
+    def workload_flags(self, workload: Mapping[str, Any]) -> dict[str, Any]:
+        return {key.replace("_", "-"): workload[key] for key in ("max_model_len", "max_num_seqs") if key in workload}
+
+    def flags(self, placed: Placed, written: Sequence[Layer]) -> dict[str, Value]:
+        return placement.flags(placed, written)
+
+    def group_problems(self, placed: Placed) -> Iterable[Finding]:
+        release = placed.image["release"]
+        return parallel.problems(placed.place, placed.port, len(placed.hosts), placed.flags, release)
+
+    def group_layers(self, placed: Placed, host: Host) -> list[Layer]:
+        return placement.group_layers(placed, host)
+
+    def variables(self, placed: Placed, written: Mapping[str, Value]) -> Layer:
+        return placement.variables(placed, written)
+
+    def served_name(self, placed: Placed, flags: Mapping[str, Value]) -> str:
+        return placement.served_name(placed, flags)
+
+    def launch(self, placed: Placed, flags: Mapping[str, Value], rank: int) -> Launch:
+        return launch.launch(placed, flags, rank)
+
+    def judged_launch(self, placed: Placed, flags: Mapping[str, Value]) -> Launch:
+        return launch.judged_launch(placed, flags)
+
+    def listens(self, placed: Placed) -> Iterable[tuple[int, str]]:
+        return launch.listens(placed)
+
+    def warm_up(self, placed: Placed, flags: Mapping[str, Value]) -> list[dict[str, Any]]:
+        return launch.warm_up(placed, flags)
+
+    def size(self, placed: Placed, config: Config | None, observed: Observed) -> tuple[Sizing, list[Finding]]:
+        return sizing.size_service(placed, config, observed)
+
+    def memory_flags(self, placed: Placed, shares: Sequence[Share]) -> Layer:
+        return sizing.memory_flags(placed.flags, shares)
+
+    def request(self, facts: Facts) -> dict[str, Any] | None:
+        config = facts.sizing.config if isinstance(facts.sizing, sizing.Sizing) else None
+        return lint.head_request(facts, config)
+
+    def judge(self, request: Mapping[str, Any]) -> Sequence[Finding]:
+        return lint.lint(request)
+
+    def for_host(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        return lint.on_host(request)

@@ -1,0 +1,106 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What runs in the container of a rank: `vllm serve`, or a Ray node in which the head's is started."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Launch
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import ranks_port, spare_port
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.placement import served_name, uses_ray
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
+from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, merge
+from ansible_collections.gb10.fleet.plugins.module_utils._vllm.flags import flags_to_argv
+
+# What only the rank that answers clients gets.
+_OF_THE_ENDPOINT = ("config", "host", "middleware", "port")
+# Words of a prompt: one request takes the decode kernels, one those of a longer prefill.
+_WARM_UP_WORDS = (8, 1024)
+_WARM_UP_TOKENS = 16
+_WORD = "word "  # which a tokenizer of bytes makes five tokens of
+
+
+def launch(placed: Placed, flags: Mapping[str, Value], rank: int) -> Launch:
+    image = placed.image
+    if not uses_ray(placed):
+        return judged_launch(placed, flags, rank)
+    serve = ["vllm", "serve", *_serve_words(placed, flags)] if rank == 0 else None
+    words = _ray_words(placed, rank)
+    # upstream's entrypoint is `vllm serve`, other images run what they are given
+    if image["family"] == "upstream":
+        return Launch(words[1:], words[0], serve, needs_secret=True)
+    return Launch(words, image["entrypoint"], serve, needs_secret=True)
+
+
+def judged_launch(placed: Placed, flags: Mapping[str, Value], rank: int = 0) -> Launch:
+    """As if, with Ray, the container itself ran what is started in it.
+
+    The launch form is that of the image's family: upstream images already run `vllm serve`.
+    """
+    serve = [] if placed.image["family"] == "upstream" else ["vllm", "serve"]
+    words = [*serve, *_serve_words(placed, _rank_flags(placed, flags, rank))]
+    return Launch(words, placed.image["entrypoint"], needs_secret=uses_ray(placed))
+
+
+def _serve_words(placed: Placed, flags: Mapping[str, Value]) -> list[str]:
+    """What follows `vllm serve`."""
+    return [placed.model["repository"], *flags_to_argv(placed.filled(flags))]
+
+
+def _rank_flags(placed: Placed, flags: Mapping[str, Value], rank: int) -> Mapping[str, Value]:
+    """The options of one rank: vLLM's own way over hosts gives each its place, and only the head listens."""
+    if not placed.is_group or uses_ray(placed):
+        return flags
+    place: dict[str, Any] = {
+        "nnodes": len(placed.hosts),
+        "node-rank": rank,
+        "master-addr": placed.addresses[0],
+        "master-port": ranks_port(placed.port),
+    }
+    if rank:
+        place |= {**dict.fromkeys(_OF_THE_ENDPOINT), "headless": True}
+    values = {name: decided.value for name, decided in flags.items()}
+    return merge([Layer("computed", values), Layer("computed", place)])
+
+
+def _ray_words(placed: Placed, rank: int) -> list[str]:
+    """A Ray node by its address in the group; no dashboard, and ports for workers as Linux gives them out.
+
+    Ray starts its client server in any case, so that it gets a port of the group's own.
+    """
+    addresses, port = placed.addresses, ranks_port(placed.port)
+    node = ["--node-ip-address", addresses[rank], "--num-cpus", str(fact("group", "ray_cpus"))]
+    node += ["--min-worker-port", "0", "--max-worker-port", "0"]
+    node += ["--object-store-memory", str(fact("group", "ray_object_store_bytes")), "--block"]
+    if rank:
+        return ["ray", "start", "--address", f"{addresses[0]}:{port}", *node]
+    return [
+        *("ray", "start", "--head", "--port", str(port), *node),
+        *("--include-dashboard=false", "--disable-usage-stats"),
+        *("--ray-client-server-port", str(spare_port(placed.port))),
+    ]
+
+
+def listens(placed: Placed) -> Iterator[tuple[int, str]]:
+    if uses_ray(placed):
+        yield spare_port(placed.port), "nobody: Ray opens it in any case, and asks for the group's secret"
+
+
+def warm_up(placed: Placed, flags: Mapping[str, Value]) -> list[dict[str, Any]]:
+    """Requests that take the kernels' compilation, which else the first client would wait for."""
+    model = served_name(placed, flags)
+    context = int(flags["max-model-len"].value) if "max-model-len" in flags else None
+    room = max(_WARM_UP_WORDS) if context is None else (context - _WARM_UP_TOKENS) // (2 * len(_WORD))
+    texts = [_WORD * max(1, min(words, room)) for words in _WARM_UP_WORDS]
+    if placed.recipe["kind"] == "embed":
+        return [{"path": "/v1/embeddings", "body": {"model": model, "input": text}} for text in texts]
+    asked = {"model": model, "max_tokens": _WARM_UP_TOKENS, "temperature": 0}
+    return [
+        {"path": "/v1/chat/completions", "body": {**asked, "messages": [{"role": "user", "content": text}]}}
+        for text in texts
+    ]

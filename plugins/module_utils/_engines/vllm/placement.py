@@ -1,0 +1,118 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The options and variables of `vllm serve` that follow from where a service is placed."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Overlays, Placed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.parallel import EXECUTOR, RAY, split
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.spec import SPEC
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer
+from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, merge
+from ansible_collections.gb10.fleet.plugins.module_utils._vllm import door
+
+# Modules of ours in the container.
+_PYTHON = "/opt/gb10-fleet"
+# The one that asks for the API key on every route.
+_KEY_CHECK = "gb10_door"
+
+
+def uses_ray(placed: Placed) -> bool:
+    return placed.is_group and bool(placed.flags[EXECUTOR].value == RAY)
+
+
+def own_middleware(placed: Placed) -> Iterator[Finding]:
+    """vLLM would take both, but a list of values stands for one option here."""
+    if not placed.key_file:
+        return
+    for flags, place in (
+        (placed.recipe["flags"], f"recipe {placed.recipe['name']}"),
+        (placed.settings["flags"], placed.place),
+    ):
+        if "middleware" in flags:
+            yield error(
+                "service-middleware",
+                f"{place}.flags.middleware",
+                found=str(flags["middleware"]),
+                expected="no middleware beside the API key's, which guards every route",
+                remedy="leave it out, or guard the endpoint by a proxy of your own instead of `api_key_file`",
+            )
+
+
+def key_check(placed: Placed) -> Overlays:
+    """With a key, every route asks for it: a module of ours that vLLM loads."""
+    if not placed.key_file:
+        return Overlays()
+    source = f"{placed.overlay_folder}/{_KEY_CHECK}.py"
+    return Overlays(
+        [{"path": source, "content": inspect.getsource(door)}],
+        [{"source": source, "target": f"{_PYTHON}/{_KEY_CHECK}.py", "read_only": True}],
+    )
+
+
+def flags(placed: Placed, written: Sequence[Layer]) -> dict[str, Value]:
+    """The written options, how they are split over the hosts, and what follows from the placement."""
+    ranks = split(merge(written), len(placed.hosts), placed.image["release"])
+    return merge([*written, ranks, _from_placement(placed)])
+
+
+def _from_placement(placed: Placed) -> Layer:
+    settings, model = placed.settings, placed.model
+    values: dict[str, Any] = {"host": "0.0.0.0", "port": settings["port"]}
+    reasons = {
+        "host": "all addresses of the container's own network; the host publishes the port",
+        "port": "the service",
+    }
+    if placed.is_group:
+        values["host"], reasons["host"] = settings["listen"], "the service; its container is on the host's network"
+    if settings.get("served_name"):
+        values["served-model-name"], reasons["served-model-name"] = settings["served_name"], "the service"
+    if model["revision"]:
+        values["revision"], reasons["revision"] = model["revision"], "the staged revision, without asking the hub"
+    if placed.key_file:
+        values["config"], reasons["config"] = SPEC.key.target, "holds the API key, which no process list may show"
+        values["middleware"] = f"{_KEY_CHECK}.{door.KeyOnEveryRoute.__name__}"
+        reasons["middleware"] = "the key is asked for on every route but /health; vLLM's own check knows /v1 alone"
+    return Layer("computed", values, reasons)
+
+
+def group_layers(placed: Placed, host: Host) -> list[Layer]:
+    """The variables of a host's place in the group: those of its fabric (`_fabric.environment`), and those of Ray."""
+    if not placed.is_group:
+        return []
+    member = placed.members[host.name]
+    values = {variable["name"]: variable["value"] for variable in member.variables}
+    reasons = {variable["name"]: variable["reason"] for variable in member.variables}
+    values["VLLM_HOST_IP"] = str(member.address)
+    reasons["VLLM_HOST_IP"] = "the address that other ranks reach this one by"
+    layers = [Layer("fabric", values, reasons)]
+    if uses_ray(placed):
+        reason = "the group's secret, as a file"
+        layers += [default_layer("env_ray")]
+        layers += [Layer("computed", {"RAY_AUTH_TOKEN_PATH": _layout.IN_GROUP_SECRET}, {"RAY_AUTH_TOKEN_PATH": reason})]
+    return layers
+
+
+def variables(placed: Placed, written: Mapping[str, Value]) -> Layer:
+    """Where vLLM finds the module that checks the key."""
+    if not placed.key_file:
+        return Layer("computed", {})
+    own = written.get("PYTHONPATH")
+    path = _PYTHON + (f":{own.value}" if own else "")
+    return Layer("computed", {"PYTHONPATH": path}, {"PYTHONPATH": f"where vLLM finds {_KEY_CHECK}"})
+
+
+def served_name(placed: Placed, decided: Mapping[str, Value]) -> str:
+    """The name that clients ask for: vLLM's first served name, or else the repository."""
+    if "served-model-name" not in decided:
+        return str(placed.model["repository"])
+    names = decided["served-model-name"].value
+    return str(names[0] if isinstance(names, list) else names)

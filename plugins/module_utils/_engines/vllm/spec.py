@@ -1,0 +1,60 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What holds for vLLM whatever the service."""
+
+from __future__ import annotations
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import EngineSpec, KeyFile
+from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
+
+# Flags that the plan calculates with, so that vLLM's other notations (8k, auto, -1) are no use here.
+_CALCULATED_FLAGS: dict[str, Spec] = {
+    "data-parallel-size": {"type": "int", "min": 1},
+    "distributed-executor-backend": {"type": "str"},
+    "enforce-eager": {"type": "bool"},
+    "gpu-memory-utilization": {"type": "number", "min": 0, "max": 1},
+    "kv-cache-memory-bytes": {"type": "int", "min": 1},
+    "load-format": {"type": "str"},
+    "max-model-len": {"type": "int", "min": 1},
+    "max-num-batched-tokens": {"type": "int", "min": 1},
+    "max-num-seqs": {"type": "int", "min": 1},
+    "pipeline-parallel-size": {"type": "int", "min": 1},
+    "safetensors-load-strategy": {"type": "str"},
+    "speculative-config": {"type": "map"},
+    "tensor-parallel-size": {"type": "int", "min": 1},
+}
+
+_TAKE_OUT = "take it out"
+_BY_KEY_FILE = "write api_key_file in the service"
+
+SPEC = EngineSpec(
+    name="vllm",
+    title="vLLM",
+    families=("upstream", "ngc", "eugr", "custom"),
+    calculated_flags=_CALCULATED_FLAGS,
+    planned_flags={
+        "api-key": _BY_KEY_FILE,
+        "headless": _TAKE_OUT,
+        "host": _TAKE_OUT,
+        "master-addr": _TAKE_OUT,
+        "master-port": _TAKE_OUT,
+        "model": _TAKE_OUT,
+        "nnodes": _TAKE_OUT,
+        "node-rank": _TAKE_OUT,
+        "port": _TAKE_OUT,
+        "ssl-keyfile": _TAKE_OUT,
+    },
+    planned_env={
+        "RAY_AUTH_MODE": "take it out; Ray asks for the group's own secret",
+        "RAY_AUTH_TOKEN_PATH": "take it out; Ray asks for the group's own secret",
+        "VLLM_HOST_IP": "take it out; to change a rank's address, change the host's address in fleet_fabric",
+    },
+    secrets={"VLLM_API_KEY": _BY_KEY_FILE},
+    # --config: YAML, which reads JSON as well
+    key=KeyFile(".yaml", "/run/secrets/vllm.yaml", "api-key: %s\n"),
+    # what is worth keeping between starts (source 001, section 3; peers.md 4.6)
+    caches={"flashinfer": "/root/.cache/flashinfer", "triton": "/root/.triton", "vllm": "/root/.cache/vllm"},
+    reads_images=True,
+)

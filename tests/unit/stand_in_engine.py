@@ -1,0 +1,133 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An engine that nobody has: what the plan does for it, no word of vLLM's can have decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import (
+    EMPTY_POOL,
+    Config,
+    EngineSpec,
+    Facts,
+    KeyFile,
+    Launch,
+    Sizing,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Overlays, Placed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import ranks_port
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
+from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, merge
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Share
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import Demand
+
+
+@dataclass(frozen=True)
+class Blind:
+    """Nothing is known of its memory."""
+
+    demand: Demand
+    key: str = "none"
+
+    def demand_on(self, host: str, observed: Observed) -> Demand:
+        return self.demand
+
+    def pool(self, placed: Placed, shares: Sequence[Share]) -> tuple[dict[str, Any], list[Finding]]:
+        return dict(EMPTY_POOL), []
+
+    def requested_bytes(self, flags: Mapping[str, Value], total: int) -> int | None:
+        return None
+
+
+class Echo:
+    spec = EngineSpec(
+        name="echo",
+        title="Echo",
+        families=("plain",),
+        calculated_flags={"ctx": {"type": "int", "min": 1}},
+        planned_flags={"listen": "take it out"},
+        planned_env={"ECHO_NODE": "take it out; it is the rank"},
+        secrets={"ECHO_KEY": "write api_key_file in the service"},
+        key=KeyFile(".key", "/run/secrets/echo.key", "%s\n"),
+        caches={"echo": "/root/.cache/echo"},
+    )
+
+    def default_layers(self) -> tuple[Layer, Layer]:
+        return Layer("default", {"threads": 20}), Layer("default", {"ECHO_OFFLINE": "1"})
+
+    def draft(self, flags: Mapping[str, Any]) -> str | None:
+        return None
+
+    def problems(self, placed: Placed) -> Iterable[Finding]:
+        return ()
+
+    def overlays(self, placed: Placed) -> Overlays:
+        return Overlays()
+
+    def workload_flags(self, workload: Mapping[str, Any]) -> dict[str, Any]:
+        return {"ctx": workload["max_model_len"]} if "max_model_len" in workload else {}
+
+    def flags(self, placed: Placed, written: Sequence[Layer]) -> dict[str, Value]:
+        return merge([*written, Layer("computed", {"listen": f"0.0.0.0:{placed.port}"})])
+
+    def group_problems(self, placed: Placed) -> Iterable[Finding]:
+        if len(placed.hosts) > 2:
+            yield error("echo-hosts", placed.place, found=str(len(placed.hosts)), expected="two", remedy="name two")
+
+    def group_layers(self, placed: Placed, host: Host) -> list[Layer]:
+        if not placed.is_group:
+            return []
+        return [Layer("fabric", {"ECHO_NODE": str(placed.members[host.name].address)})]
+
+    def variables(self, placed: Placed, written: Mapping[str, Value]) -> Layer:
+        return Layer("computed", {})
+
+    def served_name(self, placed: Placed, flags: Mapping[str, Value]) -> str:
+        return str(placed.settings.get("served_name") or placed.name)
+
+    def launch(self, placed: Placed, flags: Mapping[str, Value], rank: int) -> Launch:
+        words = [f"{name}={value}" for name, value in placed.filled(flags).items()]
+        peer = [f"head={placed.addresses[0]}:{ranks_port(placed.port)}"] if rank else []
+        return Launch(["echo-server", *words, *peer])
+
+    def judged_launch(self, placed: Placed, flags: Mapping[str, Value]) -> Launch:
+        return self.launch(placed, flags, 0)
+
+    def listens(self, placed: Placed) -> Iterable[tuple[int, str]]:
+        return ()
+
+    def warm_up(self, placed: Placed, flags: Mapping[str, Value]) -> list[dict[str, Any]]:
+        return []
+
+    def size(self, placed: Placed, config: Config | None, observed: Observed) -> tuple[Sizing, list[Finding]]:
+        return Blind(
+            Demand(
+                service=placed.name,
+                release=None,
+                ranks=len(placed.hosts),
+                enforce_eager=True,
+                max_num_seqs=1,
+                max_num_batched_tokens=1,
+                vocab_size=0,
+                weights_bytes=placed.model["weights_bytes"],
+                calibration=None,
+                kv_bytes=None,
+            )
+        ), []
+
+    def memory_flags(self, placed: Placed, shares: Sequence[Share]) -> Layer:
+        return Layer("computed", {"mem": min(share.footprint.low for share in shares)})
+
+    def request(self, facts: Facts) -> dict[str, Any] | None:
+        return None
+
+    def judge(self, request: Mapping[str, Any]) -> Sequence[Finding]:
+        raise AssertionError("this engine judges no launch")
+
+    def for_host(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        return dict(request)
