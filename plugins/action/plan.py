@@ -15,7 +15,7 @@ from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import FOLDER, read_observed
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import choose, split_by_limit
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import OURS
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import OURS, not_inventories
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import (
     WIDTH,
@@ -41,6 +41,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
         hosts = list(variables["ansible_play_hosts_all"])
         folder = Path(variables.get("inventory_dir") or Path.cwd())
+        sources = {name: variables["hostvars"][name].get("inventory_file") for name in variables["groups"]["all"]}
+        if problems := not_inventories(sources):
+            raise AnsibleActionFail("nothing was changed: " + problems[0].sentence())
         inventory = self._inventory(variables, folder)
         library, of_recipes = load_all([*_recipe_folders(inventory, folder), SHIPPED_RECIPES])
         plan = plan_fleet(inventory, library, of_recipes, read_observed(folder))

@@ -39,7 +39,7 @@ EXAMPLES = r"""
   gb10.fleet.observation_record:
     path: /var/lib/gb10-fleet/boots/1f0c.json
     content: "{{ nano.record }}"
-    copy: "{{ inventory_dir }}/observed/boots/{{ inventory_hostname }}/1f0c.json"
+    copy: "{{ inventory_dir }}/.fleet/observed/boots/{{ inventory_hostname }}/1f0c.json"
 """
 
 RETURN = r"""

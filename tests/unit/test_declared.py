@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import Declared, read_declaration
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import (
+    Declared,
+    not_inventories,
+    read_declaration,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,6 +51,18 @@ def test_a_right_declaration_has_no_findings_and_gets_its_defaults() -> None:
         ),
         ({"a": NANO, "b": NANO}, "input-port-twice", "fleet_services.b.port", "another port"),
         (["nano"], "schema-type", "fleet_services", ""),
+        (
+            {"nano": NANO | {"workload": {"max_model_len": 32768}, "flags": {"max-model-len": 65536}}},
+            "input-declared-twice",
+            "fleet_services.nano.flags.max-model-len",
+            "remove one",
+        ),
+        (
+            {"nano": NANO | {"workload": {"max_num_seqs": 4}, "flags": {"max-num-seqs": 8}}},
+            "input-declared-twice",
+            "fleet_services.nano.flags.max-num-seqs",
+            "remove one",
+        ),
     ],
 )
 def test_a_wrong_service_is_named(services: Any, rule: str, place: str, remedy: str) -> None:
@@ -63,6 +80,81 @@ def test_a_misspelt_variable_is_found_where_it_stands() -> None:
     (finding,) = read({"nano": NANO}, fleet_servcies={})[1]
     assert finding.place == "titan: fleet_servcies"
     assert finding.remedy == 'write "fleet_services"'
+
+
+def test_sizes_declared_alike_in_both_places_are_one_declaration() -> None:
+    alike = {"workload": {"max_model_len": 32768}, "flags": {"max-model-len": 32768}}
+    assert read({"nano": NANO | alike})[1] == []
+
+
+def test_no_declaration_is_not_an_empty_one() -> None:
+    hosts = {"titan": {"address": "a", "variables": {}}}
+    (finding,) = read_declaration({"hosts": hosts, "folder": "/site"})[1]
+    assert (finding.rule, finding.severity) == ("input-no-services", "error")
+    assert "/site" in finding.expected
+    assert read({})[1] == []
+
+
+def test_two_names_of_one_machine_are_refused() -> None:
+    hosts: dict[str, Any] = {name: {"address": "10.0.0.1", "variables": {"fleet_services": {}}} for name in "ab"}
+    (finding,) = read_declaration({"hosts": hosts, "folder": "/site"})[1]
+    assert (finding.rule, finding.place) == ("input-same-address", "b: ansible_host")
+    hosts["b"]["port"] = 2222  # two machines behind one address
+    assert read_declaration({"hosts": hosts, "folder": "/site"})[1] == []
+
+
+KEY = "0123456789abcdef-0123456789abcdef"
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "severity", "remedy"),
+    [
+        ("", 0o600, "error", "openssl rand"),
+        (" \n\t\n", 0o600, "error", "openssl rand"),
+        (f"{KEY}\n{KEY}\n", 0o600, "error", "openssl rand"),
+        (f"two words {KEY}", 0o600, "error", "openssl rand"),
+        ('p"ass\\wörd', 0o600, "error", "openssl rand"),
+        ("\x1b[2J" + KEY, 0o600, "error", "openssl rand"),
+        (KEY * 4096, 0o600, None, ""),
+        (KEY, 0o644, "warning", "chmod 600"),
+        (KEY, 0o640, "warning", "chmod 600"),
+        (f"{KEY}\n", 0o600, None, ""),
+        ("$ANSIBLE_VAULT;1.1;AES256\n6162\n6364\n", 0o644, None, ""),
+    ],
+)
+def test_a_key_that_cannot_work_is_refused_and_never_repeated(
+    tmp_path: Path, content: str, mode: int, severity: str | None, remedy: str
+) -> None:
+    path = tmp_path / "nano.key"
+    path.write_text(content, encoding="utf-8")
+    path.chmod(mode)
+    declared, findings = read({"nano": NANO | {"api_key_file": str(path)}})
+    assert [finding.severity for finding in findings] == ([severity] if severity else [])
+    assert ("nano" in declared.services) == (severity != "error")
+    for finding in findings:
+        assert remedy in finding.remedy
+        assert KEY not in finding.sentence()
+        assert "wörd" not in finding.sentence()
+
+
+@pytest.mark.parametrize(
+    ("sources", "count"),
+    [
+        ({"titan": "/site/hosts.yml", "localhost": None}, 0),
+        ({"titan": "/srv/secrets-of-mine/hosts.yml"}, 0),
+        ({"titan": "/site/hosts.yml", "sk-very-secret": "/site/secrets/nano.key"}, 1),
+        ({"<?xml": "/site/drift/junit.xml", "sk-very-secret": "/site/secrets/a/b.key", "x": "/site/recipes/x.yml"}, 3),
+    ],
+)
+def test_hosts_that_come_from_keys_or_reports_are_refused_without_their_names(
+    sources: dict[str, str | None], count: int
+) -> None:
+    findings = not_inventories(sources)
+    assert len(findings) == bool(count)
+    for finding in findings:
+        assert f"{count} files" in finding.found
+        assert "sk-very-secret" not in finding.sentence()
+        assert "hosts.yml" in finding.remedy
 
 
 def test_services_that_differ_between_hosts_are_refused() -> None:

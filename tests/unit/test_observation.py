@@ -17,7 +17,7 @@ KEEP = """
     - gb10.fleet.observation_record:
         path: "{{ folder }}/host/boots/x.json"
         content: "{{ content | default(none) }}"
-        copy: "{{ folder }}/observed/boots/titan/x.json"
+        copy: "{{ folder }}/.fleet/observed/boots/titan/x.json"
       register: kept
     - ansible.builtin.debug:
         msg: "{{ 'changed' if kept is changed else 'same' }} {{ kept.content | to_json }}"
@@ -51,7 +51,7 @@ def run(folder: Path, tasks: str, *words: str, **variables: Any) -> list[str]:
 
 
 def test_a_record_is_kept_on_the_host_and_beside_the_inventory(tmp_path: Path) -> None:
-    host, copy = tmp_path / "host" / "boots" / "x.json", tmp_path / "observed" / "boots" / "titan" / "x.json"
+    host, copy = tmp_path / "host" / "boots" / "x.json", tmp_path / ".fleet" / "observed" / "boots" / "titan" / "x.json"
     record = {"service": "nano", "log": {"weights_gib": 17.7}}
     changed, same = f"changed {json.dumps(record)}", f"same {json.dumps(record)}"
     assert run(tmp_path, KEEP, "--check", content=record) == [changed]
@@ -68,4 +68,4 @@ def test_a_record_is_kept_on_the_host_and_beside_the_inventory(tmp_path: Path) -
 
 def test_without_a_record_there_is_nothing_to_keep(tmp_path: Path) -> None:
     assert run(tmp_path, KEEP) == ["same null"]
-    assert not (tmp_path / "observed").exists()
+    assert not (tmp_path / ".fleet" / "observed").exists()

@@ -124,7 +124,7 @@ def test_an_image_of_unknown_build_is_read_once_and_then_checked_against() -> No
 def test_what_verify_wrote_is_read_back(tmp_path: Path) -> None:
     plan = planned(UTILIZATION)
     _log, record = booted(plan, plan["services"]["qwen"]["kv"]["bytes"])
-    place = tmp_path / "observed" / plan["hosts"]["titan"]["services"][0]["proof"]["boots"]["observed"]
+    place = tmp_path / ".fleet" / "observed" / plan["hosts"]["titan"]["services"][0]["proof"]["boots"]["observed"]
     place.parent.mkdir(parents=True)
     place.write_text(json.dumps(record), encoding="utf-8")
     found = read_observed(tmp_path)
@@ -137,7 +137,7 @@ def test_what_verify_wrote_is_read_back(tmp_path: Path) -> None:
 )
 def test_a_file_of_no_use_is_said_and_left_out(tmp_path: Path, text: str) -> None:
     for place in ("boots/titan/x.json", "catalogues/x.json"):
-        path = tmp_path / "observed" / place
+        path = tmp_path / ".fleet" / "observed" / place
         path.parent.mkdir(parents=True)
         path.write_text(text, encoding="utf-8")
     found = read_observed(tmp_path)

@@ -122,7 +122,7 @@ def rules(folder: Path) -> Kept:
 
 def observed(folder: Path) -> Kept:
     """Read by the plan, which writes nothing; `verify` replaces it."""
-    file = folder / "observed" / "catalogues" / "image.json"
+    file = folder / ".fleet" / "observed" / "catalogues" / "image.json"
     file.parent.mkdir(parents=True)
     file.write_text(json.dumps({"version": "1", "catalogue": {}}))
     assert "image" in read_observed(folder).catalogues

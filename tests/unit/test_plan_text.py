@@ -91,7 +91,7 @@ def test_a_table_is_wrapped_where_it_is_too_wide() -> None:
 
 
 def test_a_plan_that_was_refused_counts_its_errors_and_says_nothing_of_cables() -> None:
-    titan = {"address": "titan.lan", "variables": {"fleet_fabric": {"cable": []}}}
+    titan = {"address": "titan.lan", "variables": {"fleet_services": {}, "fleet_fabric": {"cable": []}}}
     text = as_text(plan_fleet({"hosts": {"titan": titan}, "folder": "/none"}, LIBRARY, OF_RECIPES), ["titan"])
     assert "findings: 1 error, 0 warnings, 0 hints" in text
     assert "nothing planned" in text

@@ -132,6 +132,9 @@ def test_variables(name: str, value: str, version: str, rule: str | None, severi
     "words, version, found, remedy",
     [
         (["--max-model-length", "1"], "0.24.0", "no option of any", 'write "--max-model-len"'),
+        (["--enforce-eagre"], "0.24.0", "no option of any", 'write "--enforce-eager"'),
+        (["--enable-prefix-cashing"], "0.24.0", "no option of any", 'write "--enable-prefix-caching"'),
+        (["--no-enable-prefix-cashing"], "0.24.0", "no option of any", 'write "--no-enable-prefix-caching"'),
         (["--swap-space", "4"], "0.24.0", "known 0.11.0 to 0.17.1", "drop it"),
         (["--linear-backend", "marlin"], "0.20.0", "known since 0.22.0", "use an image with vLLM 0.22.0 or later"),
         (["--moe-backend", "marln"], "0.24.0", '"marln"', 'write "marlin"'),

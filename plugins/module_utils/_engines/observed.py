@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""What hosts and images have shown: the folder ``observed`` beside the inventory, which `verify` writes.
+"""What hosts and images have shown: the folder ``.fleet/observed`` beside the inventory, which `verify` writes.
 
 It makes the plan's figures exact and its findings sharper, and decides nothing: with or without it, every command line
 is the same, so that no boot makes the next run change something.
@@ -23,7 +23,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import Findin
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import RECORD
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check
 
-FOLDER = "observed"
+# Ansible reads no hidden folder as an inventory, whatever its configuration: what hosts say must not become hosts.
+FOLDER = ".fleet/observed"
 CATALOGUE: Spec = {
     "type": "map",
     "options": {
@@ -49,7 +50,7 @@ def image_key(image: Mapping[str, Any]) -> str:
 
 
 def read_observed(folder: Path) -> Observed:
-    """Everything below ``folder/observed``; a file that can't be used is a finding and is left out."""
+    """Everything below ``folder/.fleet/observed``; a file that can't be used is a finding and is left out."""
     findings: list[Finding] = []
     boots: dict[str, dict[str, Mapping[str, Any]]] = {}
     for path in sorted((folder / FOLDER / "boots").glob("*/*.json")):

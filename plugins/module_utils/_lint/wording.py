@@ -57,8 +57,12 @@ def history(what: str, known: Range | None) -> str:
 
 
 def meant(word: str, known: Iterable[str]) -> str:
-    """What was probably meant, without the beginning that all names share; a list of names only where it is short."""
-    names = {_PREFIX.sub("", name): name for name in known}
+    """What was probably meant, without the beginning that all names share; a list of names only where it is short.
+
+    An option's ``--no-`` form is offered for a word that begins so alone: else it would turn off what was asked for.
+    """
+    off = word.startswith("--no-")
+    names = {_PREFIX.sub("", name): name for name in known if name.startswith("--no-") == off}
     close = difflib.get_close_matches(_PREFIX.sub("", word[:_SHOWN]), names, n=1, cutoff=0.7)
     if close:
         return f'write "{names[close[0]]}"'

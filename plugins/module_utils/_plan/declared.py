@@ -10,6 +10,7 @@ host. Anything else that begins with ``fleet_`` is a misspelling.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.declared import read_drift
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import ports_on_head
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean, error
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean, error, warning
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall import plan as firewall
 from ansible_collections.gb10.fleet.plugins.module_utils._lint.door import PURPOSE
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.spec import ENVIRONMENT, FLAGS
@@ -37,6 +38,10 @@ VARIABLES = (
 )
 # What our own playbooks register.
 OURS = ("fleet_plan", "fleet_slice", "fleet_state")
+
+# A header's value without quoting anywhere on its way; what an endless file may cost to find that it is none.
+_KEY = re.compile(r"[A-Za-z0-9._~+/=-]+")
+_KEY_BYTES = 4096
 
 _FREE_MAP: Spec = {"type": "map", "default": {}}
 
@@ -107,13 +112,14 @@ def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Findi
     Paths of files on the controller count from the inventory's folder and become absolute; the files must be there.
     A service with a problem is left out of what is returned, so that the others can still be looked at.
     """
-    findings = [*_unknown_variables(inventory)]
+    findings = [*_unknown_variables(inventory), *_no_services(inventory)]
     hosts: dict[str, Host] = {}
     for name, host in sorted(inventory["hosts"].items()):
         settings, problems = check(HOST, host["variables"].get("fleet_host") or {}, f"{name}: fleet_host")
         problems = problems or [*_sources(settings, f"{name}: fleet_host.firewall")]
         findings += problems
         hosts[name] = Host(name, host["address"], {} if problems else settings, host.get("port", 22))
+    findings += _same_addresses(hosts)
     keys = ("fleet_services", "fleet_fabric", "fleet_firewall", "fleet_drift")
     written = {key: _of_the_fleet(key, inventory, findings) for key in keys}
     closed, problems = check(firewall.FLEET, written["fleet_firewall"] or {}, "fleet_firewall")
@@ -153,9 +159,13 @@ def _services(
     for name in sorted(named):
         place = f"fleet_services.{name}"
         service, problems = check(SERVICE, named[name], place)
-        problems = problems or [*_placement(place, service["hosts"], hosts), *_key_file(place, service, folder)]
+        problems = problems or [
+            *_placement(place, service["hosts"], hosts),
+            *_key_file(place, service, folder),
+            *_declared_twice(place, service),
+        ]
         findings += problems
-        if not problems:
+        if not any(problem.severity == "error" for problem in problems):
             usable[name] = service
     return usable, [*findings, *_port_clashes(usable)]
 
@@ -181,18 +191,54 @@ def _placement(place: str, chosen: list[str], hosts: Mapping[str, Host]) -> Iter
 
 
 def _key_file(place: str, service: dict[str, Any], folder: Path) -> Iterator[Finding]:
-    """Make the path absolute; a key that isn't there would be missed after hours of staging."""
-    if service.get("api_key_file"):
-        path = folder / service["api_key_file"]
-        service["api_key_file"] = str(path)
-        if not path.is_file():
-            remedy = "write the key into it, mode 0600 or encrypted with ansible-vault"
+    """Make the path absolute; a key that isn't there or can't work would be missed after hours of staging."""
+    if not service.get("api_key_file"):
+        return
+    path = folder / service["api_key_file"]
+    service["api_key_file"] = str(path)
+    place = f"{place}.api_key_file"
+    if not path.is_file():
+        yield error(
+            "input-key-file",
+            place,
+            found=f"no file {path}",
+            expected="a file with the key",
+            remedy="write the key into it, mode 0600 or encrypted with ansible-vault",
+        )
+        return
+    content = path.read_bytes()[:_KEY_BYTES]
+    if content.startswith(b"$ANSIBLE_VAULT;"):
+        return
+    # the key itself is nowhere in a finding: findings are printed and kept
+    if not _KEY.fullmatch(content.decode("utf-8", "replace").strip()):
+        yield error(
+            "input-key-file",
+            place,
+            found=f"{path} is empty" if not content.strip() else f"{path} holds something else, or more than one word",
+            expected="one key of A-Z, a-z, 0-9 and ._~+/=-",
+            remedy=f"(umask 077; openssl rand -hex 32 > {path})",
+        )
+    elif path.stat().st_mode & 0o077:
+        yield warning(
+            "input-key-file",
+            place,
+            found=f"{path} can be read by other accounts of this machine",
+            expected="mode 0600",
+            remedy=f"chmod 600 {path}",
+        )
+
+
+def _declared_twice(place: str, service: Mapping[str, Any]) -> Iterator[Finding]:
+    """A size in the workload and again, otherwise, among the flags: either could be what was meant."""
+    for size, flag in (("max_model_len", "max-model-len"), ("max_num_seqs", "max-num-seqs")):
+        asked, written = service["workload"].get(size), service["flags"].get(flag)
+        if asked is not None and written is not None and asked != written:
             yield error(
-                "input-key-file",
-                f"{place}.api_key_file",
-                found=f"no file {path}",
-                expected="a file with the key",
-                remedy=remedy,
+                "input-declared-twice",
+                f"{place}.flags.{flag}",
+                found=f"{written}, and {asked} as workload.{size}",
+                expected="one of the two",
+                remedy=f"remove one; the memory plan reads workload.{size}",
             )
 
 
@@ -214,6 +260,59 @@ def _unknown_variables(inventory: Mapping[str, Any]) -> Iterator[Finding]:
             expected=expected,
             remedy=did_you_mean(name, VARIABLES),
         )
+
+
+def _no_services(inventory: Mapping[str, Any]) -> Iterator[Finding]:
+    """Services that nobody declares are removed, so that a missing declaration must not read as an empty one."""
+    if inventory["hosts"] and not any("fleet_services" in host["variables"] for host in inventory["hosts"].values()):
+        yield error(
+            "input-no-services",
+            "fleet_services",
+            found="no host of the inventory has it",
+            expected=f"a map of services, in group_vars/all of {inventory['folder']}",
+            remedy="write it there, or `fleet_services: {}` if no service is to run: what runs would then be removed",
+        )
+
+
+# Folders of an owner's site that hold no inventory. Ansible reads them as one where it is given the site's folder.
+_NO_INVENTORY = frozenset({"drift", "observed", "recipes", "secrets"})
+
+
+def not_inventories(sources: Mapping[str, str | None]) -> list[Finding]:
+    """A finding where hosts come from files that are no inventories: {host: the file that Ansible took it from}.
+
+    Their names are not repeated: the line of a key file becomes one.
+    """
+    files = {file for file in sources.values() if file and _NO_INVENTORY.intersection(Path(file).parts[:-1])}
+    if not files:
+        return []
+    folders = sorted({next(part for part in Path(file).parts if part in _NO_INVENTORY) for file in files})
+    return [
+        error(
+            "input-not-an-inventory",
+            "the inventory",
+            found=f"Ansible took lines of {len(files)} files in {', '.join(folders)} for hosts",
+            expected="hosts of the hosts' file alone",
+            remedy="name the file instead of its folder: -i inventories/mine/hosts.yml; a key that was read this way "
+            "has been printed by Ansible: make a new one",
+        )
+    ]
+
+
+def _same_addresses(hosts: Mapping[str, Host]) -> Iterator[Finding]:
+    """Two names for one machine would give it two plans, and each run would undo what the other did."""
+    by_address: dict[tuple[str, int], list[str]] = {}
+    for host in hosts.values():
+        by_address.setdefault((host.address, host.port), []).append(host.name)
+    for (address, port), names in sorted(by_address.items()):
+        if len(names) > 1:
+            yield error(
+                "input-same-address",
+                f"{names[1]}: ansible_host",
+                found=f"{address}, port {port}, is also the address of {names[0]}",
+                expected="one name for each machine",
+                remedy="write its own address, or remove one of the names",
+            )
 
 
 def _port_clashes(services: Mapping[str, Mapping[str, Any]]) -> list[Finding]:

@@ -61,8 +61,8 @@ def _planned(recipe: Recipe, library: Library) -> list[Finding]:
     if len(hosts) > 1:
         ports = {f"{host}:1": number for number, host in enumerate(hosts, start=10)}
         variables["fleet_fabric"] = {"switches": {"switch": {"ports": ports}}}
-    inventory = {"hosts": {host: {"address": "192.0.2.1", "variables": variables} for host in hosts}, "folder": "."}
-    return [_at_home(row, recipe) for row in plan_fleet(inventory, library)["findings"]]
+    addressed = {host: {"address": f"192.0.2.{number}", "variables": variables} for number, host in enumerate(hosts, 1)}
+    return [_at_home(row, recipe) for row in plan_fleet({"hosts": addressed, "folder": "."}, library)["findings"]]
 
 
 def _at_home(row: Mapping[str, Any], recipe: Recipe) -> Finding:
