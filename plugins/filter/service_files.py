@@ -10,7 +10,7 @@ short_description: The files that a service reads when it starts
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
-  - Those of its supervisor, its unit, its secrets and its overlays.
+  - Those of its supervisor, its unit, its secrets and its overlays, and the folders of its weights.
 positional: _input
 options:
   _input:

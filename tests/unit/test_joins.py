@@ -17,7 +17,15 @@ from ansible_collections.gb10.fleet.plugins.module_utils._joins.services import 
 
 
 def service(name: str, **parts: Any) -> dict[str, Any]:
-    whole = {"name": name, "unit": f"gb10-vllm-{name}.service", "files": {}, "merged": [], "key": None, "secret": None}
+    whole = {
+        "name": name,
+        "unit": f"gb10-vllm-{name}.service",
+        "files": {},
+        "merged": [],
+        "models": ["/hf"],
+        "key": None,
+        "secret": None,
+    }
     return whole | parts
 
 
@@ -45,7 +53,7 @@ def test_what_starts_anew(results: list[Any], program: bool, names: list[str]) -
 
 def test_what_a_service_reads() -> None:
     one = service("a", files={"/f": {}}, merged=[{"path": "/m"}], key={"path": "/k"}, secret={"path": "/s"})
-    assert service_files(one) == ["/f", "/k", "/m", "/s"]
+    assert service_files(one) == ["/f", "/hf", "/k", "/m", "/s"]
 
 
 def test_what_nobody_declares() -> None:

@@ -37,9 +37,9 @@ def _name(item: Any) -> str:
 
 
 def service_files(service: Service) -> list[str]:
-    """Every file of a service that its supervisor or its container reads when it starts."""
+    """Every file of a service that its supervisor or its container reads when it starts; folders of its weights."""
     secrets = [service[kind]["path"] for kind in ("key", "secret") if service[kind]]
-    return sorted([*service["files"], *secrets, *(one["path"] for one in service["merged"])])
+    return sorted([*service["files"], *secrets, *(one["path"] for one in service["merged"]), *service["models"]])
 
 
 def undeclared_services(units: Iterable[str], services: Sequence[Service]) -> list[dict[str, Any]]:

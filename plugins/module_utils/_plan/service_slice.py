@@ -23,10 +23,10 @@ def service_slice(service: Decided, host: str) -> dict[str, Any]:
     """One service on one host.
 
     rank, ranks: its rank here, 0 for the head, and how many there are. hosts: of all ranks, head first. files: what is
-    written here, ``{path: {mode, content}}``; merged: JSON files that get the keys of ``json_merge``. folders: what the
-    container writes to, and where its overlays are. container: `_plan.container.Container`. exec: a command that is run
-    in it once all ranks are in. key, secret: what no plan holds, and where it goes. proof: on the head, what to ask
-    for; else None.
+    written here, ``{path: {mode, content}}``; merged: JSON files that get the keys of ``json_merge``. models: folders
+    of the weights that it reads. folders: what the container writes to, and where its overlays are. container:
+    `_plan.container.Container`. exec: a command that is run in it once all ranks are in. key, secret: what no plan
+    holds, and where it goes. proof: on the head, what to ask for; else None.
     """
     placed, rank = service.placed, service.rank_on(host)
     is_head = rank.number == 0
@@ -42,6 +42,7 @@ def service_slice(service: Decided, host: str) -> dict[str, Any]:
         "exec": rank.exec,
         "files": _files(placed, rank),
         "merged": [file for file in placed.overlays.files if "json_merge" in file],
+        "models": _models(placed),
         "folders": [*written_folders(placed), *_overlay_folders(placed)],
         "key": _key(placed) if is_head else None,
         "secret": _secret(placed) if placed.is_group else None,
@@ -63,6 +64,12 @@ def _files(placed: Placed, rank: Rank) -> dict[str, dict[str, str]]:
         ),
     }
     return {path: {"mode": "0644", "content": content} for path, content in sorted(contents.items())}
+
+
+def _models(placed: Placed) -> list[str]:
+    """The folder of the model, and of the one that drafts for it."""
+    staged = [placed.model, *([placed.model["draft"]] if "draft" in placed.model else [])]
+    return [_layout.model_folder(model["repository"], model["revision"]) for model in staged]
 
 
 def _overlay_folders(placed: Placed) -> list[str]:
