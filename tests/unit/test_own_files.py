@@ -25,6 +25,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetE
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall import host as firewall
 from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import parse_reference
 from ansible_collections.gb10.fleet.plugins.module_utils._images.records import ImageRecords
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.files import read_json
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import printable
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.parts import recipe_of
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
@@ -200,6 +201,14 @@ def test_names_that_are_no_text_blind_no_host() -> None:
     shown = printable(state)
     assert shown == {"netplan": [{"path": "/etc/netplan/\\udcff.yaml", "claims": ["a"]}], "free": 1, "\\udcff": None}
     json.dumps(shown, ensure_ascii=False).encode()
+
+
+@pytest.mark.parametrize("content", [b"{", b"\xff{}", b"[]"])
+def test_an_owners_file_that_can_not_be_read_is_named(tmp_path: Path, content: bytes) -> None:
+    """harm.md D2."""
+    (tmp_path / "daemon.json").write_bytes(content)
+    with pytest.raises(ValueError, match=f"^{tmp_path}/daemon.json holds no JSON"):
+        read_json([{"path": str(tmp_path / "daemon.json"), "keys": ["x"]}])
 
 
 @pytest.mark.parametrize("kind", ["image record", "model record"])

@@ -115,9 +115,11 @@ def _json(one: Mapping[str, Any]) -> dict[str, Any] | None:
 def _document(path: Path) -> dict[str, Any] | None:
     try:
         text = path.read_text(encoding="utf-8")
+        document = json.loads(text) if text.strip() else {}
     except FileNotFoundError:
         return None
-    document = json.loads(text) if text.strip() else {}
+    except ValueError as error:
+        raise ValueError(f"{path} holds no JSON: {error}; mend it, or move it away") from None
     if not isinstance(document, dict):
         raise ValueError(f"{path} holds no JSON map")
     return document
