@@ -31,6 +31,8 @@ FINE: dict[str, Any] = {
     "memory_bytes": {"total": 121 * GIB, "available": 100 * GIB},
     "driver": "580.95.05",
 }
+PROXY = {"port": 8003, "process": "docker-proxy", "container": ""}
+OTHER = {"name": "open-webui", "id": "b" * 64, "ports": [8003]}
 OURS = {"name": "gb10-vllm-nano", "id": "a" * 64, "ports": [8003]}
 
 
@@ -51,6 +53,15 @@ def with_path(path: str, **reading: Any) -> dict[str, Any]:
         (FINE | {"listening": [{"port": 8003, "process": "nginx", "container": ""}]}, ["preflight-port"]),
         (FINE | {"listening": [{"port": 8003, "process": "docker-proxy", "container": ""}], "containers": [OURS]}, []),
         (FINE | {"listening": [{"port": 8003, "process": "python3", "container": "a" * 64}], "containers": [OURS]}, []),
+        (FINE | {"listening": [PROXY], "containers": [OTHER]}, ["preflight-port"]),
+        (FINE | {"listening": [PROXY], "containers": []}, ["preflight-port"]),
+        # Docker gave no answer: whose container it is can't be known
+        (FINE | {"listening": [PROXY], "containers": None}, []),
+        (FINE | {"listening": [{"port": 8003, "process": "vllm", "container": "a" * 64}], "containers": None}, []),
+        (
+            FINE | {"listening": [{"port": 8003, "process": "nginx", "container": ""}], "containers": None},
+            ["preflight-port"],
+        ),
         (FINE | {"memory_bytes": {"total": 64 * GIB, "available": 60 * GIB}}, ["preflight-memory"]),
     ],
 )
@@ -135,6 +146,12 @@ def test_the_size_in_an_index(tmp_path: Path, text: str | None, found: int | Non
     if text is not None:
         index.write_text(text, encoding="utf-8")
     assert indexed_bytes(index) == found
+
+
+def test_a_container_that_publishes_the_port_is_named() -> None:
+    (finding,) = preflight(NEEDS, FINE | {"listening": [PROXY], "containers": [OTHER]})
+    assert finding.found == "port 8003 is taken by the container open-webui"
+    assert "docker stop open-webui" in finding.remedy
 
 
 def test_a_model_that_was_taken_over_needs_neither_its_source_nor_disk() -> None:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._sizes import room_for,
 # Kernel and firmware differ by some MB between GB10 machines; a smaller machine differs by GBs.
 MEMORY_SLACK = 0.97
 WEIGHTS_SLACK = 0.02
+# Holds a published port for a container, on the host's side.
+_PROXY = "docker-proxy"
 
 
 def preflight(
@@ -74,22 +76,40 @@ def _disk(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Findin
 
 
 def _ports(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Finding]:
-    containers = {container["name"]: container for container in state["containers"] or []}
+    """A listener on a port that a service is to take. One in a container is not judged where Docker gave no answer:
+    it may be the service itself, and the start looks again."""
+    containers = state["containers"]
     for wanted in needs["ports"]:
-        ours = containers.get(wanted["container"])
         for listener in state["listening"] or []:
             if listener["port"] != wanted["port"]:
                 continue
-            if ours and (listener["container"] == ours["id"] or wanted["port"] in ours["ports"]):
+            if containers is None and (listener["container"] or listener["process"] == _PROXY):
                 continue
-            yield error(
-                "preflight-port",
-                wanted["place"],
-                found=f"port {wanted['port']} is taken by {listener['process'] or 'another process'}",
-                expected="a free port",
-                remedy=f"write another port, or end that process (ss -ltnp sport = :{wanted['port']})",
-                kind="host",
-            )
+            holder = _holder(listener, containers or [])
+            if holder != wanted["container"]:
+                yield _taken(wanted, listener, holder)
+
+
+def _holder(listener: Mapping[str, Any], containers: Iterable[Mapping[str, Any]]) -> str:
+    """The name of the container that listens, or for which Docker does; empty for a process of the host."""
+    inside = listener["container"]
+    for container in containers:
+        if container["id"] == inside if inside else listener["port"] in container["ports"]:
+            return str(container["name"])
+    return ""
+
+
+def _taken(wanted: Mapping[str, Any], listener: Mapping[str, Any], holder: str) -> Finding:
+    by = f"the container {holder}" if holder else listener["process"] or "another process"
+    end = f"stop that container (docker stop {holder})" if holder else "end that process (ss -ltnp sport = :{port})"
+    return error(
+        "preflight-port",
+        wanted["place"],
+        found=f"port {wanted['port']} is taken by {by}",
+        expected="a free port",
+        remedy="write another port, or " + end.format(port=wanted["port"]),
+        kind="host",
+    )
 
 
 def _memory(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Finding]:
