@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._peers import subject as peers
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.plan import with_peers
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -103,7 +104,7 @@ class Fleet:
 
     def give_access(self) -> None:
         """Every host may read from every other, as in a fleet that has staged before."""
-        every = {"reads": self.hosts, "readers": self.hosts}
+        every = peers.with_files({"reads": self.hosts, "readers": self.hosts})
         self.stage({host: {"images": [], "models": [], "access": every} for host in self.hosts})
 
     def stage(self, plan: Mapping[str, Any], *options: str) -> tuple[float, str]:
