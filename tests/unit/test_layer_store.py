@@ -216,7 +216,7 @@ def test_containerd_does_not_count_on_what_it_lost(containerd: Containerd) -> No
 def test_threads_may_read_a_file_at_once(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"".join(b"%07d\n" % number for number in range(1000)))
-    reader = FileReader(path)
+    reader = FileReader(path, path.parent)
     with ThreadPoolExecutor(8) as pool:
         lines = list(pool.map(lambda number: reader.read(8 * (number % 1000), 8), range(20_000)))
     assert all(line == b"%07d\n" % (number % 1000) for number, line in enumerate(lines))

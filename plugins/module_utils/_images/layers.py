@@ -19,6 +19,7 @@ import gzip
 import io
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetE
 from ansible_collections.gb10.fleet.plugins.module_utils._images.archive import Layer, compression_of
 from ansible_collections.gb10.fleet.plugins.module_utils._images.docker import Engine, LocalImage
 from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import chain_id
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import open_below
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import DIGEST
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import refusal
 
 _BLOCK = 1 << 20
@@ -45,11 +48,11 @@ class Reader(Protocol):
 
 
 class FileReader:
-    """A file, which threads may read at once: there is no position that they share."""
+    """A file below ``root``, which threads may read at once: there is no position that they share."""
 
-    def __init__(self, path: Path) -> None:
-        self._stream = path.open("rb", buffering=0)
-        self.size = path.stat().st_size
+    def __init__(self, path: Path, root: Path) -> None:
+        self._stream = open_below(path, root.resolve())
+        self.size = os.fstat(self._stream.fileno()).st_size
 
     def read(self, offset: int, length: int) -> bytes:
         return _read_at(self._stream.fileno(), offset, length)
@@ -69,7 +72,7 @@ class SplitLayer:
     """
 
     def __init__(self, split: Path, files: Path) -> None:
-        self._files = files
+        self._files = files.resolve()
         self._starts: list[int] = []
         self._pieces: list[bytes | Path] = []
         offset = 0
@@ -104,11 +107,11 @@ class SplitLayer:
             offset, length, index = offset + wanted, length - wanted, index + 1
         return b"".join(parts)
 
-    @staticmethod
-    def _from(piece: bytes | Path, offset: int, length: int) -> bytes:
+    def _from(self, piece: bytes | Path, offset: int, length: int) -> bytes:
         if isinstance(piece, bytes):
             return piece[offset : offset + length]
-        with piece.open("rb", buffering=0) as stream:
+        # A layer may hold a link where a folder of its was before, to anywhere on this host.
+        with open_below(piece, self._files) as stream:
             return _read_at(stream.fileno(), offset, length)
 
 
@@ -167,7 +170,7 @@ class LayerStore:
         """The bytes of that digest, if they are a layer's here. A graph driver has uncompressed layers only."""
         if self._engine.containerd_store:
             path = self._find(digest)
-            return FileReader(path) if path else None
+            return FileReader(path, path.parent) if path else None
         names = self._layers.glob("*/diff")
         return next((self._split_layer(name.parent) for name in names if name.read_text() == digest), None)
 
@@ -227,6 +230,8 @@ class LayerStore:
     def _find(self, digest: str) -> Path | None:
         """Docker's own containerd keeps its content below Docker's root, the system's below its own."""
         roots = (self._engine.root / "containerd" / "daemon", Path("/var/lib/containerd"))
+        if not re.fullmatch(DIGEST["pattern"], digest):
+            return None
         paths = (root / _CONTENT / digest.removeprefix("sha256:") for root in roots)
         return next((path for path in paths if path.is_file()), None)
 

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from ansible_collections.gb10.fleet.plugins.module_utils._images.archive import Layer
 from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import Identity, identity_from_config
+from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.fetch import Transfer, Wish
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.offer import Sources
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.parts import cut_tar
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import DIGEST, SIZE, checked, parsed
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.route import Route
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.spool import Incoming
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import Progress, require_space
@@ -25,6 +27,36 @@ from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging impor
 # Below, the difference to an old layer is not worth reading that layer for.
 _LEAST_FOR_DIFFERENCE = 8 << 20
 _BLOCK = 1 << 20
+_MOST_ANSWER = 8 << 20
+# Docker itself stacks no more than 127.
+_MOST_LAYERS = 1024
+_LAYER: Spec = {
+    "type": "map",
+    "options": {
+        "diff_id": DIGEST,
+        "digest": DIGEST,
+        "size": SIZE,
+        "compression": {"type": "str", "required": True, "choices": ["", "gzip", "zstd"]},
+    },
+}
+_ANSWER: Spec = {
+    "type": "map",
+    "options": {
+        "config": {"type": "str", "required": True},
+        "layers": {"type": "list", "required": True, "max": _MOST_LAYERS, "elements": _LAYER},
+    },
+}
+_NAME: Spec = {"type": "str", "required": True, "pattern": "[A-Za-z0-9_.-]{1,64}"}
+# What `identity_from_config` reads of the config blob.
+_CONFIG: Spec = {
+    "type": "map",
+    "options": {
+        "os": _NAME,
+        "architecture": _NAME,
+        "config": {"type": "map", "nullable": True},
+        "rootfs": {"type": "map", "required": True},
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -35,8 +67,22 @@ class Offer:
     layers: tuple[Layer, ...]
 
     @classmethod
-    def from_answer(cls, answer: Mapping[str, Any]) -> Offer:
-        return cls(base64.b64decode(answer["config"]), tuple(Layer(**layer) for layer in answer["layers"]))
+    def from_answer(cls, answer: bytes) -> Offer:
+        """ValueError for what is no image."""
+        value = checked(_ANSWER, parsed(answer, _MOST_ANSWER, "its answer"), "its answer")
+        try:
+            config = base64.b64decode(value["config"], validate=True)
+        except ValueError:
+            raise ValueError("its answer: the config is no base64") from None
+        known = parsed(config, _MOST_ANSWER, "its config")
+        if isinstance(known, dict):
+            known = {key: known[key] for key in _CONFIG["options"] if key in known}
+        root = checked(_CONFIG, known, "its config")["rootfs"]
+        diff_ids = root.get("diff_ids") or []
+        checked({"type": "list", "max": _MOST_LAYERS, "elements": DIGEST}, diff_ids, "its config's layers")
+        if diff_ids != [layer["diff_id"] for layer in value["layers"]]:
+            raise ValueError("its config names other layers than it offers")
+        return cls(config, tuple(Layer(**layer) for layer in value["layers"]))
 
     @property
     def identity(self) -> Identity:

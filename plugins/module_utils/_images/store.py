@@ -86,7 +86,7 @@ class ImageStore:
         wanted = step.wanted
         self._progress.start(f"image {wanted.reference}", 0)
         try:
-            offer = Offer.from_answer(self._sources(wanted).wait(*_question(wanted), self._progress.say))
+            offer = self._sources(wanted).wait(*_question(wanted), self._progress.say)
         except FleetError:
             if wanted.source == "host":
                 raise
@@ -120,8 +120,7 @@ class ImageStore:
         return Sources(wanted.peers, self._streams)
 
     def _look(self, wanted: Wanted) -> Offer | None:
-        answer = self._sources(wanted).look(*_question(wanted))
-        return Offer.from_answer(answer) if answer else None
+        return self._sources(wanted).look(*_question(wanted))
 
     def _load(self, step: Step) -> None:
         assert isinstance(step.content, ArchiveImage)
@@ -183,8 +182,9 @@ def _require_room(here: Here, steps: Iterable[Step]) -> None:
     require_space(here.engine.root, needed, "the images (a layer lies there more than once while it is loaded)")
 
 
-def _question(wanted: Wanted) -> tuple[str, dict[str, Any]]:
-    return f"image {wanted.reference}", {"image": str(wanted.reference), "digest": wanted.digest}
+def _question(wanted: Wanted) -> tuple[str, dict[str, Any], Callable[[bytes], Offer]]:
+    request = {"image": str(wanted.reference), "digest": wanted.digest}
+    return f"image {wanted.reference}", request, Offer.from_answer
 
 
 def _tar(here: Here, layer: Layer) -> Callable[[], IO[bytes]]:

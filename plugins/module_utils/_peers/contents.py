@@ -154,20 +154,21 @@ class Contents:
             self._starts[sha256] = found[0], [part.offset for part in found[1].parts]
         incoming, starts = self._starts[sha256]
         try:
-            return FileReader(incoming.data) if _wait_for(incoming, _parts_in(starts, ranges)) else None
+            return (
+                FileReader(incoming.data, incoming.folder) if _wait_for(incoming, _parts_in(starts, ranges)) else None
+            )
         except FileNotFoundError:
             return None  # it is complete by now, and where it belongs
 
     def _blob(self, sha256: str) -> Reader | None:
-        """A model's file."""
-        hubs = [self._places.models / "hub", *self._places.user_caches()]
-        found = (path for hub in hubs for path in hub.glob(f"models--*/blobs/{sha256}"))
-        return next(map(FileReader, found), None)
+        """A model's file in the store. What lies in a user's cache is given once `model` has taken it in."""
+        found = (self._places.models / "hub").glob(f"models--*/blobs/{sha256}")
+        return next((FileReader(path, self._places.models) for path in found), None)
 
     def _layer(self, sha256: str) -> Reader | None:
         unpacked = self._places.unpacked / sha256
         if unpacked.exists():
-            return FileReader(unpacked)
+            return FileReader(unpacked, self._places.unpacked)
         return self._layers.find(f"sha256:{sha256}") if self._layers else None
 
     @cached_property
@@ -204,6 +205,9 @@ class Contents:
                 return content
 
             recipe = recipe_of(cut_tar(read))
+        if recipe.sha256 != sha256:
+            partial.unlink()
+            raise AbsentError("its compressed layer is another one")
         partial.rename(folder / sha256)
         return recipe
 
@@ -232,4 +236,4 @@ def _wait_for(incoming: Incoming, parts: Iterable[int]) -> bool:
 def _parts_in(starts: Sequence[int], ranges: Ranges) -> Iterator[int]:
     """The parts, by where they start, that the ranges touch."""
     for offset, length in ranges:
-        yield from range(bisect.bisect_right(starts, offset) - 1, bisect.bisect_left(starts, offset + length))
+        yield from range(max(0, bisect.bisect_right(starts, offset) - 1), bisect.bisect_left(starts, offset + length))

@@ -4,8 +4,9 @@
 # This module util is PRIVATE to the collection.
 """Answers other hosts of the fleet over SSH: one JSON request a line on stdin, one JSON answer a line, then its bytes.
 
-It runs as root, started by sshd as the only command of an account for other hosts of the fleet (role peer_access). It
-gives images, models and their files, and changes nothing but its own notes. An answer is one of::
+It runs as root, started by sshd as the only command of an account for other hosts of the fleet (role peer_access), and
+takes nothing from them but what `_peers.request` lets pass. It gives images, models and their files, and writes below
+its own stores only. An answer is one of::
 
     {"working": true}            more follows: it is still reading
     {"ok": 123}                  123 bytes follow
@@ -27,6 +28,7 @@ from typing import IO, Any
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._images.docker import Docker
 from ansible_collections.gb10.fleet.plugins.module_utils._peers.contents import AbsentError, Contents, LateError
+from ansible_collections.gb10.fleet.plugins.module_utils._peers.request import LINE_BYTES, read_request
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.access import PLACES
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
 
@@ -42,30 +44,34 @@ def main(arguments: list[str]) -> None:
 
 def serve(requests: IO[bytes], answers: IO[bytes], contents: Contents) -> None:
     """Answer until nobody asks any more."""
-    for line in requests:
+    while line := requests.readline(LINE_BYTES + 1):
         with contextlib.suppress(BrokenPipeError):
-            _answer(answers, *_result(json.loads(line), answers, contents))
+            _answer(answers, *_result(line, answers, contents))
+        if len(line) > LINE_BYTES:
+            return  # where the next request begins is anybody's guess
 
 
-def _result(request: dict[str, Any], answers: IO[bytes], contents: Contents) -> tuple[dict[str, Any], bytes]:
+def _result(line: bytes, answers: IO[bytes], contents: Contents) -> tuple[dict[str, Any], bytes]:
     try:
-        content = _content(request, answers, contents)
+        content = _content(*read_request(line), answers, contents)
     except AbsentError as error:
         return {"absent": str(error)}, b""
     except LateError:
         return {"late": True}, b""
-    except (FleetError, OSError, EOFError) as error:
+    except (FleetError, OSError, EOFError, ValueError) as error:
         return {"failed": str(error)}, b""
+    except Exception as error:  # whatever a request does, the next one is answered
+        return {"failed": f"it can't answer that ({type(error).__name__})"}, b""
     return {"ok": len(content)}, content
 
 
-def _content(request: dict[str, Any], answers: IO[bytes], contents: Contents) -> bytes:
-    if "read" in request:
+def _content(kind: str, request: dict[str, Any], answers: IO[bytes], contents: Contents) -> bytes:
+    if kind == "read":
         return contents.read(request["read"], request["ranges"])
     with _beating(answers):
-        if "recipe" in request:
+        if kind == "recipe":
             return contents.recipe(request["recipe"], request["packed"])
-        if "image" in request:
+        if kind == "image":
             return json.dumps(contents.image(request["image"], request["digest"])).encode()
         return json.dumps(contents.model(request["model"], request["revision"])).encode()
 

@@ -7,11 +7,10 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.peer import (
@@ -28,6 +27,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._transfer.route import 
 _AGAIN_SECONDS = 1
 _RETRIES = (1, 2)
 
+Offered = TypeVar("Offered")
+
 
 @dataclass(frozen=True)
 class Sources:
@@ -38,15 +39,17 @@ class Sources:
     connect: Connect = over_ssh
     prepared: Callable[[], bool] = is_prepared
 
-    def look(self, what: str, request: dict[str, Any]) -> dict[str, Any] | None:
+    def look(self, what: str, request: dict[str, Any], read: Callable[[bytes], Offered]) -> Offered | None:
         """What is offered at this moment; none if that can't be told yet.
 
         Then somebody is getting it, or this host was not given access to the others yet. Raises FleetError when nobody
-        has it.
+        has it. read: makes an offer of an answer; of what it refuses by a ValueError, that host does not have it.
         """
-        return self._ask(what, request) if self.prepared() else None
+        return self._ask(what, request, read) if self.prepared() else None
 
-    def wait(self, what: str, request: dict[str, Any], waiting: Callable[[str], None]) -> dict[str, Any]:
+    def wait(
+        self, what: str, request: dict[str, Any], read: Callable[[bytes], Offered], waiting: Callable[[str], None]
+    ) -> Offered:
         """What is offered, once somebody has it. waiting: told every second whom it is waited for.
 
         Hosts of this run get time to begin getting it. Raises FleetError when nobody has it.
@@ -54,7 +57,7 @@ class Sources:
         deadline = time.monotonic() + GRACE_SECONDS
         while True:
             try:
-                offer = self._ask(what, request)
+                offer = self._ask(what, request, read)
             except FleetError:
                 if not self.in_this_run or time.monotonic() > deadline:
                     raise
@@ -81,15 +84,15 @@ class Sources:
         """Whether one of the hosts may be about to get it."""
         return any(peer.present for peer in self.peers)
 
-    def _ask(self, what: str, request: dict[str, Any]) -> dict[str, Any] | None:
+    def _ask(self, what: str, request: dict[str, Any], read: Callable[[bytes], Offered]) -> Offered | None:
         refusals = []
         for peer in reversed(self.peers):
             try:
-                offer: dict[str, Any] = json.loads(self._answer(peer, request))
+                return read(self._answer(peer, request))
             except PeerLateError:
                 return None
             except (PeerAbsentError, PeerError) as error:
                 refusals.append(f"{peer.host} ({peer.address}): {error}")
-            else:
-                return offer
+            except ValueError as error:
+                refusals.append(f"{peer.host} ({peer.address}) offers what can't be taken: {error}")
         raise nobody(what, "; ".join(refusals) or "this host is named as its source, and does not have it")

@@ -7,10 +7,12 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 
 @dataclass(frozen=True)
@@ -64,3 +66,17 @@ class Places:
         """Users' Hugging Face caches (their ``hub`` folders) that are on this host."""
         for pattern in self.caches:
             yield from sorted(Path("/").glob(pattern.lstrip("/")))
+
+
+def open_below(path: Path, root: Path) -> BinaryIO:
+    """Open a regular file for reading that is no link and lies below ``root``, whatever links lead there.
+
+    root: without links itself. Raises OSError for anything else.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    stream = os.fdopen(descriptor, "rb", buffering=0)
+    real = Path(f"/proc/self/fd/{descriptor}").readlink()
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode) or not real.is_relative_to(root):
+        stream.close()
+        raise PermissionError(f"{path} is not a file below {root}")
+    return stream

@@ -55,6 +55,14 @@ class Cache:
         shutil.rmtree(partial, ignore_errors=True)
         for file in manifest.files:
             link = partial / file.path
+            if not link.parent.resolve().is_relative_to(partial.resolve()):
+                raise refusal(
+                    "model-file",
+                    str(link),
+                    found="it would lie outside of its snapshot",
+                    expected=f"a file below {partial}",
+                    remedy="look at what the manifest's host has",
+                )
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(os.path.relpath(self.blob(file.sha256), final / Path(file.path).parent))
         if final.exists():

@@ -8,12 +8,32 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.parts import Recipe, cut_evenly, recipe_of
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import (
+    REPOSITORY,
+    REVISION,
+    SHA256,
+    SIZE,
+    checked,
+    require_paths,
+)
+
+_MOST_FILES = 20_000
+_FILE: Spec = {"type": "map", "options": {"path": {"type": "str", "required": True}, "size": SIZE, "sha256": SHA256}}
+_SPEC: Spec = {
+    "type": "map",
+    "options": {
+        "repository": REPOSITORY,
+        "revision": REVISION,
+        "files": {"type": "list", "required": True, "max": _MOST_FILES, "elements": _FILE},
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -46,9 +66,11 @@ class Manifest:
         return json.dumps(asdict(self), sort_keys=True, separators=(",", ":")).encode()
 
     @classmethod
-    def from_map(cls, value: Mapping[str, Any]) -> Manifest:
-        files = tuple(File(**file) for file in value["files"])
-        return cls(value["repository"], value["revision"], files)
+    def from_map(cls, value: Any, what: str = "the manifest") -> Manifest:
+        """Of another host or from the disk; ValueError for what is none. what: its name in that sentence."""
+        checked(_SPEC, value, what)
+        require_paths([file["path"] for file in value["files"]], what)
+        return cls(value["repository"], value["revision"], tuple(File(**file) for file in value["files"]))
 
 
 def revision_of_content(files: tuple[File, ...]) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _own_files
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import REPOSITORY, REVISION, checked
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import replace_file
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.cache import Cache, repository_folder
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.manifest import Manifest
@@ -52,7 +53,7 @@ class ModelRecords:
 
     def of(self, repository: str, revision: str | None = None) -> list[Record]:
         """The records of one revision, or of all, the newest first."""
-        files = self._file(repository, "").parent.glob(f"{revision or '*'}.json")
+        files = self._folder(repository).glob(f"{revision or '*'}.json")
         newest_first = sorted(files, key=lambda file: file.stat().st_mtime_ns, reverse=True)
         return [record for file in newest_first if (record := _own_files.read(file, _parse, self.note))]
 
@@ -62,7 +63,7 @@ class ModelRecords:
 
     def revisions(self, repository: str) -> list[str]:
         """The revisions of a model with a record."""
-        return sorted(file.stem for file in self._file(repository, "").parent.glob("*.json"))
+        return sorted(file.stem for file in self._folder(repository).glob("*.json"))
 
     def repositories(self) -> list[str]:
         """All models with a record."""
@@ -80,7 +81,13 @@ class ModelRecords:
         self._file(manifest.repository, manifest.revision).unlink()
 
     def _file(self, repository: str, revision: str) -> Path:
-        return self.places.model_records / repository_folder(repository) / f"{revision}.json"
+        """A revision that is no commit names no file, whoever it comes from."""
+        checked(REVISION, revision, "the revision")
+        return self._folder(repository) / f"{revision}.json"
+
+    def _folder(self, repository: str) -> Path:
+        checked(REPOSITORY, repository, "the repository")
+        return self.places.model_records / repository_folder(repository)
 
 
 def _parse(content: bytes) -> Record:

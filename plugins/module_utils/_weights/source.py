@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import one_line, path_problem
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import obstacle, refusal
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.cache import read_main
 
 # The hub's ETag of a file: its sha256, or, of a small one that is not in LFS, git's sum of it as a blob.
 _SHA256 = re.compile("[0-9a-f]{64}")
+_COMMIT = re.compile("[0-9a-f]{40}")
 _HUB_SUM = re.compile("[0-9a-f]{64}|[0-9a-f]{40}")
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf")
 _UNFINISHED = (".incomplete", ".lock", ".partial")
@@ -87,7 +89,7 @@ def read_source(folder: Path, revision: str | None) -> Source:
             expected=revision,
             remedy="write that revision in the recipe, or bring the right files",
         )
-    return Source(snapshot, known, files)
+    return Source(snapshot, known if known and _COMMIT.fullmatch(known) else None, files)
 
 
 def _snapshot(cache: Path, revision: str | None) -> Path:
@@ -115,6 +117,14 @@ def _files(folder: Path) -> Iterator[SourceFile]:
 
 def _file(folder: Path, path: Path) -> SourceFile:
     name = path.relative_to(folder).as_posix()
+    if problem := path_problem(name):
+        raise refusal(
+            "model-file",
+            str(folder),
+            found=f"the path {one_line(name, 80)!a} {problem}",
+            expected="names of files that every host can take",
+            remedy="rename it there, or take it away",
+        )
     real = path.resolve()
     if not real.is_file():
         raise refusal(

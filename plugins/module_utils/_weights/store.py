@@ -11,25 +11,27 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._own_files import Note
+from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import size
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.fetch import Transfer, Wish
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.offer import Sources
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.peer import Peer
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import SHA256, checked, parsed
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.route import Route
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.spool import Incoming
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import (
     Progress,
     obstacle,
-    refusal,
     replace_file,
     require_space,
 )
@@ -49,6 +51,10 @@ from ansible_collections.gb10.fleet.plugins.module_utils._weights.manifest impor
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.records import ModelRecords, Record
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.source import Source, SourceFile, read_source
+
+# A manifest of the most files, each with a long name.
+_MOST_OFFER = 8 << 20
+_OFFER: Spec = {"type": "map", "options": {"manifest": {"type": "map", "required": True}, "seal": SHA256}}
 
 
 @dataclass(frozen=True)
@@ -215,14 +221,13 @@ class ModelStore:
         """
         sources = self._sources(wanted)
         try:
-            answer = sources.look(*_question(wanted))
+            manifest = sources.look(*_question(wanted))
         except FleetError:
             if not sources.in_this_run:
                 if wanted.source == "host":
                     raise
                 return self._step_to_download(wanted, found)
-            answer = None
-        manifest = _manifest(wanted, answer) if answer else None
+            manifest = None
         moved = sum(self._missing_bytes(wanted, file) for file in manifest.files) if manifest else wanted.size
         return Step(wanted, found, "fetch", manifest=manifest, moved=moved)
 
@@ -239,7 +244,7 @@ class ModelStore:
         """What the hosts have, once they have it; none if it is to be downloaded after all."""
         self._progress.start(f"model {wanted.repository}", 0)
         try:
-            return _manifest(wanted, self._sources(wanted).wait(*_question(wanted), self._progress.say))
+            return self._sources(wanted).wait(*_question(wanted), self._progress.say)
         except FleetError:
             if wanted.source == "host":
                 raise
@@ -317,24 +322,21 @@ class ModelStore:
         return files
 
 
-def _question(wanted: Wanted) -> tuple[str, dict[str, Any]]:
-    return f"model {wanted.repository}", {"model": wanted.repository, "revision": wanted.revision}
+def _question(wanted: Wanted) -> tuple[str, dict[str, Any], Callable[[bytes], Manifest]]:
+    request = {"model": wanted.repository, "revision": wanted.revision}
+    return f"model {wanted.repository}", request, partial(offered_manifest, wanted)
 
 
-def _manifest(wanted: Wanted, answer: Mapping[str, Any]) -> Manifest:
-    """What a host offers, if it is what it says it is."""
-    manifest = Manifest.from_map(answer["manifest"])
+def offered_manifest(wanted: Wanted, answer: bytes) -> Manifest:
+    """What a host offers; ValueError if it is not what was asked for, or not what it says it is."""
+    value = checked(_OFFER, parsed(answer, _MOST_OFFER, "its answer"), "its answer")
+    manifest = Manifest.from_map(value["manifest"], "its manifest")
     offered = (manifest.repository, manifest.revision, manifest.seal)
-    expected = (wanted.repository, wanted.revision or manifest.revision, answer["seal"])
+    expected = (wanted.repository, wanted.revision or manifest.revision, value["seal"])
     if offered == expected:
         return manifest
-    raise refusal(
-        "model-revision",
-        f"model {wanted.repository}",
-        found="a manifest of {} {}, sealed {}".format(*offered),
-        expected="{} {}, sealed {}".format(*expected),
-        remedy="look at what that host has",
-    )
+    found, wished = ("{} {}, sealed {}".format(*words) for words in (offered, expected))
+    raise ValueError(f"a manifest of {found}; expected {wished}")
 
 
 def _differences(path: Path, known: SourceFile, file: File) -> Sequence[Finding]:
