@@ -13,7 +13,10 @@ import gzip
 import io
 import json
 import os
+import struct
 import tempfile
+import tracemalloc
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +28,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._images.offer import Of
 from ansible_collections.gb10.fleet.plugins.module_utils._peers.contents import AbsentError, Contents
 from ansible_collections.gb10.fleet.plugins.module_utils._peers.server import serve
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.offer import Sources
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.peer import Peer
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.parts import PART, unpack
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.peer import Connection, Peer, PeerError
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.cache import Cache
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.manifest import File, Manifest
@@ -201,6 +205,103 @@ def test_a_layer_is_not_read_through_its_own_links(tmp_path: Path) -> None:
         split.write_bytes(gzip.compress(encoded({"type": 1, "name": name, "size": len(SECRET)})))
         with pytest.raises(OSError, match=r"\w"):
             SplitLayer(split, files).read(0, len(SECRET))
+
+
+# What a host answers
+
+
+def lines(*heads: Any) -> bytes:
+    return b"".join(encoded(head) + b"\n" for head in heads)
+
+
+HOSTILE_ANSWERS: list[bytes] = [
+    *(lines(head) for head in (None, 1, "ok", [], ["ok"], {}, {"no": 1}, {"ok": 1, "late": True}, {"OK": 1})),
+    *(lines({"ok": size}) for size in (None, -1, 1.5, "7", True, 8, 1 << 40, [], {})),
+    *(lines({key: value}) for key in ("absent", "failed") for value in (None, 1, [], {})),
+    lines({"working": True}, {"working": 1}),
+    *(b"\n", b"{\n", b"\xff\n", b"\0\n", b'{"ok": NaN}\n', b"9" * 5000 + b"\n", DEEP[:60_000] + b"\n"),
+    b"x" * (80 << 10),
+    b'{"failed": "' + b"y" * (80 << 10) + b'"}\n',
+]
+
+
+@pytest.mark.parametrize("content", HOSTILE_ANSWERS, ids=lambda content: content[:60].decode(errors="replace"))
+def test_a_hostile_answer_ends_the_conversation(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "answer").write_bytes(content)
+    connection = Connection(["sh", "-c", f"read request; cat {tmp_path}/answer; cat > /dev/null"])
+    try:
+        with pytest.raises(PeerError, match="its answer") as refused:
+            connection.ask({"read": SUM, "ranges": [[0, 7]]})
+        assert str(refused.value).isprintable()
+        assert len(str(refused.value)) < 500
+    finally:
+        connection.close()
+
+
+def test_a_hosts_sentence_is_one_line_that_no_terminal_obeys(tmp_path: Path) -> None:
+    (tmp_path / "answer").write_bytes(lines({"failed": "\x1b[2J\n" + "x" * 5000}))
+    connection = Connection(["sh", "-c", f"read request; cat {tmp_path}/answer"])
+    try:
+        with pytest.raises(PeerError, match=r"^\?\[2J\?x{1,300}$"):
+            connection.ask({"model": "org/model", "revision": None})
+    finally:
+        connection.close()
+
+
+def recipe(size: Any, parts: list[int], text: bytes, sums: bytes, **changed: Any) -> bytes:
+    packed, inside = zlib.compress(struct.pack(f"<{len(parts)}q", *parts)), zlib.compress(text)
+    head = {"sha256": SUM, "size": size, "lengths": len(packed), "literals": len(inside), **changed}
+    return encoded(head) + b"\n" + packed + inside + sums
+
+
+# 8 MB and more of memory for some kilobytes that are sent, as long as nothing bounds them.
+HOSTILE_RECIPES: list[bytes] = [
+    recipe(1 << 24, [-(1 << 23)] * 2, bytes(1 << 24), b""),
+    recipe(1 << 27, [-(1 << 27)], bytes(1 << 27), b""),
+    recipe(0, [0] * (1 << 20), b"", b""),
+    recipe(1 << 20, [-1] * (1 << 20), bytes(1 << 20), b""),
+    recipe(1 << 40, [1 << 40], b"", bytes(32)),
+    recipe(PART + 1, [PART + 1], b"", bytes(32)),
+    recipe(0, [5, -5], b"12345", bytes(32)),
+    recipe(5, [-5], b"1234", b""),
+    recipe(5, [-5], bytes(1 << 24), b""),
+    recipe(5, [5], b"", bytes(33)),
+    recipe(5, [5], b"", bytes(64)),
+    recipe(-5, [5], b"", bytes(32)),
+    recipe(True, [1], b"", bytes(32)),
+    recipe(5, [5], b"", bytes(32), sha256="../../x"),
+    recipe(5, [5], b"", bytes(32), lengths=-1),
+    recipe(5, [5], b"", bytes(32), lengths=1 << 30),
+    recipe(5, [5], b"", bytes(32), literals=None),
+    recipe(5, [5], b"", bytes(32), more=1),
+    DEEP,
+    b"[" * 4000 + b"\n",
+    b"x" * 5000 + b"\n",
+]
+
+
+@pytest.mark.parametrize("content", HOSTILE_RECIPES, ids=lambda content: content[:60].decode(errors="replace"))
+def test_a_hostile_recipe_is_refused_and_takes_little_memory(content: bytes) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="no recipe"):
+            unpack(content)
+        assert tracemalloc.get_traced_memory()[1] < len(content) + (4 << 20)
+    finally:
+        tracemalloc.stop()
+
+
+@given(st.lists(st.integers(-3000, 3000), max_size=6), st.binary(max_size=64), st.binary(max_size=200), JSON)
+def test_no_recipe_leaves_its_file(lengths: list[int], literals: bytes, sums: bytes, size: Any) -> None:
+    for content in (recipe(size, lengths, literals, sums), recipe(sum(map(abs, lengths)), lengths, literals, sums)):
+        try:
+            taken = unpack(content)
+        except ValueError as refused:
+            assert "no recipe" in str(refused)
+            continue
+        ends = [part.offset + part.length for part in taken.parts]
+        assert [part.offset for part in taken.parts] == [0, *ends][: len(ends)]
+        assert taken.size == (ends[-1] if ends else 0)
 
 
 # What a host offers of a model

@@ -11,6 +11,8 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetE
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import GIB
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import (
     LEASE_SECONDS,
+    LOCKS,
     Progress,
     held,
     is_held,
@@ -143,3 +146,49 @@ def test_room_is_asked_for_where_the_bytes_will_lie(tmp_path: Path) -> None:
     require_space(tmp_path / "not" / "there", 1000, "x")
     with pytest.raises(FleetError, match=r"free .* there"):
         require_space(tmp_path / "not" / "there", 10**18, "x")
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda folder, lock, victim: lock.symlink_to(victim),
+        lambda folder, lock, victim: lock.hardlink_to(victim),
+        lambda folder, lock, victim: lock.mkdir(),
+        lambda folder, lock, victim: os.mkfifo(lock),
+        lambda folder, lock, victim: folder.chmod(0o777),
+        lambda folder, lock, victim: (lock.touch(), os.chown(lock, 65534, 65534)),
+        lambda folder, lock, victim: (lock.touch(), os.chown(folder, 65534, 65534)),
+    ],
+    ids=["a link", "a second name", "a folder", "a pipe", "anybody's folder", "another's file", "another's folder"],
+)
+def test_a_lock_that_somebody_else_may_have_made_is_refused(tmp_path: Path, harm: Callable[..., object]) -> None:
+    """SECURITY.md, "An account on a host": what it puts in root's way is neither written nor emptied."""
+    folder, victim = tmp_path / "locks", tmp_path / "shadow"
+    folder.mkdir()
+    victim.write_text("root:*:20228")
+    try:
+        harm(folder, folder / "models.lock", victim)
+    except PermissionError:
+        pytest.skip("only root can give a file away")
+    for _ in range(2):
+        with pytest.raises(FleetError, match="staging-lock"), held(folder / "models.lock", "x"):
+            pass
+    with pytest.raises(FleetError, match="staging-lock"):
+        is_held(folder / "models.lock")
+    assert victim.read_text() == "root:*:20228"
+
+
+def test_locks_lie_where_only_root_can_make_them(tmp_path: Path) -> None:
+    assert Path("/run/gb10-fleet") == LOCKS.parent
+    with held(tmp_path / "locks" / "models.lock", "x"):
+        assert (tmp_path / "locks").stat().st_mode & 0o777 == 0o700
+        assert (tmp_path / "locks" / "models.lock").stat().st_mode & 0o777 == 0o600
+
+
+def test_two_writers_of_one_file_leave_a_whole_one(tmp_path: Path) -> None:
+    path = tmp_path / "authorized_keys"
+    contents = [bytes([letter]) * 200_000 for letter in b"abcd"]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda content: replace_file(path, content), contents * 5))
+    assert path.read_bytes() in contents
+    assert [each.name for each in tmp_path.iterdir()] == ["authorized_keys"]

@@ -53,6 +53,8 @@ _UNPACKED_SECONDS = 24 * 3600
 _FOREVER = 7 * 24 * 3600
 # What a compressed layer may grow to (measured on CUDA images: 2 to 2.5).
 _GROWTH = 4
+# One that grows further may do so as long as there is room, which is looked at again after so many bytes.
+_LOOK_BYTES = 1 << 30
 
 Ranges = Sequence[tuple[int, int]]
 
@@ -196,12 +198,16 @@ class Contents:
             if time.time() - old.stat().st_mtime > _UNPACKED_SECONDS:
                 old.unlink()
         require_space(folder, compressed.size * _GROWTH, "an uncompressed layer")
-        source, partial = gunzipped(compressed), folder / f"{sha256}.partial"
+        source, partial, left = gunzipped(compressed), folder / f"{sha256}.partial", 0
         with partial.open("wb") as target:
 
             def read(length: int) -> bytes:
+                nonlocal left
+                if left < length:
+                    left += _LOOK_BYTES
+                    require_space(folder, _LOOK_BYTES, "an uncompressed layer")
                 content = source.read(length)
-                target.write(content)
+                left -= target.write(content)
                 return content
 
             recipe = recipe_of(cut_tar(read))

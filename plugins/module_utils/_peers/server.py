@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import resource
 import sys
 import threading
 from collections.abc import Iterator
@@ -32,12 +33,15 @@ from ansible_collections.gb10.fleet.plugins.module_utils._peers.request import L
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.access import PLACES
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
 
+# What a hostile request may cost this host, which hangs when its memory is short.
+_MEMORY_BYTES = 512 << 20
 # Who asks takes a host for dead that is silent for much longer.
 _BEAT_SECONDS = 2
 
 
 def main(arguments: list[str]) -> None:
     """arguments: another configuration than the installed one, for tests."""
+    resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY_BYTES, _MEMORY_BYTES))
     places = Places.from_file(Path(arguments[0] if arguments else PLACES))
     serve(sys.stdin.buffer, sys.stdout.buffer, Contents(places, Docker()))
 

@@ -100,16 +100,16 @@ class Members:
         try:
             channel, who = await wire.welcome(reader, writer, self._secret)
             member = await self._admit(channel, who, address)
-        except (wire.WireError, OSError) as problem:
-            self._report.note(f"{address} is turned away: {problem}")
+        except Exception as problem:  # whatever it sends, the others' ranks go on
+            self._report.note(f"{address} is turned away: {_why(problem)}")
             writer.transport.abort()
             return
         beats = asyncio.create_task(beat(channel, lambda: {}))
         try:
             while True:
                 self._hear(member, await channel.receive(LOST_S))
-        except wire.WireError as problem:
-            self._leave(member, f"{member.name} is lost: {problem}")
+        except Exception as problem:
+            self._leave(member, f"{member.name} is lost: {_why(problem)}")
         finally:
             beats.cancel()
             channel.close()
@@ -121,7 +121,7 @@ class Members:
             await channel.send({"refused": problem})
             self._report.update(error=problem)
             raise wire.WireError(problem)
-        member = Member(who["rank"], str(who["host"]), address, channel, self._report)
+        member = Member(who["rank"], _name(who.get("host")), address, channel, self._report)
         former = self._by_rank.get(member.rank)
         if former is not None:
             self._leave(former, f"{former.name} began anew")
@@ -182,6 +182,17 @@ class Members:
         for outcome in await asyncio.gather(*asked, return_exceptions=True):
             if isinstance(outcome, RankError):
                 self._report.note(str(outcome))
+
+
+def _why(problem: Exception) -> str:
+    if isinstance(problem, wire.WireError | OSError):
+        return str(problem)
+    return f"it sent what can't be understood ({type(problem).__name__})"
+
+
+def _name(host: object) -> str:
+    """A host's name for the journal, without what a terminal would obey."""
+    return "".join(character if character.isprintable() else "?" for character in str(host)[:64])
 
 
 def unfit(service: Service, who: Mapping[str, Any], address: str) -> str:

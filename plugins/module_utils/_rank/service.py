@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+SECRET_BYTES = 32
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -130,3 +132,13 @@ def read_key(path: str | None) -> str:
         if name.strip() == "api-key":
             return value.strip().strip("\"'")
     raise ValueError(f"{path} has no line `api-key: KEY`")
+
+
+def read_secret(path: str | None) -> bytes:
+    """The group's secret; empty without a file. ValueError for one that can be guessed."""
+    if path is None:
+        return b""
+    secret = Path(path).read_bytes().strip()
+    if len(secret) < SECRET_BYTES:
+        raise ValueError(f"{path} holds {len(secret)} bytes, a group's secret has {SECRET_BYTES} or more")
+    return secret

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from .head import Head
 from .report import RUN, Report, mark_start
-from .service import read_key, read_service
+from .service import read_key, read_secret, read_service
 from .worker import Worker
 
 EXIT_BAD_PLAN = 3
@@ -27,7 +27,7 @@ async def supervise(file: Path) -> int:
     began_ns = mark_start(RUN / file.stem)  # before anything is read
     try:
         service = read_service(file)
-        secret = Path(service.secret_file).read_bytes().strip() if service.secret_file else b""
+        secret = read_secret(service.secret_file)
         key = read_key(service.endpoint.key_file if service.endpoint else None)
     except (OSError, ValueError) as problem:
         print(f"gb10.fleet: {problem}; site.yml writes the files of a service and starts it again", flush=True)

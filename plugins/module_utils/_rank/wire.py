@@ -22,6 +22,7 @@ from typing import Any
 
 HANDSHAKE_S = 10.0
 LINE_BYTES = 1 << 20
+_LEVELS = 8
 _NONCE_BYTES = 32
 
 Message = dict[str, Any]
@@ -34,7 +35,35 @@ class WireError(Exception):
 def _mac(key: bytes, *parts: str) -> str:
     """Over the parts with their lengths, so that no two lists of parts give the same."""
     text = "".join(f"{len(part)}:{part}" for part in parts)
-    return hmac.new(key, text.encode(), "sha256").hexdigest()
+    return hmac.new(key, _encoded(text), "sha256").hexdigest()
+
+
+def _encoded(text: str) -> bytes:
+    """Also of halves of characters, which JSON can spell."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _is(given: str, mac: str) -> bool:
+    """Whether a MAC is the right one, in a time that says nothing about it."""
+    return hmac.compare_digest(_encoded(given), mac.encode())
+
+
+def _message(text: str) -> Message:
+    """A line's map; WireError for anything else. It is bounded in depth, since it is written again as JSON."""
+    try:
+        message = json.loads(text)
+    except (ValueError, RecursionError):
+        raise WireError("it does not speak our language") from None
+    level: list[Any] = [message]
+    for _ in range(_LEVELS):
+        level = [child for item in level if isinstance(item, dict | list) for child in _children(item)]
+    if level or not isinstance(message, dict):
+        raise WireError("it does not speak our language")
+    return message
+
+
+def _children(item: dict[str, Any] | list[Any]) -> list[Any]:
+    return [*item.values()] if isinstance(item, dict) else item
 
 
 class Channel:
@@ -65,11 +94,10 @@ class Channel:
     async def receive(self, timeout_s: float) -> Message:
         line = await _line(self._reader, timeout_s)
         mac, _space, text = line.partition(" ")
-        if not hmac.compare_digest(mac, _mac(self._keys[1], str(self._received), text)):
+        if not _is(mac, _mac(self._keys[1], str(self._received), text)):
             raise WireError("a message was changed on its way")
         self._received += 1
-        message: Message = json.loads(text)
-        return message
+        return _message(text)
 
     def close(self) -> None:
         with contextlib.suppress(OSError, RuntimeError):
@@ -89,13 +117,7 @@ async def _line(reader: asyncio.StreamReader, timeout_s: float) -> str:
 
 
 async def _plain(reader: asyncio.StreamReader) -> Message:
-    try:
-        message = json.loads(await _line(reader, HANDSHAKE_S))
-    except ValueError:
-        raise WireError("it does not speak our language") from None
-    if not isinstance(message, dict):
-        raise WireError("it does not speak our language")
-    return message
+    return _message(await _line(reader, HANDSHAKE_S))
 
 
 async def _say(writer: asyncio.StreamWriter, message: Message) -> None:
@@ -113,7 +135,7 @@ async def join(address: str, port: int, secret: bytes, who: Mapping[str, Any]) -
         await _say(writer, {"nonce": nonce, "who": words})
         head = await _plain(reader)
         theirs = str(head.get("nonce"))
-        if not hmac.compare_digest(str(head.get("proof")), _mac(secret, "head", nonce, theirs, words)):
+        if not _is(str(head.get("proof")), _mac(secret, "head", nonce, theirs, words)):
             raise WireError("this host has another secret of the group than the head: site.yml gives it the head's")
         await _say(writer, {"proof": _mac(secret, "rank", nonce, theirs, words)})
     except BaseException:
@@ -132,11 +154,10 @@ async def welcome(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, se
     ours = secrets.token_hex(_NONCE_BYTES)
     await _say(writer, {"nonce": ours, "proof": _mac(secret, "head", nonce, ours, words)})
     answer = await _plain(reader)
-    if not hmac.compare_digest(str(answer.get("proof")), _mac(secret, "rank", nonce, ours, words)):
+    if not _is(str(answer.get("proof")), _mac(secret, "rank", nonce, ours, words)):
         raise WireError("it has another secret of the group than the head: site.yml gives it the head's")
     channel = Channel(reader, writer, sends=_key(secret, "down", nonce, ours), receives=_key(secret, "up", nonce, ours))
-    who: Message = json.loads(words)
-    return channel, who
+    return channel, _message(words)
 
 
 def _key(secret: bytes, direction: str, *nonces: str) -> bytes:

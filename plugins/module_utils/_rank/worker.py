@@ -54,7 +54,7 @@ class Worker:
                 try:
                     self._channel = await wire.join(head, port, self._secret, who)
                     await self._follow(self._channel)
-                except (wire.WireError, OSError, TimeoutError) as problem:
+                except Exception as problem:  # a head may send anything
                     await self._without_head(f"waiting for the head at {head}: {in_words(problem)}")
                 await asyncio.sleep(_RETRY_S)
         except asyncio.CancelledError:
@@ -99,14 +99,14 @@ class Worker:
         self._report.enter("waiting", f"joined the head at {self._service.head}", error="")
         while True:
             message = await orders.get()
-            order, error = message["do"], ""
+            order, error = str(message["do"]), ""
             try:
                 await self._do(order, message)
-            except (RankError, OSError) as problem:
-                error = str(problem)
+            except Exception as problem:  # a head may order anything
+                error = str(problem) or type(problem).__name__
                 self._report.note(error)
                 self._report.update(error=error)
-            await _try_to_send(channel, {"did": order, "epoch": message["epoch"], "error": error})
+            await _try_to_send(channel, {"did": order, "epoch": message.get("epoch"), "error": error})
 
     async def _do(self, order: str, message: Mapping[str, Any]) -> None:
         epoch = message["epoch"]

@@ -18,6 +18,9 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import SHA256, SIZE, checked, parsed
+
 # No part is longer: it is checked, written and passed on as one. 240 GB of weights are 230 000 parts, a 7 MB recipe.
 PART = 1 << 20
 # Shorter contents are held by the recipe: a sum takes 32 bytes, and compresses worse than text does.
@@ -25,6 +28,20 @@ _LITERAL = 1 << 10
 # POSIX ustar: files carry data; so do the headers of pax and GNU tar that describe the next entry.
 _WITH_DATA = frozenset(b"0\x007xgLKS")
 _BLOCK = tarfile.BLOCKSIZE
+# What a recipe takes at most, packed and in literals: twice the sums of the largest file. A layer of so many tiny files
+# that they would fill more has them named instead.
+MOST_PACKED = 64 << 20
+_MOST_LITERALS = 64 << 20
+_MOST_HEAD = 4096
+_HEAD: Spec = {
+    "type": "map",
+    "options": {
+        "sha256": SHA256,
+        "size": SIZE,
+        "lengths": {"type": "int", "required": True, "min": 0, "max": MOST_PACKED},
+        "literals": {"type": "int", "required": True, "min": 0, "max": MOST_PACKED},
+    },
+}
 
 Read = Callable[[int], bytes]
 
@@ -57,20 +74,39 @@ class Recipe:
 
 
 def unpack(content: bytes) -> Recipe:
-    """The recipe that ``pack`` wrote. Raises ValueError for anything else."""
-    line, _, rest = content.partition(b"\n")
+    """The recipe that ``pack`` wrote. ValueError for anything else. Takes little more memory than ``content``."""
     try:
-        head = json.loads(line)
-        lengths = zlib.decompress(rest[: head["lengths"]])
-        literals = zlib.decompress(rest[head["lengths"] : head["lengths"] + head["literals"]])
-        sums = rest[head["lengths"] + head["literals"] :]
-        parts = tuple(_parts(struct.unpack(f"<{len(lengths) // 8}q", lengths), literals, sums))
-    except (ValueError, KeyError, TypeError, RecursionError, zlib.error, struct.error) as error:
+        return _unpacked(content)
+    except (ValueError, zlib.error, struct.error) as error:
         raise ValueError(f"no recipe: {error}") from None
-    named = sum(1 for part in parts if not part.literal)
-    if sum(part.length for part in parts) != head["size"] or len(sums) != 32 * named:
-        raise ValueError("no recipe: its parts have another size")
-    return Recipe(head["sha256"], head["size"], parts)
+
+
+def _unpacked(content: bytes) -> Recipe:
+    line, _, rest = content.partition(b"\n")
+    head = checked(_HEAD, parsed(line, _MOST_HEAD, "its head"), "its head")
+    sums = rest[head["lengths"] + head["literals"] :]
+    # Literals lie between named parts, so that the number of sums, which come as they are, bounds the number of parts.
+    packed = _inflated(rest[: head["lengths"]], 8 * (2 * len(sums) // 32 + 1))
+    signed = struct.unpack(f"<{len(packed) // 8}q", packed)
+    named = [length for length in signed if length > 0]
+    literals = -sum(length for length in signed if length < 0)
+    if sum(named) + literals != head["size"] or len(sums) != 32 * len(named) or not all(signed):
+        raise ValueError("its parts have another size")
+    if max(named, default=0) > PART or literals > _MOST_LITERALS:
+        raise ValueError("a part is too long")
+    found = _inflated(rest[head["lengths"] : head["lengths"] + head["literals"]], literals)
+    if len(found) != literals:
+        raise ValueError("its literals have another size")
+    return Recipe(head["sha256"], head["size"], tuple(_parts(signed, found, sums)))
+
+
+def _inflated(packed: bytes, most: int) -> bytes:
+    """Uncompressed, of at most so many bytes."""
+    stream = zlib.decompressobj()
+    content = stream.decompress(packed, most + 1)
+    if len(content) > most or not stream.eof or stream.unused_data:
+        raise ValueError(f"it does not unpack to at most {most} bytes")
+    return content
 
 
 def _parts(signed: Sequence[int], literals: bytes, sums: bytes) -> Iterator[Part]:
@@ -90,16 +126,17 @@ def recipe_of(cut: Iterable[tuple[bytes, bool]]) -> Recipe:
     whole = hashlib.sha256()
     parts: list[Part] = []
     literal = bytearray()
-    offset = 0
+    offset = held = 0
     for content, named in cut:
         whole.update(content)
-        if named:
+        if named or held + len(content) > _MOST_LITERALS:
             if literal:
                 parts.append(Part(offset - len(literal), len(literal), b"", bytes(literal)))
                 literal.clear()
             parts.append(Part(offset, len(content), hashlib.sha256(content).digest()))
         else:
             literal += content
+            held += len(content)
         offset += len(content)
     if literal:
         parts.append(Part(offset - len(literal), len(literal), b"", bytes(literal)))

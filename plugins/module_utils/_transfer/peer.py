@@ -17,10 +17,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.access import ACCOUNT, KEY, KNOWN_HOSTS
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.parts import MOST_PACKED
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import checked, one_line, parsed
 
 # A host that says nothing for so long is taken for dead. Its server shows life every 2 s while it works.
 SILENCE_SECONDS = 20
+# What an answer may take, beside the bytes that were asked for.
+_LINE_BYTES = 64 << 10
+_WORDS_BYTES = 4096
+_HEADS: Spec = {
+    "type": "map",
+    "min": 1,
+    "max": 1,
+    "options": {
+        "ok": {"type": "int", "min": 0},
+        "working": {"type": "bool"},
+        "late": {"type": "bool"},
+        "absent": {"type": "str"},
+        "failed": {"type": "str"},
+    },
+}
 # How long ssh gets to say why it ended.
 _LAST_WORDS_SECONDS = 2
 # A peer in the plan, as Ansible's argument specs say it.
@@ -107,15 +125,20 @@ class Connection:
         except BrokenPipeError:
             raise self._lost() from None
         while True:
-            head = json.loads(self._line())
+            try:
+                head = checked(_HEADS, parsed(self._line(), _LINE_BYTES, "its answer"), "its answer")
+            except ValueError as error:
+                raise PeerError(str(error)) from None
             if "ok" in head:
+                if head["ok"] > _most(request):
+                    raise PeerError(f"its answer has {head['ok']} bytes, which is more than was asked for")
                 return self._exactly(head["ok"])
             if "absent" in head:
-                raise PeerAbsentError(head["absent"])
+                raise PeerAbsentError(one_line(head["absent"]))
             if "late" in head:
                 raise PeerLateError
             if "failed" in head:
-                raise PeerError(head["failed"])
+                raise PeerError(one_line(head["failed"]))
 
     def close(self) -> None:
         self._process.kill()
@@ -127,6 +150,8 @@ class Connection:
 
     def _line(self) -> bytes:
         while b"\n" not in self._rest:
+            if len(self._rest) > _LINE_BYTES:
+                raise PeerError("its answer has no end")
             self._rest += self._some()
         line, _, self._rest = self._rest.partition(b"\n")
         return line
@@ -153,6 +178,11 @@ class Connection:
             self._process.wait(_LAST_WORDS_SECONDS)
         self._process.kill()
         self._process.wait()
-        self._said.seek(0)
+        self._said.seek(max(0, self._said.seek(0, os.SEEK_END) - _WORDS_BYTES))
         words = self._said.read().decode(errors="replace").strip().splitlines()
-        return PeerError(words[-1] if words else "the connection broke")
+        return PeerError(one_line(words[-1]) if words else "the connection broke")
+
+
+def _most(request: Mapping[str, Any]) -> int:
+    """The bytes that an answer may have: of a read what it asks for, else a recipe's, the longest of the others."""
+    return sum(length for _, length in request["ranges"]) if "ranges" in request else MOST_PACKED

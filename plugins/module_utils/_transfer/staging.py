@@ -14,17 +14,20 @@ import json
 import math
 import os
 import shutil
+import stat
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, error
+from ansible_collections.gb10.fleet.plugins.module_utils._layout import STATUS
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import room_for, size
 
 # Kernel locks: one file a kind of job, gone with the machine.
-LOCKS = Path("/run/lock/gb10-fleet")
+LOCKS = Path(STATUS, "locks")
 # A controller that has not looked for so long is gone; its job ends itself, and the next run goes on where it stopped.
 LEASE_SECONDS = 90
 _AGAIN_SECONDS = 0.2
@@ -89,14 +92,19 @@ def existing_parent(path: Path) -> Path:
 
 def replace_file(path: Path, content: bytes, mode: int = 0o644) -> None:
     """Write a file so that a reader sees the old or the new one, never a part, whatever ends this process."""
-    partial = path.with_name(f".{path.name}.partial")
     path.parent.mkdir(parents=True, exist_ok=True)
-    with partial.open("wb") as stream:
-        os.fchmod(stream.fileno(), mode)
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
-    partial.replace(path)
+    # under a name that no other writer has: of two at once, one file comes out whole
+    descriptor, partial = tempfile.mkstemp(".partial", f".{path.name}.", path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            os.fchmod(descriptor, mode)
+            stream.write(content)
+            stream.flush()
+            os.fsync(descriptor)
+        Path(partial).replace(path)
+    except BaseException:
+        Path(partial).unlink(missing_ok=True)
+        raise
 
 
 @contextlib.contextmanager
@@ -112,9 +120,9 @@ def held(
     patience: seconds to wait for another holder. waiting: told whom it is waited for, again and again. Raises
     FleetError with the holder's own words.
     """
-    lock.parent.mkdir(parents=True, exist_ok=True)
+    lock.parent.mkdir(0o700, parents=True, exist_ok=True)
     tries = max(_LEAST_TRIES, math.ceil(patience / _AGAIN_SECONDS))
-    with lock.open("a+", encoding="utf-8") as stream:
+    with _opened(lock, os.O_RDWR | os.O_APPEND | os.O_CREAT) as stream:
         while not _locked(stream.fileno()):
             stream.seek(0)
             holder = _holder(stream.read())
@@ -133,10 +141,39 @@ def held(
 def is_held(lock: Path) -> bool:
     """Whether a process holds ``lock`` at this moment."""
     try:
-        with lock.open("rb") as stream:
+        with _opened(lock, os.O_RDONLY) as stream:
             return not _locked(stream.fileno())
     except FileNotFoundError:
         return False
+
+
+def _opened(lock: Path, flags: int) -> IO[str]:
+    """A lock's file, which is truncated later: FleetError where somebody else may have put another one there."""
+    try:
+        descriptor = os.open(lock, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+    except OSError as problem:
+        if problem.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
+            raise _no_lock(lock, problem.strerror or "") from None
+        raise
+    found, folder = os.fstat(descriptor), lock.parent.stat()
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+        problems = "no file of one name"
+    elif {found.st_uid, folder.st_uid} != {os.geteuid()} or folder.st_mode & stat.S_IWOTH:
+        problems = f"a file of user {found.st_uid} in a folder of user {folder.st_uid}"
+    else:
+        return os.fdopen(descriptor, "r" if flags == os.O_RDONLY else "a+", encoding="utf-8")
+    os.close(descriptor)
+    raise _no_lock(lock, problems)
+
+
+def _no_lock(lock: Path, found: str) -> FleetError:
+    return refusal(
+        "staging-lock",
+        str(lock),
+        found=found,
+        expected="a file of this user alone, in a folder that nobody else may write",
+        remedy=f"see who put it there, remove {lock.parent} and run again",
+    )
 
 
 def _locked(descriptor: int) -> bool:
