@@ -84,10 +84,11 @@ options:
     default: /var/lib/gb10-fleet
   caches:
     description: Patterns of Hugging Face caches (their C(hub) folders) of the host's users. A model that the plan wants
-      from the hub is linked from there if it is there.
+      from the hub is linked from there if it is there. Whoever may write such a cache decides what the model is, pinned
+      or not, so name only those of users whom you trust with this host.
     type: list
     elements: str
-    default: [/root/.cache/huggingface/hub, /home/*/.cache/huggingface/hub]
+    default: [/root/.cache/huggingface/hub]
   hf:
     description: The C(hf) program on the host.
     type: path
@@ -129,6 +130,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._layout import CACHES
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.peer import PEER
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import (
@@ -146,7 +148,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._weights.store import (
     Wanted,
 )
 
-CACHES = ["/root/.cache/huggingface/hub", "/home/*/.cache/huggingface/hub"]
 SOURCE = {
     "kind": {"type": "str", "choices": ["hub", "path", "host"], "required": True},
     "path": {"type": "path"},
@@ -172,7 +173,7 @@ def main() -> None:
             "models": {"type": "list", "elements": "dict", "required": True, "options": MODEL},
             "root": {"type": "path", "default": "/var/lib/gb10-fleet/hf"},
             "folder": {"type": "path", "default": "/var/lib/gb10-fleet"},
-            "caches": {"type": "list", "elements": "str", "default": CACHES},
+            "caches": {"type": "list", "elements": "str", "default": [*CACHES]},
             "hf": {"type": "path", "default": "hf"},
             "token_file": {"type": "path", "no_log": False},
             **ARGUMENTS,

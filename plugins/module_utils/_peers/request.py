@@ -35,7 +35,7 @@ _REFERENCE: Spec = {
     "type": "str",
     "required": True,
     "pattern": r"[a-z0-9][A-Za-z0-9_./:-]{0,400}",
-    "expected": "an image's name, such as vllm/vllm-openai:v0.24.0",
+    "expected": "an image's name, such as registry/image:1.0",
 }
 # By the key that names what is asked for, all keys of the request.
 _SPECS: dict[str, Spec] = {

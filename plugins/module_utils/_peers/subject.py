@@ -11,15 +11,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Difference
-from ansible_collections.gb10.fleet.plugins.module_utils._layout import MODELS, STATE
+from ansible_collections.gb10.fleet.plugins.module_utils._layout import CACHES, MODELS, STATE
 from ansible_collections.gb10.fleet.plugins.module_utils._managed import Managed, ManagedJson, managed
 from ansible_collections.gb10.fleet.plugins.module_utils._peers.program import program_files
 from ansible_collections.gb10.fleet.plugins.module_utils._peers.reading import READS
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import Differences, Here, Subject, View
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer import access
-
-# Hugging Face caches of the host's users, whose models it may give.
-CACHES = ("/root/.cache/huggingface/hub", "/home/*/.cache/huggingface/hub")
 
 
 def peer_access(here: Here) -> dict[str, Any]:
