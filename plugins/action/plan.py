@@ -42,7 +42,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         hosts = list(variables["ansible_play_hosts_all"])
         folder = Path(variables.get("inventory_dir") or Path.cwd())
         sources = {name: variables["hostvars"][name].get("inventory_file") for name in variables["groups"]["all"]}
-        if problems := not_inventories(sources):
+        if problems := not_inventories(sources, variables.get("ansible_inventory_sources") or ()):
             raise AnsibleActionFail("nothing was changed: " + problems[0].sentence())
         inventory = self._inventory(variables, folder)
         library, of_recipes = load_all([*_recipe_folders(inventory, folder), SHIPPED_RECIPES])

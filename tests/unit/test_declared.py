@@ -138,18 +138,24 @@ def test_a_key_that_cannot_work_is_refused_and_never_repeated(
 
 
 @pytest.mark.parametrize(
-    ("sources", "count"),
+    ("sources", "given", "count"),
     [
-        ({"titan": "/site/hosts.yml", "localhost": None}, 0),
-        ({"titan": "/srv/secrets-of-mine/hosts.yml"}, 0),
-        ({"titan": "/site/hosts.yml", "sk-very-secret": "/site/secrets/nano.key"}, 1),
-        ({"<?xml": "/site/drift/junit.xml", "sk-very-secret": "/site/secrets/a/b.key", "x": "/site/recipes/x.yml"}, 3),
+        ({"titan": "/site/hosts.yml", "localhost": None}, ["/site"], 0),
+        ({"titan": "/srv/secrets/drift/hosts.yml"}, ["/srv/secrets/drift"], 0),
+        ({"titan": "/srv/secrets/hosts.yml"}, ["/srv/secrets/hosts.yml"], 0),
+        ({"titan": "/site/secrets-of-mine/hosts.yml"}, ["/site"], 0),
+        ({"titan": "/site/hosts.yml", "sk-very-secret": "/site/secrets/nano.key"}, ["/tmp/more", "/site"], 1),
+        (
+            {"<?xml": "/site/drift/junit.xml", "sk-very-secret": "/site/secrets/a/b.key", "x": "/site/recipes/x.yml"},
+            ["/site"],
+            3,
+        ),
     ],
 )
 def test_hosts_that_come_from_keys_or_reports_are_refused_without_their_names(
-    sources: dict[str, str | None], count: int
+    sources: dict[str, str | None], given: list[str], count: int
 ) -> None:
-    findings = not_inventories(sources)
+    findings = not_inventories(sources, given)
     assert len(findings) == bool(count)
     for finding in findings:
         assert f"{count} files" in finding.found

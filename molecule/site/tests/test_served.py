@@ -27,9 +27,11 @@ PATIENCE_S = 300
 
 def ask(host: Host) -> str | None:
     body = {"model": "tiny", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 8, "temperature": 0}
-    reply = host.run(
-        "curl -sf -m 60 -H 'Content-Type: application/json' -d %s %s", json.dumps(body), f"{URL}/v1/chat/completions"
-    )
+    command = "curl -sf -m 60 -H 'Content-Type: application/json' -d %s %s"
+    try:
+        reply = host.run(command, json.dumps(body), f"{URL}/v1/chat/completions")
+    except RuntimeError:  # ssh itself failed: a host that boots does not listen yet
+        return None
     if reply.rc != 0:
         return None
     content: str = json.loads(reply.stdout)["choices"][0]["message"]["content"]

@@ -11,7 +11,7 @@ host. Anything else that begins with ``fleet_`` is a misspelling.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -278,25 +278,34 @@ def _no_services(inventory: Mapping[str, Any]) -> Iterator[Finding]:
 _NO_INVENTORY = frozenset({"drift", "observed", "recipes", "secrets"})
 
 
-def not_inventories(sources: Mapping[str, str | None]) -> list[Finding]:
-    """A finding where hosts come from files that are no inventories: {host: the file that Ansible took it from}.
+def not_inventories(sources: Mapping[str, str | None], given: Iterable[str]) -> list[Finding]:
+    """A finding where hosts come from files that are no inventories.
 
-    Their names are not repeated: the line of a key file becomes one.
+    sources: {host: the file that Ansible took it from}. given: what followed ``-i``; Ansible reads the files below a
+    folder, and a file that is named itself is what its owner means. Hosts' names are not repeated: the line of a key
+    file becomes one.
     """
-    files = {file for file in sources.values() if file and _NO_INVENTORY.intersection(Path(file).parts[:-1])}
+    files = {file: folder for file in sources.values() if file and (folder := _no_inventory(Path(file), given))}
     if not files:
         return []
-    folders = sorted({next(part for part in Path(file).parts if part in _NO_INVENTORY) for file in files})
     return [
         error(
             "input-not-an-inventory",
             "the inventory",
-            found=f"Ansible took lines of {len(files)} files in {', '.join(folders)} for hosts",
+            found=f"Ansible took lines of {len(files)} files in {', '.join(sorted({*files.values()}))} for hosts",
             expected="hosts of the hosts' file alone",
             remedy="name the file instead of its folder: -i inventories/mine/hosts.yml; a key that was read this way "
             "has been printed by Ansible: make a new one",
         )
     ]
+
+
+def _no_inventory(file: Path, given: Iterable[str]) -> str | None:
+    """The folder without inventories that a file lies in, below a folder that was given as inventory."""
+    for source in map(Path, given):
+        if file != source and file.is_relative_to(source):
+            return next((part for part in file.relative_to(source).parts[:-1] if part in _NO_INVENTORY), None)
+    return None
 
 
 def _same_addresses(hosts: Mapping[str, Host]) -> Iterator[Finding]:
