@@ -13,7 +13,9 @@ import pytest
 from lab.fixtures import Fleet
 
 SCENARIO = Path(__file__).resolve().parents[1]
-PLAYBOOK = "cd /srv/fleet && COLUMNS=200 /opt/ansible/bin/ansible-playbook -i /srv/site"
+# As its owner types it: molecule's own configuration would come along into the host, and names paths of this machine.
+OWNERS = "env -u ANSIBLE_COLLECTIONS_PATH -u ANSIBLE_CONFIG COLUMNS=200"
+PLAYBOOK = f"cd /srv/fleet && {OWNERS} /opt/ansible/bin/ansible-playbook -i /srv/site"
 WHEELS = "--no-index --find-links /srv/fleet/.cache/drift-timer"
 PIP = json.dumps({"drift_timer_pip_arguments": WHEELS.split(), "drift_timer_keep": 2})
 STATE = "/var/lib/gb10-fleet/drift"
