@@ -38,8 +38,7 @@ def test_titan_has_sent_it_once_and_the_cable_carried_it_on(host: Host) -> None:
         case "titan":
             assert SIZE < carried(host, "enP7s7", "tx") < 1.3 * SIZE
         case "spark-3":
-            # on a busy machine it asks titan for what spark-2 is slow to pass on
-            assert 0.9 * SIZE < carried(host, "enp1s0f1np1", "rx") < 1.3 * SIZE
+            assert SIZE < carried(host, "enp1s0f1np1", "rx") < 1.3 * SIZE
 
 
 def test_titan_was_asked_on_its_own_port(host: Host) -> None:
