@@ -17,17 +17,17 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "collections"), str(ROOT / "tests" / "unit")]
 
-from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import parse_range  # noqa: E402
-from ansible_collections.gb10.fleet.plugins.module_utils._lint.names import Name, misleading  # noqa: E402
-from ansible_collections.gb10.fleet.plugins.module_utils._rules import AREAS, RULES, Rule  # noqa: E402
-from ansible_collections.gb10.fleet.plugins.module_utils._rules.facts import FACTS, checked_by  # noqa: E402
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse_range  # noqa: E402
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.names import Name, misleading  # noqa: E402
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules import AREAS, RULES, Rule  # noqa: E402
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.facts import FACTS, checked_by  # noqa: E402
 from rule_sources import NOT_CHECKABLE, SAME_AS  # noqa: E402
 
 DOCUMENT = ROOT / "docs" / "rules.md"
 HEAD = """\
 # Rules
 
-Made by `python tools/rules.py` from `plugins/module_utils/_rules/`; change it there. What the linter
+Made by `python tools/rules.py` from `plugins/module_utils/_engines/vllm/rules/`; change it there. What the linter
 (`gb10.fleet.vllm_lint`) and the plan check about a launch, besides names and values, which the catalogue of the image's
 vLLM knows. A rule that lacks a fact stays silent. On a build between two releases a rule that holds for one of them is
 a warning. [sources.md](sources.md) says what the sources are.

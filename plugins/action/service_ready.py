@@ -11,6 +11,7 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.boot_log import BootLog
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import boot_record
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.promised import (
     comparison,
@@ -18,7 +19,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._verify.promised import
     promised,
     verdict,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._vllm.boot_log import BootLog
 from ansible_collections.gb10.fleet.plugins.modules.service_ready import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
-from ansible_collections.gb10.fleet.plugins.module_utils._lint.judge import lint_map
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.judge import lint_map
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types

@@ -51,7 +51,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.gb10.fleet.plugins.module_utils._kv import size_pool
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import size_pool
 
 
 def kv_pool(case: Any) -> dict[str, Any]:

@@ -49,7 +49,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.gb10.fleet.plugins.module_utils._lint.judge import lint_map
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.judge import lint_map
 
 
 def vllm_lint(launch: Any) -> list[dict[str, Any]]:

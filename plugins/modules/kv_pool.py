@@ -177,7 +177,7 @@ gpu_memory_utilization:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._kv import size_pool
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import size_pool
 
 _ARGUMENTS: dict[str, dict[str, Any]] = {
     "config": {"type": "raw", "required": True},

@@ -84,9 +84,9 @@ log_tail:
 from functools import partial
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.boot_log import parse_boot_log
 from ansible_collections.gb10.fleet.plugins.module_utils._rank.service import read_key
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.service import read_service
-from ansible_collections.gb10.fleet.plugins.module_utils._vllm.boot_log import parse_boot_log
 
 TAIL_LINES = 30
 

@@ -26,8 +26,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "collections"))
 
-from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.releases import Option, Release, load  # noqa: E402
-from ansible_collections.gb10.fleet.plugins.module_utils._lint.judge import lint_map  # noqa: E402
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import Option, Release, load  # noqa: E402
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.judge import lint_map  # noqa: E402
 
 CACHE = ROOT / ".cache" / "catalogue"
 # Not needed for the parser; the builds of the first three on PyPI are for CUDA.

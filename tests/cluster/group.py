@@ -23,7 +23,7 @@ NAME = "pair"
 CONTAINER = f"gb10-vllm-{NAME}"
 UNIT = f"{CONTAINER}.service"
 PORT, MASTER, RENDEZVOUS = 8000, 29501, 29400
-KEY, SECRET = "canary-key-5f0c", "canary-secret-91ab"
+KEY, SECRET = "canary-key-5f0c", "canary-secret-91ab-8d20f3c97e5146ab"
 PATIENCE_S = 400
 LIBRARY = "/usr/local/lib/gb10-fleet"
 LIMITS = {
@@ -39,13 +39,13 @@ DOCKER_RUN = [
     *("--network", "host", "--ipc", "host"),
 ]
 SERVE = ["/models/tiny", "--served-model-name", "tiny", "--tensor-parallel-size", "2", "--max-model-len", "2048"]
-LISTEN = ["--port", str(PORT), "--config", "/run/secrets/vllm.yaml", "--middleware", "gb10_door.KeyOnEveryRoute"]
+LISTEN = ["--port", str(PORT), "--config", "/run/secrets/vllm.yaml", "--middleware", "gb10_api_key.KeyOnEveryRoute"]
 # What vLLM's own check leaves open (perf-reliability 8.1), and what it guards.
 ROUTES = (
     *("/invocations", "/tokenize", "/detokenize", "/metrics", "/pooling", "/classify", "/score", "/rerank", "/pause"),
     *("/resume", "/load", "/version", "/docs", "/openapi.json", "/ping", "/v1/models", "/v1/completions", "/"),
 )
-DOOR = "/etc/gb10-fleet/gb10_door.py"
+KEY_CHECK = "/etc/gb10-fleet/gb10_api_key.py"
 SERVE_RAY = [
     *("/usr/bin/docker", "exec", CONTAINER, "vllm", "serve", *SERVE, *LISTEN),
     *("--distributed-executor-backend", "ray"),
@@ -104,7 +104,7 @@ class Group:
             self.write(host, f"{LIBRARY}/gids.py", (UTILITIES / "_fabric" / "gids.py").read_text("utf-8"))
             self.write(host, SECRET_FILE, SECRET, mode="600")
             self.write(host, f"/etc/systemd/system/{UNIT}", UNIT_TEXT)
-        self.write(self.head, DOOR, (UTILITIES / "_vllm" / "door.py").read_text("utf-8"))
+        self.write(self.head, KEY_CHECK, (UTILITIES / "_engines" / "vllm" / "api_key.py").read_text("utf-8"))
         self.write(self.head, KEY_FILE, f'api-key: "{KEY}"\n', mode="600")
 
     @property
@@ -158,7 +158,7 @@ class Group:
         variables = {"VLLM_HOST_IP": ADDRESSES[host], "GLOO_SOCKET_IFNAME": INTERFACE, **(environment or {})}
         if rank == 0:
             run += ["--mount", f"type=bind,source={KEY_FILE},target=/run/secrets/vllm.yaml,readonly"]
-            run += ["--mount", f"type=bind,source={DOOR},target=/opt/gb10-fleet/gb10_door.py,readonly"]
+            run += ["--mount", f"type=bind,source={KEY_CHECK},target=/opt/gb10-fleet/gb10_api_key.py,readonly"]
             variables["PYTHONPATH"] = "/opt/gb10-fleet"
         if self.ray:
             variables |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": "/run/secrets/ray"}

@@ -175,7 +175,7 @@ def test_ranks_with_other_definitions_do_not_start(serving: Group) -> None:
 @pytest.mark.whole
 def test_a_rank_without_the_secret_stays_out(serving: Group) -> None:
     serving.stop()
-    serving.write(serving.worker, "/etc/gb10-fleet/secrets/pair", "something else", mode="600")
+    serving.write(serving.worker, "/etc/gb10-fleet/secrets/pair", f"another-{SECRET}", mode="600")
     serving.start()
     serving.until(
         lambda: "this host has another secret of the group than the head" in serving.journal(serving.worker),

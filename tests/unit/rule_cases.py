@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._vllm.docker_command import words_of
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.docker_command import words_of
 
 Launch = dict[str, Any]
 

@@ -9,9 +9,9 @@ import json
 from pathlib import Path
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._catalogue import store
-from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.extract import extract, extract_tree
-from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.releases import (
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue import store
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.extract import extract, extract_tree
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import (
     Catalogue,
     Option,
     Release,

@@ -36,6 +36,8 @@ GROUND_MAY_IMPORT = {
 }
 
 # package: the packages that it may import, lowest first. A new arrow is a decision: it must not close a circle.
+# An engine's own packages lie in its folder; what lies in the folder itself is behind the seam, `_engines`.
+VLLM = "_engines/vllm"
 MAY_IMPORT = {
     "_rank": "",  # copied to hosts as it is
     "_netplan": "",
@@ -43,30 +45,30 @@ MAY_IMPORT = {
     "_joins": "",
     "_settings": "",
     "_transfer": "",
-    "_catalogue": "",
     "_fabric": "_netplan _probe",
     "_images": "_probe _transfer",
     "_weights": "_probe _transfer",
     "_peers": "_images _probe _transfer _weights",
-    "_vllm": "_catalogue",
     "_models": "",
-    "_memory": "_catalogue _vllm",
-    "_kv": "_catalogue _memory _models",
-    "_rules": "_catalogue _models _vllm",
-    "_lint": "_catalogue _models _rules _vllm",
-    "_engines": "_catalogue _fabric _kv _lint _memory _models _vllm",
-    "_recipes": "_catalogue _engines _vllm _weights",
+    f"{VLLM}/catalogue": "",
+    f"{VLLM}/text": f"{VLLM}/catalogue",
+    "_memory": f"{VLLM}/catalogue {VLLM}/text",
+    f"{VLLM}/kv": f"{VLLM}/catalogue _memory _models",
+    f"{VLLM}/rules": f"{VLLM}/catalogue {VLLM}/text _models",
+    f"{VLLM}/lint": f"{VLLM}/catalogue {VLLM}/rules {VLLM}/text _models",
+    "_engines": f"{VLLM}/catalogue {VLLM}/kv {VLLM}/lint {VLLM}/rules {VLLM}/text _fabric _memory _models",
+    "_recipes": f"{VLLM}/catalogue {VLLM}/text _engines _weights",
     "_probe": "_settings _transfer",
     "_host": "_container_engine _fabric _firewall _images _peers _probe _services _transfer _weights",
     "_host_tuning": "_settings",
     "_preflight": "_engines",
-    "_verify": "_catalogue _probe",
+    "_verify": f"{VLLM}/catalogue _probe",
     "_container_engine": "_probe",
-    "_services": "_probe _vllm",
-    "_system": "_probe _vllm",
+    "_services": "_probe",
+    "_system": f"{VLLM}/text _probe",
     "_subjects": "_container_engine _fabric _firewall _host_tuning _images _peers _services _system _weights",
     "_drift": "_probe _settings _subjects _system",
-    "_plan": "_drift _engines _fabric _firewall _host_tuning _lint _memory _recipes _subjects _transfer",
+    "_plan": f"{VLLM}/lint _drift _engines _fabric _firewall _host_tuning _memory _recipes _subjects _transfer",
 }
 
 # Modules that read or change the machine. pathlib's PurePath and urllib.parse only handle text.
@@ -91,10 +93,10 @@ IO_MODULES = {
 IO = {
     "_gb10.py": "reads data/gb10.yml",
     "_own_files.py": "reads what we keep, and moves it away when it is damaged",
-    "_catalogue/extract.py": "reads a checkout of vLLM",
-    "_catalogue/image.py": "reads vLLM's source out of an image",
-    "_catalogue/releases.py": "reads and writes data/vllm_catalogue",
-    "_catalogue/source.py": "reads a checkout of vLLM",
+    "_engines/vllm/catalogue/extract.py": "reads a checkout of vLLM",
+    "_engines/vllm/catalogue/image.py": "reads vLLM's source out of an image",
+    "_engines/vllm/catalogue/releases.py": "reads and writes data/vllm_catalogue",
+    "_engines/vllm/catalogue/source.py": "reads a checkout of vLLM",
     "_fabric/arp.py": "sends ARP probes",
     "_fabric/gids.py": "reads /sys; copied to hosts",
     "_fabric/reading.py": "reads /sys",
@@ -106,7 +108,7 @@ IO = {
     "_host/state.py": "reads the host",
     "_managed.py": "reads the collection's own files",
     "_images": "asks Docker and registries, writes layers",
-    "_kv/case.py": "reads config.json where a path is given",
+    "_engines/vllm/kv/case.py": "reads config.json where a path is given",
     "_netplan/guard.py": "changes the network and takes it back; copied to hosts",
     "_netplan/judge.py": "the paths of netplan's files",
     "_netplan/links.py": "asks ip and networkctl",
@@ -126,8 +128,8 @@ IO = {
     "_transfer/spool.py": "writes parts",
     "_transfer/staging.py": "locks and free space",
     "_verify/tables.py": "the terminal's width",
-    "_vllm/door.py": "reads the middleware that containers mount",
-    "_vllm/image_facts.py": "reads data/vllm_images.yml",
+    "_engines/vllm/api_key.py": "reads the middleware that containers mount",
+    "_engines/vllm/text/image_facts.py": "reads data/vllm_images.yml",
     "_models/facts.py": "reads data/vllm_models.yml",
     "_weights": "reads and writes the model store",
 }
@@ -135,7 +137,9 @@ IO = {
 
 def package(name: str) -> str:
     """The package or the single file directly below module_utils, of a dotted name or a relative path."""
-    return name.replace("/", ".").split(".")[0]
+    parts = name.replace("/", ".").split(".")
+    own = "/".join(parts[:3])
+    return own if own in MAY_IMPORT else parts[0]
 
 
 def imported(path: Path) -> Iterator[str]:

@@ -97,7 +97,7 @@ def test_what_may_be_written_is_its_own(
 # Nothing else names vLLM ------------------------------------------------------------------------------------------
 
 # vLLM's own, by nature.
-OWN = ("_engines/vllm/", "_vllm/", "_catalogue/", "_kv/", "_rules/", "_lint/")
+OWN = "_engines/vllm/"
 # What names it all the same: file or folder below module_utils, and why.
 EXCEPTIONS = {
     "_engines/observed.py": "catalogues of images, which vLLM's are read for",
@@ -128,7 +128,7 @@ def naming() -> set[str]:
 
 
 def test_nothing_outside_of_vllms_own_packages_names_it() -> None:
-    imported = "module_utils._vllm"
+    imported = "module_utils._engines.vllm"
     assert imported not in "".join(path.read_text("utf-8") for path in (UTILS / "_plan").glob("*.py"))
     assert {name for name in naming() if name not in EXCEPTIONS and name.split("/")[0] not in EXCEPTIONS} == set()
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gb10.fleet.plugins.filter.kv_pool import FilterModule
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import kv_for_service, size_pool
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._kv import kv_for_service, size_pool
 from unit.kv_cases import CASES, ROOT, case, config
 
 NANO = "nemotron-3-nano-30b-a3b"

@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._kv import size_pool
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import size_pool
 from unit.kv_cases import CASES, case, config, recorded
 
 NANO, SUPER = "nemotron-3-nano-30b-a3b", "nemotron-3-super-120b-a12b"

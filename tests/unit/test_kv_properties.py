@@ -9,10 +9,14 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import Version
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import Version
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import (
+    kv_for_service,
+    least_utilization,
+    size_pool,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.release import parse_release
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._kv import kv_for_service, least_utilization, size_pool
-from ansible_collections.gb10.fleet.plugins.module_utils._kv.release import parse_release
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import requested_bytes
 from hypothesis import given, settings
 from hypothesis import strategies as st

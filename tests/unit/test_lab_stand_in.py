@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._vllm import door
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm import api_key
 from lab.vllm import tiny_model, top_files
 from lab.vllm.packages import SITE, VLLM
 
@@ -192,10 +192,10 @@ def test_the_key_guards_v1_and_no_more(serve: Serve, tmp_path: Path, place: str)
 
 
 def test_middleware_is_asked_before_any_route(serve: Serve, tmp_path: Path) -> None:
-    source = inspect.getsource(door).replace(str(door.KEY_FILE), str(tmp_path / "key.yaml"))
-    (tmp_path / "gb10_door.py").write_text(source)
+    source = inspect.getsource(api_key).replace(str(api_key.KEY_FILE), str(tmp_path / "key.yaml"))
+    (tmp_path / "gb10_api_key.py").write_text(source)
     (tmp_path / "key.yaml").write_text('api-key: "secret"\n')
-    words = ["--config", str(tmp_path / "key.yaml"), "--middleware", "gb10_door.KeyOnEveryRoute"]
+    words = ["--config", str(tmp_path / "key.yaml"), "--middleware", "gb10_api_key.KeyOnEveryRoute"]
     process = serve(*words, PYTHONPATH=str(tmp_path)).until_healthy()
     for method, path in (("GET", "/metrics"), ("GET", "/v1/models"), ("POST", "/invocations"), ("GET", "/version")):
         assert process.ask(method, path) == (401, {"error": "Unauthorized"})

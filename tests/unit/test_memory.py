@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import parse
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import kv_for_service, size_pool
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.boot_log import BootLog
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES, fact
-from ansible_collections.gb10.fleet.plugins.module_utils._kv import kv_for_service, size_pool
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import boot_key, boot_record, own_calibration
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import plan_host, requested_bytes
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import (
@@ -21,7 +22,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, load
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import GIB, gib
-from ansible_collections.gb10.fleet.plugins.module_utils._vllm.boot_log import BootLog
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils import _own_files
-from ansible_collections.gb10.fleet.plugins.module_utils._catalogue import image as catalogue
 from ansible_collections.gb10.fleet.plugins.module_utils._drift import history
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import read_observed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue import image as catalogue
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall import host as firewall
 from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import parse_reference

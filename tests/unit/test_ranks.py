@@ -174,11 +174,11 @@ def test_with_a_key_every_route_of_the_head_asks_for_it(tmp_path: Path) -> None:
     found = plan(api_key_file=str(tmp_path / "key"), env={"PYTHONPATH": "/own"})
     head, worker = ranks_of(found, "pair")
     assert errors(found) == []
-    assert after(head["command"], "--middleware") == "gb10_door.KeyOnEveryRoute"
+    assert after(head["command"], "--middleware") == "gb10_api_key.KeyOnEveryRoute"
     assert "--middleware" not in worker["command"]
     assert environment(head)["PYTHONPATH"] == "/opt/gb10-fleet:/own"
-    assert any(word.endswith("target=/opt/gb10-fleet/gb10_door.py,readonly") for word in head["command"])
-    path = "/var/lib/gb10-fleet/overlays/pair/gb10_door.py"
+    assert any(word.endswith("target=/opt/gb10-fleet/gb10_api_key.py,readonly") for word in head["command"])
+    path = "/var/lib/gb10-fleet/overlays/pair/gb10_api_key.py"
     assert "class KeyOnEveryRoute" in head["files"][path]["content"]
     assert path.rpartition("/")[0] in head["folders"]
 

@@ -9,11 +9,11 @@ import pytest
 import yaml
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gb10.fleet.plugins.filter.recipe_import import FilterModule
-from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.releases import load
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import load
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.docker_command import words_of
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.flags import flags_to_argv, read_flags
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.foreign import import_recipe
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import parse
-from ansible_collections.gb10.fleet.plugins.module_utils._vllm.docker_command import words_of
-from ansible_collections.gb10.fleet.plugins.module_utils._vllm.flags import flags_to_argv, read_flags
 from hypothesis import given
 from hypothesis import strategies as st
 

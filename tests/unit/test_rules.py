@@ -17,16 +17,16 @@ from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.releases import load
-from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import parse_range
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import load
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse_range
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.judge import lint_map
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.names import Name, misleading
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules import AREAS, RULES, launch
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.facts import FACTS, checked_by
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES, fact, facts
-from ansible_collections.gb10.fleet.plugins.module_utils._lint.judge import lint_map
-from ansible_collections.gb10.fleet.plugins.module_utils._lint.names import Name, misleading
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._preflight import needs
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
-from ansible_collections.gb10.fleet.plugins.module_utils._rules import AREAS, RULES, launch
-from ansible_collections.gb10.fleet.plugins.module_utils._rules.facts import FACTS, checked_by
 from rule_cases import CASES, MORE
 from rule_facts import facts_of, reads, reduced
 from rule_sources import NOT_CHECKABLE, SAME_AS

@@ -11,8 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._lint.judge import lint_map
-from ansible_collections.gb10.fleet.plugins.module_utils._vllm.docker_command import split_docker_command, words_of
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.judge import lint_map
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.docker_command import (
+    split_docker_command,
+    words_of,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._yaml_text import read_yaml
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "source_commands.yml"

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gb10.fleet.plugins.filter.vllm_lint import vllm_lint
-from ansible_collections.gb10.fleet.plugins.module_utils._catalogue import store
-from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.releases import load
-from ansible_collections.gb10.fleet.plugins.module_utils._lint.judge import lint_map
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue import store
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import load
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.judge import lint_map
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import (
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import (
     as_range,
     neighbours,
     parse,

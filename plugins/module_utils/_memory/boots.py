@@ -11,10 +11,10 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.boot_log import BootLog
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import Calibration
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import gib
-from ansible_collections.gb10.fleet.plugins.module_utils._vllm.boot_log import BootLog
 
 # Options that move the pool or the endpoint, and not what the rank takes beside the pool.
 _WITHOUT_EFFECT = frozenset(

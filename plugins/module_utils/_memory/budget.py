@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import Version
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import Version
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, ordered, warning
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import (

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import Version
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import Version
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import gib
 

@@ -14,8 +14,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.releases import load
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import DEFAULT, ENGINES
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import load
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.docker_command import words_of
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.flags import read_flags
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import (
     Finding,
     Severity,
@@ -31,8 +33,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import 
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.spec import MODEL
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check, describe
-from ansible_collections.gb10.fleet.plugins.module_utils._vllm.docker_command import words_of
-from ansible_collections.gb10.fleet.plugins.module_utils._vllm.flags import read_flags
 
 _TEXTS: Spec = {"type": "list", "default": [], "elements": {"type": "str"}}
 _VALUES: Spec = {

@@ -10,6 +10,11 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.image_facts import (
+    Fault,
+    image_of,
+    moving_tag,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Difference, Severity
 from ansible_collections.gb10.fleet.plugins.module_utils._layout import MODELS
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.system import READS
@@ -17,7 +22,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import GIB, size
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import Differences, Here, Subject, View
 from ansible_collections.gb10.fleet.plugins.module_utils._system.known_bad import known_bad
-from ansible_collections.gb10.fleet.plugins.module_utils._vllm.image_facts import Fault, image_of, moving_tag
 
 # What has a version that can be declared.
 VERSIONED = ("kernel", "driver", "nic_firmware", "docker", "docker_store")

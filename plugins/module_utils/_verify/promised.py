@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import parse
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, warning
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.service import silence
 
@@ -79,7 +79,7 @@ def promised(service: str, expected: Mapping[str, Any], boot: Mapping[str, Any])
     """Plan against boot log.
 
     expected: {release: vLLM's, kv_tokens: of the KV pool, kv_tokens_low, kv_tokens_high: its bounds}, each None where
-    the plan doesn't know it. boot: a parsed boot log (`_vllm.boot_log.BootLog`).
+    the plan doesn't know it. boot: a parsed boot log (`_engines.vllm.text.boot_log.BootLog`).
     """
     findings = []
     promised_release, release = expected["release"], boot.get("release")

@@ -10,7 +10,7 @@ import shutil
 from dataclasses import asdict
 from pathlib import Path
 
-from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.releases import DATA, Catalogue
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import DATA, Catalogue
 
 from .packages import SITE, VLLM
 

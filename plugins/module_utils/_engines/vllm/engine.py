@@ -18,13 +18,19 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface impo
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Overlays, Placed
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm import launch, lint, parallel, placement, sizing
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm import (
+    launch,
+    lint_request,
+    parallel,
+    placement,
+    sizing,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.spec import SPEC
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.flags import draft_repository
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Share
-from ansible_collections.gb10.fleet.plugins.module_utils._vllm.flags import draft_repository
 
 
 class Vllm:
@@ -83,10 +89,10 @@ class Vllm:
 
     def request(self, facts: Facts) -> dict[str, Any] | None:
         config = facts.sizing.config if isinstance(facts.sizing, sizing.Sizing) else None
-        return lint.head_request(facts, config)
+        return lint_request.head_request(facts, config)
 
     def judge(self, request: Mapping[str, Any]) -> Sequence[Finding]:
-        return lint.lint(request)
+        return lint_request.lint(request)
 
     def for_host(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        return lint.on_host(request)
+        return lint_request.on_host(request)

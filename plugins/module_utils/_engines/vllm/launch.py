@@ -13,9 +13,9 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface impo
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import ranks_port, spare_port
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.placement import served_name, uses_ray
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.flags import flags_to_argv
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, merge
-from ansible_collections.gb10.fleet.plugins.module_utils._vllm.flags import flags_to_argv
 
 # What only the rank that answers clients gets.
 _OF_THE_ENDPOINT = ("config", "host", "middleware", "port")

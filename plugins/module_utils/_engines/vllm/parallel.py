@@ -4,8 +4,8 @@
 # This module util is PRIVATE to the collection.
 """How a service is split over its hosts: tensor and pipeline parallel, who starts the ranks, where they meet.
 
-A GB10 has one GPU, so ranks are hosts. What the model itself has to say of the split is asked of `_kv` (heads, layers)
-and of the rules (`_rules.group`).
+A GB10 has one GPU, so ranks are hosts. What the model itself has to say of the split is asked of `kv` (heads, layers)
+and of the rules (`rules.group`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import parse
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import LAST_PORT, MOST_ABOVE
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value
 

@@ -12,17 +12,17 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Overlays, Placed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm import api_key
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.parallel import EXECUTOR, RAY, split
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.spec import SPEC
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, merge
-from ansible_collections.gb10.fleet.plugins.module_utils._vllm import door
 
 # Modules of ours in the container.
 _PYTHON = "/opt/gb10-fleet"
 # The one that asks for the API key on every route.
-_KEY_CHECK = "gb10_door"
+_KEY_CHECK = "gb10_api_key"
 
 
 def uses_ray(placed: Placed) -> bool:
@@ -53,7 +53,7 @@ def key_check(placed: Placed) -> Overlays:
         return Overlays()
     source = f"{placed.overlay_folder}/{_KEY_CHECK}.py"
     return Overlays(
-        [{"path": source, "content": inspect.getsource(door)}],
+        [{"path": source, "content": inspect.getsource(api_key)}],
         [{"source": source, "target": f"{_PYTHON}/{_KEY_CHECK}.py", "read_only": True}],
     )
 
@@ -79,7 +79,7 @@ def _from_placement(placed: Placed) -> Layer:
         values["revision"], reasons["revision"] = model["revision"], "the staged revision, without asking the hub"
     if placed.key_file:
         values["config"], reasons["config"] = SPEC.key.target, "holds the API key, which no process list may show"
-        values["middleware"] = f"{_KEY_CHECK}.{door.KeyOnEveryRoute.__name__}"
+        values["middleware"] = f"{_KEY_CHECK}.{api_key.KeyOnEveryRoute.__name__}"
         reasons["middleware"] = "the key is asked for on every route but /health; vLLM's own check knows /v1 alone"
     return Layer("computed", values, reasons)
 

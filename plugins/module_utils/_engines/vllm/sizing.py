@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._catalogue.version import parse
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import EMPTY_POOL
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed, image_key
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import ServiceKv, kv_for_service
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.placement import group_layers
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, Severity, error
-from ansible_collections.gb10.fleet.plugins.module_utils._kv import ServiceKv, kv_for_service
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import boot_key, own_calibration
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Share, requested_bytes
@@ -24,7 +24,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import
 from ansible_collections.gb10.fleet.plugins.module_utils._models.config import ConfigJson
 
 # vLLM's own choice for `vllm serve` on a GPU of this size up to 0.32, where the model isn't known well enough to ask
-# `_kv` (vllm/engine/arg_utils.py, _set_default_max_num_seqs_and_batched_tokens_args).
+# `kv` (vllm/engine/arg_utils.py, _set_default_max_num_seqs_and_batched_tokens_args).
 BATCHED_TOKENS = 8192
 _POOL = ("tokens", "block_size", "num_blocks", "max_concurrency", "bytes_per_request")
 

@@ -35,7 +35,7 @@ def parse(words: Sequence[str], release: str) -> argparse.Namespace:
 
 
 def _add(parser: argparse.ArgumentParser, option: dict[str, Any]) -> None:
-    """One option as the catalogue has it (plugins/module_utils/_catalogue/releases.py)."""
+    """One option as the catalogue has it (plugins/module_utils/_engines/vllm/catalogue/releases.py)."""
     destination = option["name"].lstrip("-").replace("-", "_")
     names = [option["name"], *option["aliases"]]
     if option["type"] in ("flag", "switch"):

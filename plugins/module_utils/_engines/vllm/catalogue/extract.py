@@ -1,0 +1,49 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""From a vLLM package to its catalogue: static, standard library only, a second or two per release.
+
+The same function reads a release's source archive and the `vllm` directory inside an image whose build is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.options import read_options
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.registries import (
+    read_registries,
+    read_variables,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import Release
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.source import Source, Tree
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError, error
+
+
+def extract(files: Mapping[str, str], version: str) -> Release:
+    """What a package knows. files: path to text, paths from the package's parent, e.g. ``vllm/envs.py``.
+
+    FleetError if it doesn't look like vLLM's package.
+    """
+    source = Source(files)
+    options = {option.name: option for option in read_options(source)}
+    variables = {variable.name: variable for variable in read_variables(source)}
+    if not options or not variables:
+        raise FleetError(
+            error(
+                "catalogue-not-vllm",
+                f"vLLM package {version}",
+                found=f"{len(options)} options and {len(variables)} variables read",
+                expected="vllm/entrypoints/cli/serve.py and vllm/envs.py as the releases since 0.11.0 have them",
+                remedy="give the directory that holds `vllm`, e.g. .../site-packages",
+                kind="catalogue",
+            )
+        )
+    return Release(version, options, variables, read_registries(source))
+
+
+def extract_tree(root: Path, version: str) -> Release:
+    """The same for a directory that holds the package `vllm`, e.g. ``.../site-packages``."""
+    return extract(Tree(root), version)

@@ -1,0 +1,128 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Attention backends as vLLM picks them on compute capability 12.1, and what hangs on them."""
+
+from __future__ import annotations
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.flags import Flags
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.model import Model
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.release import OLDEST, Release
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.trouble import not_sized, refusal
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+
+_EIGHT_BIT = ("fp8", "fp8_e4m3", "fp8_e5m2", "fp8_inc")
+_SCALED = ("int8_per_token_head", "fp8_per_token_head")
+_WIDE = ("auto", "bfloat16", "float16")
+# First release with a --kv-cache-dtype, where that is not the oldest one (vllm/config/cache.py, CacheDType).
+_SINCE = {"float16": "0.18", "nvfp4": "0.20", **dict.fromkeys(_SCALED, "0.20")}
+_PLACE = "flags.kv_cache_dtype"
+
+
+def cache_dtype(flags: Flags, model: Model, release: Release) -> str:
+    """--kv-cache-dtype with the checkpoint's own quantization in place of auto."""
+    name = flags.kv_cache_dtype
+    if name == "auto" and release.reads_kv_quantization and model.kv_dtype is not None:
+        name = model.kv_dtype
+    if name not in (*_EIGHT_BIT, *_SCALED, *_WIDE, "nvfp4"):
+        remedy = "use fp8, bfloat16 or nvfp4, or size it by a first boot"
+        raise FleetError(
+            not_sized(_PLACE, found=f"unknown KV cache dtype {name}", expected="a known dtype", remedy=remedy)
+        )
+    if not release.since(_SINCE.get(name, OLDEST)):
+        words = f"ValidationError: 1 validation error for CacheConfig cache_dtype {name} is not known"
+        remedy = f"use vLLM {_SINCE[name]} or newer, or fp8"
+        raise FleetError(
+            refusal("kv-dtype", _PLACE, words=words, remedy=remedy, source="vllm/config/cache.py, CacheDType")
+        )
+    if model.attention.latent:
+        _check_latent(name, release)
+    return name
+
+
+def _check_latent(name: str, release: Release) -> None:
+    if name not in (*_EIGHT_BIT, *_WIDE):
+        remedy = "use fp8 or bfloat16"
+        raise FleetError(
+            not_sized(_PLACE, found=f"{name} with latent attention", expected="fp8 or bfloat16", remedy=remedy)
+        )
+    if name in _EIGHT_BIT and not release.since("0.18"):
+        words = f"ValueError: No valid attention backend found for cuda with kv_cache_dtype={name}, use_mla=True"
+        remedy = "use bfloat16, or vLLM 0.18 or newer"
+        raise FleetError(
+            refusal(
+                "kv-backend", _PLACE, words=words, remedy=remedy, source="vllm/v1/attention/backends/mla/triton_mla.py"
+            )
+        )
+
+
+def attention(flags: Flags, model: Model, release: Release, cache: str) -> str:
+    """The backend of the model's attention layers (vllm/platforms/cuda.py, get_attn_backend_cls)."""
+    if model.attention.latent:
+        return "TRITON_MLA"
+    if flags.attention_backend is not None:
+        return flags.attention_backend.upper()
+    if model.architecture.startswith("Gemma4"):
+        return "TRITON_ATTN"
+    if model.architecture == "GptOssForCausalLM":
+        return "FLASHINFER" if release.since("0.28") else "TRITON_ATTN"
+    return _by_dtype(cache)
+
+
+def of_draft(flags: Flags, cache: str) -> str:
+    """The backend of a drafter with a checkpoint of its own."""
+    return flags.attention_backend.upper() if flags.attention_backend else _by_dtype(cache)
+
+
+def _by_dtype(cache: str) -> str:
+    if cache in _SCALED:
+        return "TRITON_ATTN"
+    return "FLASH_ATTN" if cache in _WIDE else "FLASHINFER"
+
+
+def kernel_block(backend: str) -> int:
+    """Tokens that a backend's kernels need in one piece; 1 where any multiple of 16 does.
+
+    FlashInfer lists the sizes 16, 32 and 64, the others a multiple (get_supported_kernel_block_sizes; from vLLM 0.32
+    vllm/v1/worker/utils.py, customize_attention_spec).
+    """
+    return 64 if backend == "FLASHINFER" else 1
+
+
+def window_block(backend: str, block: int, release: Release) -> int:
+    """Tokens a block of a sliding layer, before pages are made equal.
+
+    vllm/model_executor/layers/attention/attention.py, _largest_kernel_block_within.
+    """
+    if release.windows_take_smallest_block:
+        return 16
+    if release.windows_take_kernel_block and backend == "FLASHINFER":
+        return max(size for size in (16, 32, 64) if size <= max(block, 16))
+    return block
+
+
+def cell_bytes(width: int, cache: str, dtype: str) -> int:
+    """Bytes of one head's key (or value) of a token (vllm/v1/kv_cache_interface.py)."""
+    if cache == "nvfp4":
+        return width // 2 + width // 16
+    if cache in _SCALED:
+        return width + (4 if width else 0)
+    return width * (1 if cache in _EIGHT_BIT else dtype_bytes(dtype if cache == "auto" else cache))
+
+
+def dtype_bytes(name: str) -> int:
+    return 4 if name in ("float32", "float") else 2
+
+
+def cudagraph_mode(flags: Flags, release: Release, names: tuple[str, ...], drafted: int) -> str:
+    """What the graphs become after the backends had their say (each backend's get_cudagraph_support on sm_121)."""
+    if flags.enforce_eager:
+        return "NONE"
+    if "TRITON_MLA" in names:
+        never = not release.since("0.22")
+        single = release.since("0.26") and not release.since("0.31")
+        return "PIECEWISE" if never or (single and drafted) else "FULL_AND_PIECEWISE"
+    if "FLASHINFER" in names and drafted and not release.since("0.28"):
+        return "PIECEWISE"
+    return "FULL_AND_PIECEWISE"

@@ -1,0 +1,133 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""One question about a KV pool, as the module and the filter ask it: a map in, a map out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import pool
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.answer import answer
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.config import read_model
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.flags import read_flags
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.inverse import (
+    least_bytes_to_serve,
+    least_utilization,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.release import parse_release
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.settings import resolve
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.trouble import bad_input, with_remedy
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check
+
+_GIB = 2**30
+_MOST_BYTES = 2**62
+_MOST_TEXT = 2**24
+_BYTES: Spec = {"type": "int", "min": -_MOST_BYTES, "max": _MOST_BYTES, "expected": "a whole number of bytes a rank"}
+_KEYS: dict[str, Spec] = {
+    "available_kv_bytes": _BYTES,
+    "available_kv_gib": {"type": "number", "min": -_MOST_BYTES // _GIB, "max": _MOST_BYTES // _GIB},
+    "sequences": {"type": "int", "min": 1, "max": 2**31 - 1},
+    "tokens_per_sequence": {"type": "int", "min": 1, "max": 2**40},
+    "total_memory_bytes": {"type": "int", "min": 1, "max": _MOST_BYTES},
+    "non_kv_bytes": {"type": "int", "min": 0, "max": _MOST_BYTES},
+}
+
+
+def size_pool(case: object) -> dict[str, Any]:
+    """What vLLM would print for a case {config, flags, available_kv_bytes or available_kv_gib, vllm_version}.
+
+    Returns the keys of a truth in kv-cases, bytes_per_request (one request of max_model_len, on a rank) and, where vLLM
+    prints its lines and then stops, later_startup_error. With sequences and tokens_per_sequence also the inverse:
+    kv_cache_memory_bytes, the least that holds them, and, with total_memory_bytes and non_kv_bytes,
+    gpu_memory_utilization; without available bytes the pool is sized at that least. What can't be sized, and what vLLM
+    refuses, is {error, findings}. Never raises for any input; other keys of the case are left alone.
+    """
+    try:
+        return _sized(case)
+    except FleetError as problem:
+        return failure(problem)
+
+
+def failure(problem: FleetError) -> dict[str, Any]:
+    """A problem in the form of an answer: vLLM's words or ours first, then what to do."""
+    first = problem.findings[0]
+    found = first.found if first.source else f"{first.place}: {first.found}; expected {first.expected}"
+    error = found + (f" ({first.remedy})" if first.remedy else "")
+    return {"error": error, "findings": [finding.as_dict() for finding in problem.findings]}
+
+
+def _sized(case: object) -> dict[str, Any]:
+    if not isinstance(case, Mapping):
+        expected = "a map with config, flags, available_kv_bytes and vllm_version"
+        raise FleetError(bad_input("kv-case", "case", value=case, expected=expected, remedy="write these keys"))
+    given = {key: case[key] for key in _KEYS if case.get(key) is not None}
+    values, findings = check({"type": "map", "options": _KEYS}, given, "case")
+    if findings:
+        raise FleetError(*with_remedy(findings, remedy="write a plain number"))
+    release = parse_release(case.get("vllm_version"))
+    config = case.get("config")
+    model = read_model(load_config(config) if isinstance(config, str) else config, release)
+    flags = read_flags(case.get("flags"))
+    layout = pool.lay_out(model, resolve(flags, model, release))
+    available = _available(values, flags.kv_cache_memory_bytes)
+    inverse: dict[str, Any] = {}
+    if "sequences" in values or "tokens_per_sequence" in values:
+        inverse = _inverse(layout, values)
+        available = inverse["kv_cache_memory_bytes"] if available is None else available
+    if available is None:
+        expected = "the bytes for the cache on each rank"
+        raise FleetError(
+            bad_input(
+                "kv-bytes", "case.available_kv_bytes", value=None, expected=expected, remedy="write a whole number"
+            )
+        )
+    return answer(pool.fill(layout, available), model) | inverse
+
+
+def _available(values: Mapping[str, Any], pinned: int | None) -> int | None:
+    """The bytes for the cache on each rank: given, in GiB, or pinned by --kv-cache-memory-bytes."""
+    given: int | None = values.get("available_kv_bytes")
+    gib: float | None = values.get("available_kv_gib")
+    if given is None and gib is not None:
+        return round(gib * _GIB)
+    return pinned if given is None else given
+
+
+def _inverse(layout: pool.Layout, values: Mapping[str, Any]) -> dict[str, Any]:
+    for key in ("sequences", "tokens_per_sequence"):
+        if key not in values:
+            expected = "sequences together with tokens_per_sequence"
+            raise FleetError(bad_input("kv-case", f"case.{key}", value=None, expected=expected, remedy="write both"))
+    least = least_bytes_to_serve(layout, values["sequences"], values["tokens_per_sequence"])
+    inverse: dict[str, Any] = {"kv_cache_memory_bytes": least}
+    if "total_memory_bytes" in values and "non_kv_bytes" in values:
+        total, other = values["total_memory_bytes"], values["non_kv_bytes"]
+        inverse["gpu_memory_utilization"] = least_utilization(total, other, least, layout.settings.release)
+    return inverse
+
+
+def load_config(path: str) -> object:
+    """The content of a config.json. Raises FleetError for a file that can't be read or isn't JSON."""
+    try:
+        file = Path(path).expanduser()
+        if file.stat().st_size > _MOST_TEXT:
+            raise OSError(f"larger than {_MOST_TEXT} bytes")
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: no home for ~, or nested too deeply
+        found = f"{path[:200]}: {error}"
+        expected = "the path of a model's config.json, or its content"
+        raise FleetError(
+            bad_input(
+                "kv-config",
+                "case.config",
+                value=found,
+                expected=expected,
+                remedy="take config.json from the model's repository",
+            )
+        ) from None

@@ -1,0 +1,369 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""From a Hugging Face config.json to a Model: one reader a family; an architecture outside the list is refused.
+
+A reader takes only the keys that decide the cache, each checked; everything else in the file is left alone. The shapes
+follow the model files of vLLM 0.33.0 (vllm/model_executor/models/<family>.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.model import (
+    Attention,
+    DeltaNet,
+    Layer,
+    Mamba2,
+    Model,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.release import Release
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.trouble import (
+    bad_input,
+    not_sized,
+    refusal,
+    with_remedy,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._models.config import ConfigJson
+from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check
+
+_COUNT: Spec = {"type": "int", "min": 1, "max": 2**31 - 1}
+_NAMES: Spec = {"type": "list", "elements": {"type": "str"}, "min": 1, "max": 4096}
+_REMEDY = "take config.json from the model's repository, unchanged"
+_FLOATS = {"float16": "float16", "half": "float16", "bfloat16": "bfloat16", "float32": "float32", "float": "float32"}
+_ROPE_SCALED = ("su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_llama_scaling", "mrope", "default")
+
+
+class Text:
+    """The language model's part of a config.json: reads a key, or raises FleetError with its place."""
+
+    def __init__(self, values: Mapping[Any, Any], place: str) -> None:
+        self.values = values
+        self.place = place
+
+    def value(self, key: str, spec: Spec, default: Any = None) -> Any:
+        """A key's checked value; the default where it is missing or null, which is refused without a default."""
+        found = self.values.get(key)
+        if found is None:
+            if default is None:
+                raise FleetError(
+                    bad_input("kv-config", f"{self.place}.{key}", value=None, expected="a value", remedy=_REMEDY)
+                )
+            return default
+        checked, findings = check(spec, found, f"{self.place}.{key}")
+        if findings:
+            raise FleetError(*with_remedy(findings, remedy=_REMEDY))
+        return checked
+
+    def count(self, key: str, default: int | None = None) -> int:
+        return int(self.value(key, _COUNT, default))
+
+    def has(self, key: str) -> bool:
+        return self.values.get(key) is not None
+
+    def refuse(self, key: str, why: str) -> FleetError:
+        return FleetError(
+            not_sized(f"{self.place}.{key}", found=why, expected="a known layout", remedy="size it by a first boot")
+        )
+
+
+def read_model(config: object, release: Release, place: str = "config") -> Model:
+    """The model that a config.json describes.
+
+    Raises FleetError: a malformed file, an architecture or attribute that isn't known here, or one that this release of
+    vLLM doesn't run.
+    """
+    if not isinstance(config, Mapping):
+        raise FleetError(
+            bad_input(
+                "kv-config",
+                place,
+                value=config,
+                expected="the map that config.json holds",
+                remedy="give the file's content",
+            )
+        )
+    file, outer = ConfigJson(config), Text(config, place)
+    architecture = outer.value("architectures", _NAMES)[0]
+    family = _FAMILIES.get(architecture)
+    if family is None:
+        remedy = "size it by a first boot; docs/kv-sizing.md lists the known ones"
+        raise FleetError(
+            not_sized(
+                f"{place}.architectures",
+                found=f"unknown architecture {architecture[:80]}",
+                expected="a known architecture",
+                remedy=remedy,
+            )
+        )
+    since, reader = family
+    if not release.since(since):
+        words = f"ValidationError: Model architectures ['{architecture}'] are not supported by vLLM {release.text}"
+        remedy = f"use an image with vLLM {since} or newer"
+        source = "vllm/model_executor/models/registry.py"
+        raise FleetError(
+            refusal("kv-architecture", f"{place}.architectures", words=words, remedy=remedy, source=source)
+        )
+    text = Text(file.text, f"{place}.{file.nested}") if file.nested else outer
+    model = reader(text, architecture)
+    return replace(
+        model,
+        dtype=_dtype(text, outer),
+        longest=_longest(text),
+        kv_dtype=_kv_dtype(outer),
+        experts=file.is_mixture,
+    )
+
+
+def _dtype(text: Text, outer: Text) -> str:
+    """Weights in float32, or of no stated type, run as bfloat16 (vllm/config/model.py, _resolve_auto_dtype)."""
+    for part, key in ((text, "dtype"), (text, "torch_dtype"), (outer, "dtype"), (outer, "torch_dtype")):
+        if part.has(key):
+            name = str(part.value(key, {"type": "str", "max": 40})).removeprefix("torch.")
+            if name not in _FLOATS:
+                expected = "float16, bfloat16 or float32"
+                raise FleetError(
+                    bad_input("kv-config", f"{part.place}.{key}", value=name, expected=expected, remedy=_REMEDY)
+                )
+            return "float16" if _FLOATS[name] == "float16" else "bfloat16"
+    return "bfloat16"
+
+
+def _longest(text: Text) -> int:
+    """The context that the config allows (vllm/config/model.py, _get_and_verify_max_len)."""
+    longest = text.count("max_position_embeddings", 2048)
+    for key in ("rope_parameters", "rope_scaling"):
+        rope = text.values.get(key)
+        if not isinstance(rope, Mapping):
+            continue
+        kind = rope.get("rope_type", rope.get("type", "default"))
+        factor = rope.get("factor")
+        if kind not in _ROPE_SCALED and isinstance(factor, int | float) and 1 <= factor <= 2**20:
+            return int(longest * factor)
+    return longest
+
+
+def _kv_dtype(outer: Text) -> str | None:
+    """The KV quantization that a checkpoint brings (vllm/utils/torch_utils.py, get_kv_cache_quant_algo_string)."""
+    quantization = outer.values.get("quantization_config")
+    if not isinstance(quantization, Mapping):
+        return None
+    method = quantization.get("quant_method", "")
+    if not isinstance(method, str) or not method.startswith("modelopt"):
+        return None
+    inner = quantization.get("quantization")
+    places = (inner if isinstance(inner, Mapping) else quantization, quantization)
+    scheme = next(
+        (part[key] for key in ("kv_cache_scheme", "kv_cache_quant_algo") for part in places if part.get(key)), None
+    )
+    if isinstance(scheme, str):
+        return {"fp8": "fp8", "nvfp4": "nvfp4"}.get(scheme.lower())
+    if isinstance(scheme, Mapping) and scheme.get("type") == "float":
+        return {8: "fp8", 4: "nvfp4"}.get(scheme["num_bits"]) if isinstance(scheme.get("num_bits"), int) else None
+    return None
+
+
+def _heads(text: Text, heads: str = "num_attention_heads", kv_heads: str = "num_key_value_heads") -> Attention:
+    """Grouped-query attention; without head_dim the hidden size is shared out among the heads."""
+    total = text.count(heads)
+    width = text.count("head_dim") if text.has("head_dim") else text.count("hidden_size") // total
+    if width < 1:
+        raise text.refuse("hidden_size", f"fewer elements than its {total} attention heads")
+    return Attention(text.count(kv_heads, total), width, width)
+
+
+def _model(text: Text, architecture: str, layers: list[Layer], **rest: Any) -> Model:
+    if not any(isinstance(layer, Attention) for layer in layers):
+        raise text.refuse("num_hidden_layers", "no attention layer among the layers")
+    heads = text.count("num_attention_heads")
+    return Model(architecture, tuple(layers), heads, dtype="bfloat16", longest=1, **rest)
+
+
+def _layer_count(text: Text) -> int:
+    return int(text.value("num_hidden_layers", {"type": "int", "min": 1, "max": 4096}))
+
+
+def _layer_types(text: Text, default: list[str]) -> list[str]:
+    """What each layer is, by name; the list must be as long as the model is deep."""
+    names: list[str] = text.value("layer_types", _NAMES, default)
+    if len(names) != len(default):
+        found = f"{len(names)} layer_types for {len(default)} layers"
+        raise FleetError(
+            bad_input(
+                "kv-config", f"{text.place}.layer_types", value=found, expected="one for each layer", remedy=_REMEDY
+            )
+        )
+    return names
+
+
+def _by_type(text: Text, names: list[str], shapes: Mapping[str, Layer]) -> list[Layer]:
+    unknown = [name for name in names if name not in shapes]
+    if unknown:
+        raise text.refuse("layer_types", f"unknown kind of layer {unknown[0][:60]}")
+    return [shapes[name] for name in names]
+
+
+def _prediction_layer(text: Text, shape: Attention, *keys: str) -> Attention | None:
+    """The one next-token-prediction layer that a checkpoint may carry; several are not known here."""
+    for key in keys:
+        count = text.value(key, {"type": "int", "min": 0, "max": 4096}, 0)
+        if count > 1:
+            raise text.refuse(key, f"{count} prediction layers")
+        if count == 1:
+            return shape
+    return None
+
+
+def _plain(text: Text, architecture: str) -> Model:
+    """Full attention in every layer."""
+    if text.has("sliding_window") and text.values.get("use_sliding_window", True) is not False:
+        raise text.refuse("sliding_window", "sliding attention in a family that is only known with full attention")
+    names = _layer_types(text, ["full_attention"] * _layer_count(text))
+    if any(name != "full_attention" for name in names):
+        raise text.refuse("layer_types", "other layers than full attention")
+    if any(kind != 1 for kind in text.value("attn_type_list", {"type": "list", "max": 4096}, [1])):
+        raise text.refuse("attn_type_list", "other layers than full attention")
+    shape = _heads(text)
+    mtp = _prediction_layer(text, shape, "num_nextn_predict_layers")
+    return _model(text, architecture, [shape] * len(names), mtp=mtp)
+
+
+def _latent(text: Text, architecture: str) -> Model:
+    """Multi-head latent attention: DeepSeek-V3 and GLM-4.7-Flash (vllm/model_executor/models/deepseek_v2.py)."""
+    if text.has("index_topk"):
+        raise text.refuse("index_topk", "sparse attention with an indexer")
+    shape = Attention(1, text.count("kv_lora_rank") + text.count("qk_rope_head_dim"), 0, latent=True)
+    mtp = _prediction_layer(text, shape, "num_nextn_predict_layers")
+    return _model(text, architecture, [shape] * _layer_count(text), mtp=mtp)
+
+
+def _gpt_oss(text: Text, architecture: str) -> Model:
+    """Sliding and full layers in turn."""
+    full = _heads(text)
+    sliding = replace(full, window=text.count("sliding_window"))
+    default = [("sliding_attention", "full_attention")[index % 2] for index in range(_layer_count(text))]
+    shapes: dict[str, Layer] = {"sliding_attention": sliding, "full_attention": full}
+    return _model(text, architecture, _by_type(text, _layer_types(text, default), shapes))
+
+
+def _gemma4(text: Text, architecture: str) -> Model:
+    """Local layers, and global ones with their own head shape; the last num_kv_shared_layers keep nothing."""
+    local = replace(_heads(text), window=text.count("sliding_window"))
+    kv_heads = local.kv_heads
+    if text.values.get("attention_k_eq_v") is True:
+        kv_heads = text.count("num_global_key_value_heads", kv_heads)
+    width = text.count("global_head_dim", local.key_width)
+    names = text.value("layer_types", _NAMES)
+    layers = _by_type(
+        text,
+        _layer_types(text, [names[0]] * _layer_count(text)),
+        {"sliding_attention": local, "full_attention": Attention(kv_heads, width, width)},
+    )
+    shared = text.value("num_kv_shared_layers", {"type": "int", "min": 0, "max": len(layers) - 1}, 0)
+    owners = len(layers) - shared
+    return _model(text, architecture, [*layers[:owners], *[None] * shared])
+
+
+def _nemotron_h(text: Text, architecture: str) -> Model:
+    """Mamba2, attention and expert layers by a pattern: M, * and the rest."""
+    mamba = Mamba2(
+        heads=text.count("mamba_num_heads"),
+        head_width=text.count("mamba_head_dim"),
+        groups=text.count("n_groups"),
+        width=text.count("ssm_state_size"),
+        kernel=text.count("conv_kernel"),
+    )
+    attention = _heads(text)
+    shapes: dict[str, Layer] = {"M": mamba, "*": attention, "-": None, "E": None}
+    if text.has("hybrid_override_pattern"):
+        names = list(text.value("hybrid_override_pattern", {"type": "str", "min": 1, "max": 4096}))
+    else:
+        letters = {"mamba": "M", "attention": "*", "moe": "E", "mlp": "-"}
+        names = [letters.get(name, name) for name in text.value("layers_block_type", _NAMES)]
+    return _model(
+        text,
+        architecture,
+        _by_type(text, names, shapes),
+        mtp=_prediction_layer(text, attention, "num_nextn_predict_layers"),
+        state_dtype=_state_dtype(text, "mamba_ssm_cache_dtype"),
+        chunk=text.count("chunk_size", text.count("mamba_chunk_size", 128)),
+    )
+
+
+def _qwen_hybrid(text: Text, architecture: str) -> Model:
+    """Gated DeltaNet with full attention in every full_attention_interval-th layer: Qwen3-Next, 3.5, 3.6."""
+    delta = DeltaNet(
+        key_heads=text.count("linear_num_key_heads"),
+        key_width=text.count("linear_key_head_dim"),
+        value_heads=text.count("linear_num_value_heads"),
+        value_width=text.count("linear_value_head_dim"),
+        kernel=text.count("linear_conv_kernel_dim"),
+    )
+    full = _heads(text)
+    every = text.count("full_attention_interval", 4)
+    default = ["linear_attention" if (index + 1) % every else "full_attention" for index in range(_layer_count(text))]
+    shapes: dict[str, Layer] = {"linear_attention": delta, "full_attention": full}
+    mtp = _prediction_layer(text, full, "mtp_num_hidden_layers", "num_nextn_predict_layers")
+    if architecture == "Qwen3NextForCausalLM":
+        mtp = full  # the config names no prediction layer, the checkpoint has one
+    return _model(
+        text,
+        architecture,
+        _by_type(text, _layer_types(text, default), shapes),
+        mtp=mtp,
+        state_dtype=_state_dtype(text, "mamba_ssm_dtype"),
+    )
+
+
+def _state_dtype(text: Text, key: str) -> str | None:
+    """float32, float16 or bfloat16; "auto" is the model's own."""
+    if not text.has(key):
+        return None
+    name = str(text.value(key, {"type": "str", "choices": ["auto", *_FLOATS]}))
+    return None if name == "auto" else _FLOATS[name]
+
+
+Reader = Callable[[Text, str], Model]
+# Architecture: vLLM's first release with it (vllm/model_executor/models/registry.py), and its reader.
+_FAMILIES: dict[str, tuple[str, Reader]] = {
+    "DeepseekV3ForCausalLM": ("0.11", _latent),
+    "Gemma4ForCausalLM": ("0.19", _gemma4),
+    "Gemma4ForConditionalGeneration": ("0.19", _gemma4),
+    "Glm4MoeForCausalLM": ("0.11", _plain),
+    "Glm4MoeLiteForCausalLM": ("0.15", _latent),
+    "GptOssForCausalLM": ("0.11", _gpt_oss),
+    "LlamaForCausalLM": ("0.11", _plain),
+    "MiniMaxM2ForCausalLM": ("0.11.1", _plain),
+    "Mistral3ForConditionalGeneration": ("0.11", _plain),
+    "MistralForCausalLM": ("0.11", _plain),
+    "NemotronHForCausalLM": ("0.11", _nemotron_h),
+    "NemotronH_Nano_Omni_Reasoning_V3": ("0.20", _nemotron_h),
+    "NemotronH_Nano_VL_V2": ("0.11", _nemotron_h),
+    "Qwen2ForCausalLM": ("0.11", _plain),
+    "Qwen3ForCausalLM": ("0.11", _plain),
+    "Qwen3MoeForCausalLM": ("0.11", _plain),
+    "Qwen3NextForCausalLM": ("0.11", _qwen_hybrid),
+    "Qwen3VLForConditionalGeneration": ("0.11", _plain),
+    "Qwen3VLMoeForConditionalGeneration": ("0.11", _plain),
+    "Qwen3_5ForConditionalGeneration": ("0.17", _qwen_hybrid),
+    "Qwen3_5MoeForConditionalGeneration": ("0.17", _qwen_hybrid),
+}
+
+
+def read_drafter(config: object, place: str) -> tuple[Attention, ...]:
+    """The attention layers of a drafter with a config.json of its own: EAGLE heads and small models, full attention."""
+    if not isinstance(config, Mapping):
+        raise FleetError(
+            bad_input(
+                "kv-config", place, value=config, expected="the drafter's config.json", remedy="give the file's content"
+            )
+        )
+    text = Text(config, place)
+    if text.has("sliding_window") and config.get("use_sliding_window", True) is not False:
+        raise text.refuse("sliding_window", "a drafter with sliding attention")
+    return (_heads(text),) * _layer_count(text)

@@ -1,0 +1,106 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Speculative decoding: how many tokens are drafted a step, and which layers the drafter adds to the pool."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.config import read_drafter
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.flags import Flags
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.model import Attention, Mamba2, Model
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.release import Release
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.trouble import bad_input, not_sized, refusal
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+
+_PLACE = "flags.speculative_config"
+_WITHOUT_LAYERS = ("ngram", "suffix")
+_WITH_CHECKPOINT = ("eagle", "eagle3", "draft_model")
+
+
+@dataclass(frozen=True)
+class Draft:
+    """method: None without speculation. tokens: drafted a step. layers: what it adds. external: own checkpoint.
+
+    assumed: the layers are a guess of the usual head, since its config.json wasn't given.
+    """
+
+    method: str | None = None
+    tokens: int = 0
+    layers: tuple[Attention, ...] = ()
+    external: bool = False
+    assumed: bool = False
+
+
+def resolve(flags: Flags, model: Model, release: Release) -> Draft:
+    """The drafter of --speculative-config. Raises FleetError for a method that isn't known or doesn't fit the model."""
+    wanted = flags.speculative
+    if wanted is None:
+        return Draft()
+    method = wanted.get("method")
+    if method == "mtp":
+        return _prediction(model, release, wanted.get("num_speculative_tokens", 1))
+    tokens = wanted.get("num_speculative_tokens")
+    if tokens is None:
+        expected = "how many tokens are drafted a step"
+        raise FleetError(
+            bad_input(
+                "kv-flags", f"{_PLACE}.num_speculative_tokens", value=None, expected=expected, remedy="write a number"
+            )
+        )
+    _check_recurrent(model, release)
+    if method in _WITHOUT_LAYERS:
+        return Draft(method, tokens)
+    if method in _WITH_CHECKPOINT:
+        return Draft(method, tokens, _external(wanted, model), external=True, assumed="draft_config" not in wanted)
+    found = f"method {str(method)[:60]}"
+    remedy = "use mtp, ngram or eagle3, or size it by a first boot"
+    raise FleetError(
+        not_sized(
+            f"{_PLACE}.method", found=found, expected="mtp, ngram, suffix, eagle, eagle3 or draft_model", remedy=remedy
+        )
+    )
+
+
+def _external(wanted: Mapping[str, Any], model: Model) -> tuple[Attention, ...]:
+    """The drafter's own layers; without its config.json, one layer like the target's, as EAGLE heads have."""
+    if "draft_config" in wanted:
+        return read_drafter(wanted["draft_config"], f"{_PLACE}.draft_config")
+    if wanted["method"] == "draft_model":
+        remedy = "give the drafter's config.json as draft_config"
+        raise FleetError(
+            not_sized(f"{_PLACE}.draft_config", found="missing", expected="the drafter's config.json", remedy=remedy)
+        )
+    return (replace(model.attention, window=None),)
+
+
+def _prediction(model: Model, release: Release, tokens: int) -> Draft:
+    if model.architecture.startswith("Gemma4"):
+        return Draft("mtp", tokens)  # its assistant reads the target's cache
+    if model.mtp is None:
+        words = "NotImplementedError: Unsupported speculative method: 'mtp'"
+        remedy = "leave --speculative-config out: the config.json names no prediction layer"
+        raise FleetError(
+            refusal("kv-drafter", f"{_PLACE}.method", words=words, remedy=remedy, source="vllm/config/speculative.py")
+        )
+    if isinstance(model.recurrent, Mamba2) and not release.since("0.17"):
+        words = "NotImplementedError: Speculative decoding with draft model is not supported yet."
+        remedy = "use vLLM 0.17 or newer, or leave --speculative-config out"
+        raise FleetError(
+            refusal("kv-drafter", f"{_PLACE}.method", words=words, remedy=remedy, source="vllm/config/speculative.py")
+        )
+    return Draft("mtp", tokens, (model.mtp,))
+
+
+def _check_recurrent(model: Model, release: Release) -> None:
+    """Before 0.17 only Qwen3-Next drafts among the models with recurrent layers."""
+    if model.recurrent is None or release.since("0.17") or model.architecture == "Qwen3NextForCausalLM":
+        return
+    words = "NotImplementedError: Mamba with speculative decoding is not supported yet."
+    remedy = "use vLLM 0.17 or newer, or leave --speculative-config out"
+    source = "vllm/model_executor/layers/mamba/abstract.py"
+    raise FleetError(refusal("kv-drafter", _PLACE, words=words, remedy=remedy, source=source))

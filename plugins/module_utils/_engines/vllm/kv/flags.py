@@ -1,0 +1,163 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The vLLM options that decide the KV pool, checked; all other options are let through unread."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.trouble import (
+    bad_input,
+    not_sized,
+    with_remedy,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check
+
+_BIG = 2**62
+_RANKS: Spec = {"type": "int", "min": 1, "max": 4096}
+_TOKENS: Spec = {"type": "int", "min": 1, "max": 2**40}
+_SWITCH: Spec = {"type": "bool"}
+_WORD: Spec = {"type": "str", "min": 1, "max": 80}
+_FLAGS: dict[str, Spec] = {
+    "async_scheduling": _SWITCH,
+    "attention_backend": _WORD,
+    "block_size": {"type": "int", "min": 1, "max": 2**31 - 1},
+    "disable_hybrid_kv_cache_manager": _SWITCH,
+    "distributed_executor_backend": _WORD,
+    "dtype": {"type": "str", "choices": ["auto", "half", "float16", "bfloat16", "float", "float32"]},
+    "enable_chunked_prefill": _SWITCH,
+    "enable_prefix_caching": _SWITCH,
+    "enforce_eager": _SWITCH,
+    "kv_cache_dtype": _WORD,
+    "kv_cache_memory_bytes": {"type": "int", "min": 0, "max": _BIG},
+    "language_model_only": _SWITCH,
+    "mamba_cache_dtype": {"type": "str", "choices": ["auto", "float32", "float16", "bfloat16"]},
+    "mamba_cache_mode": {"type": "str", "choices": ["none", "align", "all"]},
+    "mamba_ssm_cache_dtype": {"type": "str", "choices": ["auto", "float32", "float16", "bfloat16"]},
+    "max_model_len": {"type": "int", "min": -1, "max": 2**40},
+    "max_num_batched_tokens": _TOKENS,
+    "max_num_seqs": {"type": "int", "min": 1, "max": 2**31 - 1},
+    "num_gpu_blocks_override": {"type": "int", "min": 1, "max": 2**31 - 1},
+    "pipeline_parallel_size": _RANKS,
+    "tensor_parallel_size": _RANKS,
+}
+# Options that change the pool in ways that are not known here, with the value that leaves it alone.
+_NEUTRAL: dict[str, Any] = {
+    "decode_context_parallel_size": 1,
+    "disable_sliding_window": False,
+    "kv_cache_dtype_skip_layers": [],
+    "mamba_block_size": None,
+    "prefill_context_parallel_size": 1,
+}
+# `vllm serve` reads these as 32k (x 1000) or 32K (x 1024) (vllm/engine/arg_utils.py, human_readable_int).
+_HUMAN = ("kv_cache_memory_bytes", "max_model_len", "max_num_batched_tokens")
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+@dataclass(frozen=True)
+class Flags:
+    """Options as given; None where they are left to vLLM. speculative: the map of --speculative-config."""
+
+    async_scheduling: bool | None = None
+    attention_backend: str | None = None
+    block_size: int | None = None
+    disable_hybrid_kv_cache_manager: bool = False
+    distributed_executor_backend: str | None = None
+    dtype: str = "auto"
+    enable_chunked_prefill: bool | None = None
+    enable_prefix_caching: bool | None = None
+    enforce_eager: bool = False
+    kv_cache_dtype: str = "auto"
+    kv_cache_memory_bytes: int | None = None
+    language_model_only: bool = False
+    mamba_cache_dtype: str = "auto"
+    mamba_cache_mode: str | None = None
+    mamba_ssm_cache_dtype: str = "auto"
+    max_model_len: int | None = None
+    max_num_batched_tokens: int | None = None
+    max_num_seqs: int | None = None
+    num_gpu_blocks_override: int | None = None
+    pipeline_parallel_size: int = 1
+    tensor_parallel_size: int = 1
+    speculative: Mapping[str, Any] | None = None
+
+
+def read_flags(flags: object, place: str = "flags") -> Flags:
+    """Options by their vLLM names, with underscores or dashes. Raises FleetError with every wrong value."""
+    if flags is None:
+        flags = {}
+    if not isinstance(flags, Mapping):
+        raise FleetError(
+            bad_input("kv-flags", place, value=flags, expected="a map of vLLM options", remedy="write option: value")
+        )
+    named = {key.lstrip("-").replace("-", "_"): value for key, value in flags.items() if isinstance(key, str)}
+    known = {key: _plain_number(key, named[key]) for key in _FLAGS if named.get(key) is not None}
+    values, findings = check({"type": "map", "options": _FLAGS}, known, place)
+    if values.get("max_model_len") == 0:
+        expected = "a number of tokens, or -1 for as many as fit"
+        findings.append(
+            bad_input(
+                "kv-flags",
+                f"{place}.max_model_len",
+                value=0,
+                expected=expected,
+                remedy="write a length or leave it out",
+            )
+        )
+    for key, neutral in _NEUTRAL.items():
+        value = named.get(key)
+        if value is not None and value != neutral:
+            remedy = "size it by a first boot"
+            findings.append(
+                not_sized(f"{place}.{key}", found=f"--{key.replace('_', '-')} set", expected="left out", remedy=remedy)
+            )
+    if findings:
+        raise FleetError(*with_remedy(findings, remedy="correct the value or leave it out"))
+    known_fields = {field.name for field in fields(Flags)}
+    speculative = _speculative(named.get("speculative_config"), f"{place}.speculative_config")
+    return Flags(**{key: value for key, value in values.items() if key in known_fields}, speculative=speculative)
+
+
+def _plain_number(key: str, value: Any) -> Any:
+    """The words auto and 32k as numbers, where vLLM's command line takes them; anything else as it is."""
+    if key == "max_model_len" and value == "auto":
+        return -1
+    if key in _HUMAN and isinstance(value, str) and len(value) < 30:
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)([kKmMgGtT])", value)
+        if match:
+            return int(float(match[1]) * _UNITS[match[2]])
+    return value
+
+
+def _speculative(value: object, place: str) -> Mapping[str, Any] | None:
+    """The map of --speculative-config; a text is read as its JSON."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        with contextlib.suppress(ValueError, RecursionError):
+            value = json.loads(value)
+    if not isinstance(value, Mapping):
+        remedy = 'write {"method": "mtp", "num_speculative_tokens": 1}'
+        raise FleetError(bad_input("kv-flags", place, value=value, expected="a map", remedy=remedy))
+    spec: Spec = {
+        "type": "map",
+        "options": {
+            "method": _WORD,
+            "num_speculative_tokens": {"type": "int", "min": 1, "max": 4096},
+            "model": {"type": "str", "max": 1000},
+            "draft_config": {"type": "map"},
+        },
+    }
+    known = {key: value[key] for key in spec["options"] if value.get(key) is not None}
+    values, findings = check(spec, known, place)
+    if findings:
+        raise FleetError(*with_remedy(findings, remedy="correct the value or leave it out"))
+    return dict(values)

@@ -1,0 +1,137 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Each layer's page: how many tokens a block holds and how many bytes that takes on one rank.
+
+vllm/v1/kv_cache_interface.py holds the page sizes; the block of a hybrid model is made in
+vllm/model_executor/models/config.py (HybridAttentionMambaModelConfig) up to 0.19, in vllm/platforms/interface.py
+(_align_hybrid_block_size) from 0.20.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import backends, states
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.model import Attention, DeltaNet, Model
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.settings import DEFAULT_BLOCK, Settings
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.trouble import not_sized
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+
+Kind = Literal["FullAttention", "MLAAttention", "SlidingWindow", "Mamba"]
+# FlashInfer's DeltaNet kernels export states inside a prefill at multiples of these tokens (0.33).
+_DELTA_CHECKPOINT = 64
+
+
+@dataclass(frozen=True)
+class Page:
+    """One layer's block. Two layers of equal pages can share a group.
+
+    block: tokens. bytes: of one block on one rank, padding included. heads: shape of an attention layer's heads, since
+    other heads of as many bytes are another kind. window: of a sliding layer, in tokens.
+    kernel_block: tokens that the attention backend needs whole (from 0.32; 1 where that doesn't matter).
+    """
+
+    kind: Kind
+    block: int
+    bytes: int
+    heads: tuple[int, int, int] | None = None
+    window: int | None = None
+    kernel_block: int = 1
+
+
+@dataclass(frozen=True)
+class Hybrid:
+    """The common page of a hybrid model: tokens of an attention block, of a state's block, and bytes of both."""
+
+    block: int
+    state_block: int
+    bytes: int
+
+
+def ceil_div(amount: int, unit: int) -> int:
+    return -(-amount // unit)
+
+
+def pages_by_stage(model: Model, settings: Settings) -> list[list[Page]]:
+    """The pages of each pipeline stage's layers, in order; the drafter's come last, on the last stage."""
+    common = hybrid(model, settings)
+    stages: list[list[Page]] = []
+    first = 0
+    for count in split_layers(len(model.layers), settings.pipeline_parallel):
+        layers = model.layers[first : first + count]
+        stages.append([_page(layer, settings, common, settings.backend) for layer in layers if layer is not None])
+        first += count
+    if not all(stages):
+        remedy = "use fewer stages"
+        found = f"a stage of {settings.pipeline_parallel} without attention or recurrent layers"
+        raise FleetError(
+            not_sized(
+                "flags.pipeline_parallel_size", found=found, expected="layers with a cache on each stage", remedy=remedy
+            )
+        )
+    stages[-1] += [_page(layer, settings, common, settings.draft_backend) for layer in settings.drafters]
+    return stages
+
+
+def split_layers(layers: int, stages: int) -> list[int]:
+    """Layers by stage: the remainder goes to the later middle ones (vllm/distributed/utils.py, get_pp_indices)."""
+    counts = [layers // stages] * stages
+    for extra in range(layers % stages):
+        counts[-(extra + 2)] += 1
+    return counts
+
+
+def hybrid(model: Model, settings: Settings) -> Hybrid | None:
+    """The page that attention and recurrent layers share; None for a model without recurrent layers."""
+    recurrent, state = model.recurrent, settings.state
+    if recurrent is None or state is None:
+        return None
+    release = settings.release
+    state_bytes = states.page_bytes(recurrent, settings.tensor_parallel, settings.speculative_tokens, state.dtypes)
+    token = token_bytes(model.attention, settings)
+    unit = DEFAULT_BLOCK
+    if settings.user_block is not None and release.counts_user_block_as_alignment:
+        unit = max(unit, settings.user_block)
+    if state.mode == "all":
+        unit = math.lcm(model.chunk, unit)
+    elif state.mode == "align" and release.delta_net_exports_checkpoints and isinstance(recurrent, DeltaNet):
+        unit = math.lcm(_DELTA_CHECKPOINT, unit)
+    least = unit * ceil_div(state_bytes, unit * token)
+    block = max(least, settings.user_block or 0)
+    state_block = {"none": settings.max_model_len, "align": block, "all": least}[state.mode]
+    return Hybrid(block, state_block, block * token)
+
+
+def _heads(layer: Attention, ranks: int) -> tuple[int, int, int]:
+    """KV heads on one rank, and their widths; with fewer heads than ranks, each keeps one."""
+    return 1 if layer.latent else max(1, layer.kv_heads // ranks), layer.key_width, layer.value_width
+
+
+def token_bytes(layer: Attention, settings: Settings) -> int:
+    """Bytes that one attention layer keeps of a token on one rank."""
+    heads, *widths = _heads(layer, settings.tensor_parallel)
+    return heads * sum(backends.cell_bytes(width, settings.cache_dtype, settings.dtype) for width in widths)
+
+
+def _page(layer: object, settings: Settings, common: Hybrid | None, backend: str) -> Page:
+    if not isinstance(layer, Attention):
+        assert common is not None
+        return Page("Mamba", common.state_block, common.bytes)
+    block = settings.user_block or DEFAULT_BLOCK
+    if common is not None:
+        block = common.block
+    if layer.window is not None:
+        block = backends.window_block(backend, block, settings.release)
+    kernel_block = backends.kernel_block(backend) if settings.release.aligns_block_strides else 1
+    kind: Kind = "FullAttention"
+    if layer.latent:
+        kind = "MLAAttention"
+    elif layer.window is not None and not settings.one_kind_of_group:
+        kind = "SlidingWindow"
+    window = layer.window if kind == "SlidingWindow" else None
+    heads = _heads(layer, settings.tensor_parallel)
+    return Page(kind, block, block * token_bytes(layer, settings), heads, window, kernel_block)

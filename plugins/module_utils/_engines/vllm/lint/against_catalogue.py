@@ -1,0 +1,307 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""A launch against one release's catalogue: unknown names, refused values, words without effect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import Catalogue, Option
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.names import name_findings
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.option_values import value_findings
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.wording import View, cut, history, meant
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.command import MODULE, Command, Given, Words
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.values import variable_expects
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, warning
+
+# What the catalogue says of a name, and the table of misleading names says better.
+_LESS = ("catalogue-unknown-option", "catalogue-unknown-variable", "catalogue-wrong-value")
+_KINDS = {"int": "a whole number", "float": "a number", "json": "JSON", "size": "a number"}
+
+
+def catalogue_findings(view: View, words: Words, command: Command, env: Mapping[str, str]) -> Iterator[Finding]:
+    """Every catalogue finding of a command and its environment. What is known of a misleading name comes instead."""
+    named = list(name_findings(command, env, view.release.version))
+    yield from named
+    yield from _without(named, _catalogue_findings(view, words, command, env))
+
+
+def _without(named: Iterable[Finding], findings: Iterable[Finding]) -> Iterator[Finding]:
+    """The catalogue's findings, but for those on names that the table of misleading ones speaks of."""
+    places = {finding.place for finding in named}
+    return (finding for finding in findings if finding.rule not in _LESS or finding.place not in places)
+
+
+def _catalogue_findings(view: View, words: Words, command: Command, env: Mapping[str, str]) -> Iterator[Finding]:
+    if words.form != "other" and words.words:
+        yield from _no_model(command)
+        yield from _module_words(view, command) if words.form == "module" else _model_words(view, words, command)
+    yield from _options(view, command)
+    for word in command.positional[1:]:
+        remedy = "drop it; if it is the value of a switch, the switch alone is on"
+        yield error(
+            "catalogue-surplus-word",
+            "argv",
+            found=f'"{cut(word)}"',
+            expected="options after the model",
+            remedy=remedy,
+            reason="vLLM refuses it",
+            kind="catalogue",
+        )
+    for name, value in env.items():
+        if name.startswith("VLLM_"):
+            yield from _variable(view, name, value)
+
+
+def _no_model(command: Command) -> Iterator[Finding]:
+    if command.model is None and not command.has("--config"):
+        remedy, reason = "write the model as the first word", "vLLM serves Qwen/Qwen3-0.6B then"
+        yield error(
+            "catalogue-no-model",
+            "argv",
+            found="no model",
+            expected="a model",
+            remedy=remedy,
+            reason=reason,
+            kind="catalogue",
+        )
+
+
+def _module_words(view: View, command: Command) -> Iterator[Finding]:
+    """What is peculiar to `python3 -m vllm.entrypoints.openai.api_server`."""
+    if command.positional:
+        found, reason = f'"{cut(command.positional[0])}" as a word', "the module parses the word and doesn't use it"
+        yield error(
+            "catalogue-model-word",
+            "argv",
+            found=found,
+            expected="--model MODEL",
+            remedy="write --model before it",
+            reason=reason,
+            kind="catalogue",
+        )
+    if view.since("0.29.0"):
+        remedy = "write vllm serve MODEL"
+        yield warning(
+            "catalogue-deprecated-entry",
+            "argv",
+            found=MODULE,
+            expected="vllm serve",
+            remedy=remedy,
+            source=view.source,
+            kind="catalogue",
+        )
+
+
+def _model_words(view: View, words: Words, command: Command) -> Iterator[Finding]:
+    """Where `vllm serve` wants its model."""
+    option = command.text("--model")
+    if option is not None and not command.positional:
+        warned = view.since("0.11.1")
+        reason = "vLLM moves it to the front and warns" if warned else "vLLM raises a ValueError"
+        remedy = f"write {cut(option)} as the first word"
+        severity = "warning" if warned else view.weight(None)
+        yield Finding(
+            rule="catalogue-model-option",
+            kind="catalogue",
+            severity=severity,
+            place="argv --model",
+            found="an option",
+            expected="the first word",
+            remedy=remedy,
+            reason=reason,
+        )
+    elsewhere = option is not None or command.has("--config")
+    if view.since("0.17.0") and words.words[0].startswith("-") and command.has("--served-model-name") and not elsewhere:
+        reason = "with --served-model-name vLLM wants the model as the first word"
+        yield error(
+            "catalogue-model-word",
+            "argv",
+            found=cut(words.words[0]),
+            expected="the model first",
+            remedy="move it",
+            reason=reason,
+            kind="catalogue",
+        )
+
+
+def _options(view: View, command: Command) -> Iterator[Finding]:
+    seen: set[str] = set()
+    for given in command.given:
+        if given.option is None:
+            yield _unknown_option(view, given)
+            continue
+        yield from _spelling(view, given, given.option)
+        yield from value_findings(view, given, given.option, command)
+        if given.name in seen and not given.path and not given.option.repeatable:
+            remedy = "the last one counts: drop the others"
+            yield warning(
+                "catalogue-duplicate-option",
+                _place(given),
+                found="given more than once",
+                expected="once",
+                remedy=remedy,
+                kind="catalogue",
+            )
+        if not given.path:
+            seen.add(given.name)
+
+
+def _place(given: Given) -> str:
+    return f"argv {cut(given.spelling)}"
+
+
+def _spelling(view: View, given: Given, option: Option) -> Iterator[Finding]:
+    place = _place(given)
+    if given.abbreviated:
+        reason = "argparse accepts a unique beginning; the next release may have a second option that begins so"
+        remedy = f"write {option.name}"
+        yield warning(
+            "catalogue-abbreviated-option",
+            place,
+            found="an abbreviation",
+            expected=option.name,
+            remedy=remedy,
+            reason=reason,
+            kind="catalogue",
+        )
+    if option.deprecated:
+        remedy = "see the release's own words"
+        yield warning(
+            "catalogue-deprecated-option",
+            place,
+            found=option.deprecated,
+            remedy=remedy,
+            source=view.source,
+            kind="catalogue",
+        )
+    if given.surplus is not None:
+        wanted = f"{option.name} alone" + (f", or {option.negations[0]}" if option.negations else "")
+        yield error(
+            "catalogue-unexpected-value",
+            place,
+            found=f"={cut(given.surplus)}",
+            expected=wanted,
+            remedy="drop the value",
+            kind="catalogue",
+        )
+    if given.missing:
+        wanted = "one of " + ", ".join(option.choices) if option.choices else _KINDS.get(option.type, "a value")
+        yield error(
+            "catalogue-missing-value",
+            place,
+            found="no value",
+            expected=wanted,
+            remedy="write the value after it",
+            kind="catalogue",
+        )
+
+
+def _unknown_option(view: View, given: Given) -> Finding:
+    place = _place(given)
+    if given.ambiguous:
+        return error(
+            "catalogue-ambiguous-option",
+            place,
+            found="the beginning of several options",
+            remedy=" or ".join(given.ambiguous),
+            kind="catalogue",
+        )
+    positive = view.release.spellings.get("--" + given.spelling.removeprefix("--no-"))
+    if positive is not None and given.spelling.startswith("--no-"):
+        name = positive[0].name
+        reason = "only options that are both on and off have a --no- form"
+        return error(
+            "catalogue-not-negatable",
+            place,
+            found="no option",
+            expected=name,
+            remedy=f"leave {name} out",
+            reason=reason,
+            kind="catalogue",
+        )
+    known = view.catalogue.option_range(given.spelling)
+    return Finding(
+        rule="catalogue-unknown-option",
+        kind="catalogue",
+        severity=view.weight(known),
+        place=place,
+        found=history("option", known),
+        expected=f"an option of vLLM {view.release.version}",
+        remedy=view.gone(known) or meant(given.spelling, view.release.spellings),
+        reason="vLLM refuses the whole command" if view.own else "unless this image's own build adds it",
+        source=view.source,
+    )
+
+
+def _variable(view: View, name: str, value: str) -> Iterator[Finding]:
+    variable = view.release.variables.get(name)
+    place = f"env {cut(name)}"
+    if variable is None:
+        known = view.catalogue.variable_range(name)
+        yield Finding(
+            rule="catalogue-unknown-variable",
+            kind="catalogue",
+            severity="error" if view.own else "warning",
+            place=place,
+            found=history("variable", known),
+            expected=f"a variable of vLLM {view.release.version}",
+            remedy=view.gone(known) or meant(name, view.release.variables),
+            reason="vLLM ignores it: without a word before 0.17.0, with one log line since",
+            source=view.source,
+        )
+        return
+    if variable.deprecated:
+        yield warning(
+            "catalogue-deprecated-variable", place, found=variable.deprecated, source=view.source, kind="catalogue"
+        )
+    expected = variable_expects(variable, value)
+    if expected:
+        found = f'"{cut(value)}"'
+        yield error(
+            "catalogue-wrong-value",
+            place,
+            found=found,
+            expected=expected,
+            remedy="correct the value",
+            source=view.source,
+            kind="catalogue",
+        )
+
+
+def never_known(command: Command, env: Mapping[str, str], catalogue: Catalogue) -> Iterator[Finding]:
+    """What can be said without knowing the release: names that none of them ever had."""
+    named = list(name_findings(command, env, None))
+    yield from named
+    yield from _without(named, _never_known(command, env, catalogue))
+
+
+def _never_known(command: Command, env: Mapping[str, str], catalogue: Catalogue) -> Iterator[Finding]:
+    for given in command.given:
+        if given.option is None and not given.ambiguous and catalogue.option_range(given.spelling) is None:
+            remedy = meant(given.spelling, catalogue.newest.spellings)
+            found, expected = history("option", None), "an option of vLLM"
+            yield error(
+                "catalogue-unknown-option",
+                _place(given),
+                found=found,
+                expected=expected,
+                remedy=remedy,
+                reason="vLLM refuses it",
+                kind="catalogue",
+            )
+    for name in env:
+        if name.startswith("VLLM_") and catalogue.variable_range(name) is None:
+            remedy = meant(name, catalogue.newest.variables)
+            found, expected = history("variable", None), "a variable of vLLM"
+            yield error(
+                "catalogue-unknown-variable",
+                f"env {cut(name)}",
+                found=found,
+                expected=expected,
+                remedy=remedy,
+                reason="vLLM ignores it",
+                kind="catalogue",
+            )

@@ -1,0 +1,142 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Checks a launch before it starts: names and values against the catalogue of its vLLM, combinations against the rules.
+
+A rule or a check that lacks a fact stays silent. A build between two releases is checked against both: what both say
+is said as it is, what one says becomes a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import (
+    Catalogue,
+    Release,
+    load,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.against_catalogue import (
+    catalogue_findings,
+    never_known,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.names import misleading
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.request import Request, read_request
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.wording import View
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules import RULES, rules_for
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.launch import Launch
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.command import Words, read_command
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, ordered, warning
+
+_WEIGHT = ("error", "warning", "hint")
+
+
+@dataclass(frozen=True)
+class LintFinding(Finding):
+    """A finding of the linter. silenced: the owner's reason; its severity is hint then."""
+
+    silenced: str = ""
+
+
+def lint_map(written: Any, catalogue: Catalogue | None = None) -> list[dict[str, Any]]:
+    """A map as `lint.request.INPUT` describes it in, findings as maps out. Never raises."""
+    return [asdict(finding) for finding in lint_launch(written, catalogue)]
+
+
+def lint_launch(written: Any, catalogue: Catalogue | None = None) -> list[Finding]:
+    """Every finding about a launch that a map describes, and about the map itself, ordered."""
+    known = catalogue or load()
+    request, problems = read_request(written, known)
+    if request is None:
+        return ordered(_marked(problem, {}) for problem in problems)
+    marked = [_marked(_placed(problem, request.place), request.silence) for problem in problems]
+    return ordered([*marked, *lint(request, known)])
+
+
+def lint(request: Request, catalogue: Catalogue) -> list[Finding]:
+    """Every finding about a launch, ordered, as `LintFinding`. The silenced ones are among them, marked."""
+    views = [list(_findings(request, release, catalogue)) for release in request.releases or (None,)]
+    merged = [*_uncovered(_merged(views, request.releases)), *_unused(request.silence)]
+    return ordered(_marked(_placed(finding, request.place), request.silence) for finding in merged)
+
+
+def _findings(request: Request, release: Release | None, catalogue: Catalogue) -> Iterator[Finding]:
+    """What one release's catalogue and the rules for it say."""
+    launch = request.launch
+    command = read_command(launch.words.words, release or catalogue.newest, catalogue.any_options)
+    launch = launch.read_with(release, command)
+    if release is None:
+        yield from never_known(command, launch.env, catalogue)
+    else:
+        view = View(catalogue, release, request.own)
+        yield from catalogue_findings(view, _entered(launch), command, launch.env)
+    for rule, severity in rules_for(release.version if release else None):
+        yield from rule.findings(launch, severity)
+
+
+def _entered(launch: Launch) -> Words:
+    """The words as the image's entrypoint takes them: upstream's was the server module before 0.11.1."""
+    if launch.family == "upstream" and launch.words.form == "bare" and launch.before("0.11.1"):
+        return replace(launch.words, form="module")
+    return launch.words
+
+
+def _merged(views: Sequence[Sequence[Finding]], releases: Sequence[Release]) -> list[Finding]:
+    """Of two releases' findings: the common ones, the milder form of each; the others as warnings at most."""
+    if len(views) == 1:
+        return list(views[0])
+    between = " and ".join(release.version for release in releases)
+    keyed = [{(finding.rule, finding.place, finding.found): finding for finding in view} for view in views]
+    merged = []
+    for index, view in enumerate(keyed):
+        for key, finding in view.items():
+            others = [other.get(key) for position, other in enumerate(keyed) if position != index]
+            if None not in others:
+                both = [finding, *(other for other in others if other is not None)]
+                merged.append(max(both, key=lambda item: _WEIGHT.index(item.severity)))
+            else:
+                note = f"so with vLLM {releases[index].version}; this build lies between {between}"
+                mild = "warning" if finding.severity == "error" else finding.severity
+                merged.append(replace(finding, severity=mild, reason="; ".join(filter(None, (finding.reason, note)))))
+    return merged
+
+
+def _uncovered(findings: Iterable[Finding]) -> list[Finding]:
+    """Without those that another finding says better: a rule's anywhere, the catalogue's at the same place."""
+    kept = list(findings)
+    covering = [(covered, finding) for finding in kept for covered in _covers(finding.rule)]
+    return [
+        finding
+        for finding in kept
+        if not any(
+            covered == finding.rule and (not covered.startswith("catalogue-") or better.place == finding.place)
+            for covered, better in covering
+        )
+    ]
+
+
+def _covers(rule: str) -> tuple[str, ...]:
+    return RULES[rule].covers if rule in RULES else ()
+
+
+def _placed(finding: Finding, place: str) -> Finding:
+    return replace(finding, place=f"{place}: {finding.place}") if place else finding
+
+
+def _marked(finding: Finding, silence: Mapping[str, str]) -> LintFinding:
+    reason = silence.get(finding.rule, "")
+    values = asdict(finding)
+    return LintFinding(**(values | {"severity": "hint" if reason else finding.severity, "silenced": reason}))
+
+
+def _unused(silence: Mapping[str, str]) -> Iterator[Finding]:
+    """Silenced ids that no rule has: a misspelling leaves the finding loud."""
+    for identity in silence:
+        known = identity in RULES or identity in {row.id for row in misleading()}
+        if not known and not identity.startswith(("catalogue-", "schema-", "lint-")):
+            place, remedy = f"silence.{identity[:80]}", "docs/rules.md lists them"
+            found, expected = "no rule of that id", "the id of a finding"
+            yield warning("lint-silence", place, found=found, expected=expected, remedy=remedy, kind="catalogue")

@@ -1,0 +1,67 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Names that mislead (``data/vllm_names.yml``): what to write instead of an option or variable that a release lacks."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import Range, parse_range
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.wording import cut
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.command import Command
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, Severity
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import ROOT
+from ansible_collections.gb10.fleet.plugins.module_utils._yaml_text import read_yaml
+
+
+@dataclass(frozen=True)
+class Name:
+    """One row. names: each with what to write instead. value: only with this value; releases: None for all of them."""
+
+    id: str
+    what: str
+    names: Mapping[str, str]
+    remedy: str
+    reason: str
+    source: str
+    value: str = ""
+    releases: Range | None = None
+    severity: Severity = "error"
+
+    def finding(self, name: str, place: str, value: str | None) -> Finding:
+        """What is said of one of its names where it is used."""
+        return Finding(
+            rule=self.id,
+            kind="catalogue",
+            severity=self.severity,
+            place=place,
+            found="given" if value is None else f'"{cut(value)}"',
+            expected=self.names[name],
+            remedy=self.remedy,
+            reason=self.reason,
+            source=self.source,
+        )
+
+
+@functools.cache
+def misleading() -> tuple[Name, ...]:
+    """The table."""
+    rows = read_yaml((ROOT / "data" / "vllm_names.yml").read_text("utf-8"))
+    return tuple(
+        Name(**{**row, "releases": parse_range(row["releases"]) if "releases" in row else None}) for row in rows
+    )
+
+
+def name_findings(command: Command, env: Mapping[str, str], version: str | None) -> Iterator[Finding]:
+    """Of every misleading name in a command and its environment. version: the release, None where it isn't known."""
+    used = [(given.name, f"argv {cut(given.spelling)}", next(iter(given.values), None)) for given in command.given]
+    used += [(name, f"env {cut(name)}", value) for name, value in env.items()]
+    for row in misleading():
+        if row.releases is None or (version is not None and version in row.releases):
+            for name, place, value in used:
+                if name in row.names and row.value in ("", value):
+                    yield row.finding(name, place, value)

@@ -1,0 +1,302 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What the linter takes, checked: from a written map to a `Launch`. Every problem is a finding."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import Catalogue, Release
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.launch import Group, Host, Launch, Service
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.command import (
+    SHELLS,
+    find_vllm,
+    read_command,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.docker_command import (
+    Bind,
+    split_docker_command,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.image_facts import Image, image_of
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, error, hint, warning
+from ansible_collections.gb10.fleet.plugins.module_utils._models.facts import model_of
+from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check
+
+MOST_WORDS = 2000
+_TEXT: Spec = {"type": "str", "nullable": True}
+# YAML reads a bare 8000 among the words as a number.
+_WORD: Spec = {"any_of": [{"type": "str"}, {"type": "number"}], "expected": "text"}
+_WORDS: Spec = {
+    "type": "list",
+    "elements": _WORD,
+    "max": MOST_WORDS,
+    "expected": f"a list of {MOST_WORDS} words at most",
+}
+_POSITIVE: Spec = {"type": "int", "min": 1}
+_YES_NO: Spec = {"type": "bool"}
+_NETWORKS: Spec = {"type": "list", "elements": {"type": "str"}}
+
+HOST: Spec = {
+    "type": "map",
+    "options": {
+        "sm": _POSITIVE,
+        "gpus": _POSITIVE,
+        "memory_bytes": _POSITIVE,
+        "mem_available_bytes": {"type": "int", "min": 0},
+        "driver": {"type": "str"},
+        "swap": _YES_NO,
+        "default_target": {"type": "str"},
+        "read_ahead_kib": {"type": "int", "min": 0},
+        "sysctl": {"type": "map"},
+        "cache_filesystem": {"type": "str"},
+        "resolves_hub": _YES_NO,
+        "compile_cache": _YES_NO,
+        "utilizations": {"type": "list", "elements": {"type": "number", "min": 0, "max": 1}},
+        "mtu": _POSITIVE,
+        "rdma_addresses": {"type": "map", "values": _TEXT},
+    },
+}
+GROUP: Spec = {
+    "type": "map",
+    "options": {"hosts": _POSITIVE, "revisions": _NETWORKS, "fabric_addresses": _NETWORKS},
+}
+# What a service is for, as its owner says it, here and in `workload` of fleet_services.
+PURPOSE: dict[str, Spec] = {
+    "profile": {"type": "str", "choices": ["interactive", "concurrent", "single-user", "minimal-memory"]},
+    "tools": _YES_NO,
+    "reasoning": _YES_NO,
+    "video": _YES_NO,
+    "media_files": _YES_NO,
+}
+SERVICE: Spec = {
+    "type": "map",
+    "options": {
+        **PURPOSE,
+        "ready_timeout_s": _POSITIVE,
+        "recipe": {"type": "str"},
+        "restarts": _YES_NO,
+        "address": {"type": "str"},
+        "kv_pool_tokens": {"type": "int", "min": 0},
+        "kv_blocks": {"type": "int", "min": 0},
+        "kv_block_size": _POSITIVE,
+        "non_kv_bytes": {"type": "int", "min": 0},
+    },
+}
+IMAGE: Spec = {
+    "type": "map",
+    "options": {
+        "reference": {"type": "str", "required": True},
+        "digest": _TEXT,
+        "family": {"type": "str", "choices": ["upstream", "ngc", "eugr", "custom"]},
+        "entrypoint": _TEXT,
+        "vllm": _TEXT,
+        "source": {},
+    },
+}
+MOUNT: Spec = {
+    "type": "map",
+    "options": {"source": {"type": "str"}, "target": {"type": "str", "required": True}, "read_only": _YES_NO},
+}
+INPUT: Spec = {
+    "type": "map",
+    "options": {
+        "argv": _WORDS,
+        "env": {"type": "map", "values": {"type": "str", "nullable": True}},
+        "command": {"any_of": [{"type": "str"}, _WORDS], "expected": "a docker run command, as text or words"},
+        "vllm_version": _TEXT,
+        "image": {"any_of": [{"type": "str"}, IMAGE], "expected": "an image's reference, or a recipe's map of it"},
+        "entrypoint": _TEXT,
+        "mounts": {"type": "list", "elements": MOUNT},
+        "container": {"type": "map", "values": {"type": "list", "elements": {"type": "str"}}},
+        "model": {"type": "map"},
+        "host": HOST,
+        "group": GROUP,
+        "service": SERVICE,
+        "catalogue": {"type": "map"},
+        "silence": {"type": "map", "values": {"type": "str", "min": 1, "expected": "the reason"}},
+        "place": {"type": "str"},
+    },
+}
+
+
+@dataclass(frozen=True)
+class Request:
+    """A launch to be checked. releases: what its vLLM is, or lies between; none where it isn't known.
+
+    own: the image is a release's own build, not a fork of it. place: what to put before every place.
+    """
+
+    launch: Launch
+    releases: tuple[Release, ...]
+    own: bool = True
+    silence: Mapping[str, str] = field(default_factory=dict)
+    place: str = ""
+
+
+def read_request(written: Any, catalogue: Catalogue) -> tuple[Request | None, list[Finding]]:
+    """The launch that a map describes, as far as it can be read, and what is wrong with the map itself."""
+    checked, findings = check(INPUT, written, "lint")
+    if not isinstance(checked, Mapping):
+        return None, _as_catalogue(findings)
+    parts = {key: checked[key] for key in checked if not _spoilt(key, findings)}
+    docker, problems = _docker(parts.get("command"))
+    findings += problems
+    words = {**docker, **{key: value for key, value in parts.items() if value is not None}}
+    if not {"argv", "command", "env"} & set(checked):
+        findings.append(
+            _problem(
+                "argv", found="missing", expected="the words that vLLM gets", remedy="write argv, or a docker command"
+            )
+        )
+    image = _image(words.get("image"))
+    version = words.get("vllm_version") or (image.vllm if image else None)
+    releases, notes = _releases(version, words.get("catalogue"), catalogue)
+    launch = _launch(words, image, version, releases, catalogue)
+    own = image is None or image.family in ("upstream", "ngc") or "catalogue" in words
+    request = Request(launch, releases, own, words.get("silence", {}), words.get("place", ""))
+    return request, [*_as_catalogue(findings), *notes]
+
+
+def _spoilt(key: str, findings: Sequence[Finding]) -> bool:
+    """Whether something is wrong with a part; environment and facts are used as far as they are right."""
+    return key != "env" and any(finding.place.startswith(f"lint.{key}") for finding in findings)
+
+
+def _as_catalogue(findings: Sequence[Finding]) -> list[Finding]:
+    return [replace(finding, kind="catalogue") for finding in findings]
+
+
+def _problem(place: str, *, found: str, expected: str, remedy: str) -> Finding:
+    return error("lint-input", f"lint.{place}", found=found, expected=expected, remedy=remedy, kind="catalogue")
+
+
+def _docker(command: Any) -> tuple[dict[str, Any], list[Finding]]:
+    if command is None:
+        return {}, []
+    try:
+        taken = split_docker_command(command if isinstance(command, str) else [str(word) for word in command])
+    except FleetError as error:
+        return {}, _as_catalogue(error.findings)
+    mounts = [{"source": bind.source, "target": bind.target, "read_only": bind.read_only} for bind in taken.mounts]
+    found = {"argv": list(taken.argv), "env": taken.env, "image": taken.image, "mounts": mounts}
+    return {**found, "container": taken.options, "entrypoint": taken.entrypoint}, []
+
+
+def _image(written: Any) -> Image | None:
+    if isinstance(written, str):
+        return image_of(written) if written else None
+    if not isinstance(written, Mapping):
+        return None
+    image = image_of(str(written["reference"]))
+    given = {key: written[key] for key in ("digest", "family", "vllm") if written.get(key)}
+    return replace(image, **given)
+
+
+def _launch(
+    words: Mapping[str, Any],
+    image: Image | None,
+    version: str | None,
+    releases: Sequence[Release],
+    catalogue: Catalogue,
+) -> Launch:
+    argv = tuple(map(str, words.get("argv", ())))
+    entrypoint = words.get("entrypoint")
+    if entrypoint is not None and entrypoint.rsplit("/", 1)[-1] in SHELLS and argv[:1] != (entrypoint,):
+        found = find_vllm((entrypoint, *argv))
+    else:
+        found = find_vllm(argv)
+    release = releases[0] if releases else None
+    command = read_command(found.words, release or catalogue.newest, catalogue.any_options)
+    mounts = words.get("mounts")
+    container = words.get("container")
+    return Launch(
+        argv,
+        _environment(words.get("env")),
+        found,
+        command,
+        release,
+        version,
+        image,
+        entrypoint,
+        None if mounts is None else tuple(Bind(**mount) for mount in ({"source": "", **mount} for mount in mounts)),
+        container,
+        model_of(words.get("model") or {}, command.model),
+        _facts(Host, words.get("host")),
+        _facts(Group, words.get("group")),
+        _facts(Service, words.get("service")),
+    )
+
+
+def _environment(written: Any) -> dict[str, str]:
+    """The variables as text: what should have been quoted still is what the container gets."""
+    given = written.items() if isinstance(written, Mapping) else ()
+    return {str(name): str(value) for name, value in given if value is not None}
+
+
+def _facts(kind: type[Any], written: Any) -> Any:
+    """A facts class from its checked map; lists become tuples."""
+    names = {item.name for item in fields(kind)}
+    given = written.items() if isinstance(written, Mapping) else ()
+    return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in given if key in names})
+
+
+def _releases(version: str | None, own: Any, catalogue: Catalogue) -> tuple[tuple[Release, ...], list[Finding]]:
+    """The releases to check against, and what must be said about them."""
+    if isinstance(own, Mapping):
+        return _own_catalogue(own)
+    build = parse(version) if version else None
+    if build is None:
+        return (), []
+    releases = catalogue.nearest(build.text)
+    newest, oldest = parse(catalogue.releases[-1]), parse(catalogue.releases[0])
+    notes = []
+    if newest is not None and build.release > newest.release:
+        notes = [_distance(build.text, "newer-version", releases, "newer than")]
+    elif oldest is not None and build.release < oldest.release:
+        notes = [_distance(build.text, "older-version", releases, "older than")]
+    elif len(releases) > 1:
+        notes = [_between(build.text, releases)]
+    return releases, notes
+
+
+def _own_catalogue(written: Mapping[str, Any]) -> tuple[tuple[Release, ...], list[Finding]]:
+    """The image's own names, as `gb10.fleet.vllm_catalogue_info` returns them."""
+    try:
+        return (Catalogue(written).newest,), []
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+        return (), [
+            _problem(
+                "catalogue",
+                found="unreadable",
+                expected="what gb10.fleet.vllm_catalogue_info returns",
+                remedy="drop it",
+            )
+        ]
+
+
+def _between(version: str, releases: Sequence[Release]) -> Finding:
+    between = " and ".join(release.version for release in releases)
+    return hint(
+        "catalogue-between-releases",
+        "image",
+        found=f"vLLM {version}, a build between {between}",
+        remedy="for an exact answer read the image's own source (gb10.fleet.vllm_catalogue_info)",
+        reason="what only one of the two knows is reported as a warning",
+        kind="catalogue",
+    )
+
+
+def _distance(version: str, rule: str, releases: Sequence[Release], words: str) -> Finding:
+    return warning(
+        f"catalogue-{rule}",
+        "image",
+        found=f"vLLM {version}, {words} all that is catalogued",
+        expected=f"checked against {releases[0].version}, the nearest",
+        remedy="add the release to the catalogue, or read the image's own source (gb10.fleet.vllm_catalogue_info)",
+        kind="catalogue",
+    )

@@ -1,0 +1,76 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""How the catalogue's findings are worded: what a release knows, since when, and what was probably meant."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import Catalogue, Release
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import Range, parse
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Severity
+
+_PREFIX = re.compile(r"^(VLLM_|--?(no-)?)")
+_SHOWN = 80
+_SHORT_LIST = 30
+
+
+@dataclass(frozen=True)
+class View:
+    """One release's view of a launch. own: the image is that release's build, not a fork, which may know more."""
+
+    catalogue: Catalogue
+    release: Release
+    own: bool = True
+
+    @property
+    def source(self) -> str:
+        return f"catalogue of vLLM {self.release.version}"
+
+    def since(self, version: str) -> bool:
+        here = parse(self.release.version)
+        return here is not None and here.since(version)
+
+    def weight(self, known: Range | None) -> Severity:
+        """How much an unknown name weighs: a fork may have what another release has."""
+        return "error" if self.own or known is None else "warning"
+
+    def comes_later(self, known: Range | None) -> bool:
+        """Whether a name was added after this release."""
+        return known is not None and bool(known.first) and not self.since(known.first)
+
+    def gone(self, known: Range | None) -> str:
+        """What to do about a name that other releases have; empty for one that none has."""
+        if known is None:
+            return ""
+        return f"use an image with vLLM {known.first} or later, or drop it" if self.comes_later(known) else "drop it"
+
+
+def history(what: str, known: Range | None) -> str:
+    """In which releases an option, variable or name is known."""
+    return f"known {known.words()}" if known else f"no {what} of any vLLM release since 0.11.0"
+
+
+def meant(word: str, known: Iterable[str]) -> str:
+    """What was probably meant, without the beginning that all names share; a list of names only where it is short.
+
+    An option's ``--no-`` form is offered for a word that begins so alone: else it would turn off what was asked for.
+    """
+    off = word.startswith("--no-")
+    names = {_PREFIX.sub("", name): name for name in known if name.startswith("--no-") == off}
+    close = difflib.get_close_matches(_PREFIX.sub("", word[:_SHOWN]), names, n=1, cutoff=0.7)
+    if close:
+        return f'write "{names[close[0]]}"'
+    return "known are: " + ", ".join(sorted(names.values())) if len(names) <= _SHORT_LIST else "drop it"
+
+
+def cut(text: str, length: int = _SHOWN) -> str:
+    """A word of the owner's in a sentence: printable, and not endless."""
+    head = text[: length + 1]
+    printable = head if head.isprintable() else head.encode("unicode_escape").decode("ascii")
+    return printable if len(printable) <= length else printable[: length - 3] + "..."

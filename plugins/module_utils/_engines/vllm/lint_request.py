@@ -1,0 +1,113 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The head's container, given to the linter: what is judged is what will run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Facts
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import image_key
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.judge import LintFinding, lint_map
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.request import PURPOSE
+
+# A model without --revision: the recipe's own finding says so with its place, and where it says nothing there is none.
+_SAID_OF_THE_RECIPE = frozenset({"L18"})
+
+
+def lint(request: Mapping[str, Any]) -> list[LintFinding]:
+    """The linter's findings on a request of `head_request`."""
+    return [LintFinding(**row) for row in lint_map(request) if row["rule"] not in _SAID_OF_THE_RECIPE]
+
+
+def on_host(request: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a request that a host's own facts are judged with: the preflight adds them."""
+    model = {key: value for key, value in request["model"].items() if key != "config"}
+    return {key: value for key, value in request.items() if key != "catalogue"} | {"model": model}
+
+
+def head_request(facts: Facts, config: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What the linter is asked of the head's container, with every fact that the plan knows.
+
+    config: the model's config.json, None where it isn't known.
+
+    The number of KV blocks and their size stay out: `kv` says exactly where vLLM refuses them, the rules on them are
+    for those who only have a log.
+    """
+    placed, container, budget = facts.placed, facts.container, facts.budget
+    image, model = placed.image, placed.model
+    seen = facts.observed.catalogues.get(image_key(image), {}) if image["release"] is None else {}
+    non_kv = budget.shares[placed.name].non_kv
+    others = [share.utilization for name, share in budget.shares.items() if name != placed.name]
+    options: dict[str, list[str]] = {}
+    for option, value in facts.options:
+        options.setdefault(option, []).append(value)
+    request = {
+        "argv": container["arguments"],
+        "entrypoint": container["entrypoint"],
+        "env": container["env"],
+        "mounts": container["mounts"],
+        "container": options,
+        "image": {**{key: image[key] for key in ("reference", "digest", "family")}, "vllm": image["release"]},
+        "vllm_version": image["release"] or seen.get("version"),
+        "catalogue": seen.get("catalogue"),
+        "model": _known(
+            {
+                "repository": model["repository"],
+                "gated": model["gated"],
+                "weights_bytes": model["weights_bytes"],
+                "quant_method": model["quantization"],
+                "cached": True,  # model_store stages it before any start
+                "config": config,
+            }
+        ),
+        "host": {"memory_bytes": budget.total, "utilizations": others, **_host(facts.tuning, facts.fabric)},
+        "group": {"hosts": len(placed.hosts), "fabric_addresses": _networks(facts.fabric)},
+        "service": _known(
+            {
+                **{key: placed.settings["workload"].get(key) for key in PURPOSE},
+                "recipe": placed.recipe["name"],
+                "address": placed.head.address,
+                "restarts": True,
+                "ready_timeout_s": facts.startup_limit_s,
+                "non_kv_bytes": non_kv.total.expected if non_kv else None,
+                "kv_pool_tokens": _capacity(image["release"], facts.kv["tokens"]),
+            }
+        ),
+        "silence": {**placed.recipe["silence"], **placed.settings["silence"]},
+        "place": placed.place,
+    }
+    return _known(request)
+
+
+def _capacity(version: str | None, tokens: int | None) -> int | None:
+    """The pool's tokens as vLLM prints them; up to 0.20.0 that is no capacity, so that rules on it would be wrong."""
+    release = parse(version or "")
+    return tokens if release is not None and release.release >= (0, 20, 1) else None
+
+
+def _host(tuning: Mapping[str, Any], fabric: Mapping[str, Any]) -> dict[str, Any]:
+    """What the plan gives the host, and what it leaves alone is not known."""
+    interfaces = [each for each in fabric["interfaces"] if each["rdma_device"]]
+    return _known(
+        {
+            "swap": tuning.get("swap"),
+            "default_target": tuning.get("default_target"),
+            "read_ahead_kib": tuning.get("read_ahead_kb"),
+            "sysctl": tuning["sysctl"],
+            "mtu": min((each["mtu"] for each in interfaces), default=None),
+            "rdma_addresses": {each["rdma_device"]: each["address"] for each in interfaces},
+        }
+    )
+
+
+def _networks(fabric: Mapping[str, Any]) -> list[str]:
+    return [each["address"] for each in fabric["interfaces"] if each["address"]]
+
+
+def _known(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}

@@ -1,0 +1,121 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What a rule is: data beside a small predicate over a launch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse_range
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.launch import Launch
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, Severity
+
+ALL = ".."
+
+
+@dataclass(frozen=True)
+class Hit:
+    """Where a rule applies, and what was found there. The rest: where it differs from the rule's."""
+
+    place: str
+    found: str
+    severity: Severity | None = None
+    expected: str = ""
+    remedy: str = ""
+    reason: str = ""
+    source: str = ""
+
+
+Hits = Iterator[Hit]
+Check = Callable[[Launch], Hits]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule. severities: by range of releases; a rule for all of them is judged without knowing the release too.
+
+    needs: facts without which it stays silent, as `rules.facts` names them.
+    covers: rules and catalogue findings that say less about the same place, and are left out where this one speaks.
+    """
+
+    identity: str
+    summary: str
+    kind: str
+    severities: Mapping[str, Severity]
+    expected: str
+    remedy: str
+    reason: str
+    source: str
+    check: Check
+    needs: tuple[str, ...] = ()
+    covers: tuple[str, ...] = ()
+
+    def severity(self, version: str | None) -> Severity | None:
+        """How much it weighs for a release; None where it doesn't hold, or can't be said."""
+        if set(self.severities) == {ALL}:
+            return self.severities[ALL]
+        ranges = ((parse_range(text), severity) for text, severity in self.severities.items())
+        return next((severity for known, severity in ranges if version is not None and version in known), None)
+
+    def findings(self, launch: Launch, severity: Severity) -> Iterator[Finding]:
+        """What the rule says about a launch."""
+        for hit in self.check(launch):
+            yield Finding(
+                rule=self.identity,
+                kind=self.kind,
+                severity=hit.severity or severity,
+                place=hit.place,
+                found=hit.found,
+                expected=hit.expected or self.expected,
+                remedy=hit.remedy or self.remedy,
+                reason=hit.reason or self.reason,
+                source=hit.source or self.source,
+            )
+
+
+RULES: dict[str, Rule] = {}
+
+
+@lru_cache(maxsize=64)
+def rules_for(version: str | None) -> tuple[tuple[Rule, Severity], ...]:
+    """The rules that hold for a release, with their weight; None: those that hold for all."""
+    weighed = ((entry, entry.severity(version)) for entry in RULES.values())
+    return tuple((entry, severity) for entry, severity in weighed if severity is not None)
+
+
+def rule(
+    identity: str,
+    severity: Severity | Mapping[str, Severity],
+    *,
+    expected: str,
+    remedy: str,
+    reason: str,
+    source: str,
+    kind: str = "combination",
+    needs: tuple[str, ...] = (),
+    covers: tuple[str, ...] = (),
+) -> Callable[[Check], Check]:
+    """Enter a predicate into the table. severity: for all releases, or by range: ``{"0.15.0..0.19.1": "error"}``.
+
+    The predicate's docstring is the rule's summary.
+    """
+
+    def enter(check: Check) -> Check:
+        if identity in RULES:
+            raise ValueError(f"rule {identity} is defined twice")
+        severities = {ALL: severity} if isinstance(severity, str) else severity
+        summary = " ".join((check.__doc__ or "").split())
+        words = (expected, remedy, reason, source)
+        RULES[identity] = Rule(identity, summary, kind, severities, *words, check, needs, covers)
+        return check
+
+    return enter
+
+
+def show(value: object) -> str:
+    """A value in a sentence; nothing is said plainly."""
+    return "not set" if value is None else f'"{value}"'

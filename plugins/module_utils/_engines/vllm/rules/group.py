@@ -1,0 +1,300 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Rules on services over several hosts."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import Hit, Hits, rule, show
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.launch import Launch
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
+
+_EXECUTOR = "argv --distributed-executor-backend"
+_MTU: int = fact("fabric", "mtu")
+_INTERFACES = ("GLOO_SOCKET_IFNAME", "UCX_NET_DEVICES")
+
+
+def _devices(launch: Launch) -> list[str]:
+    """The devices in NCCL_IB_HCA, without its prefix and port numbers."""
+    text = launch.env.get("NCCL_IB_HCA", "").lstrip("=^")
+    return [part.split(":")[0] for part in text.split(",") if part]
+
+
+def _over_rdma(launch: Launch) -> bool:
+    return (
+        bool(_devices(launch)) and launch.env.get("NCCL_NET") != "Socket" and launch.env.get("NCCL_IB_DISABLE") != "1"
+    )
+
+
+@rule(
+    "R139",
+    "hint",
+    needs=("container", "group.hosts", "service.restarts=false"),
+    expected="a bounded restart on every host",
+    remedy="take --restart on-failure:10, or leave it to the service's unit",
+    reason="a rank that dies takes the group with it",
+    source="cluster owner's notes, auto-restart",
+)
+def group_without_restart(launch: Launch) -> Hits:
+    """A group whose containers nobody restarts."""
+    if not launch.spread or launch.container is None or launch.service.restarts:
+        return
+    if "restart" not in launch.container:
+        yield Hit("container --restart", "not given")
+
+
+@rule(
+    "R140",
+    "error",
+    needs=("group.hosts",),
+    expected="one rank for each host",
+    remedy="make --tensor-parallel-size times --pipeline-parallel-size the number of hosts",
+    reason="a GB10 has one GPU",
+    source="Spark guide, section 13",
+)
+def ranks_and_hosts(launch: Launch) -> Hits:
+    """A group whose ranks aren't its hosts."""
+    hosts = launch.hosts or 1
+    if hosts > 1 and launch.world_size != hosts * launch.host.gpus and not launch.has("--data-parallel-size"):
+        yield Hit("argv --tensor-parallel-size", f"{launch.world_size} ranks on {hosts} hosts")
+
+
+@rule(
+    "R141",
+    {"0.11.0..0.16.0": "error", "0.17.0..": "hint"},
+    needs=("group.hosts",),
+    expected="--enforce-eager over several hosts",
+    remedy="write it; from 0.17.0 on compare both",
+    reason="with Ray's compiled DAG graphs halved the speed of one request; recipes of August 2026 run graphs",
+    source="cluster owner's notes, eager mode; vllm-project/recipes, DeepSeek-V4 on two GB10",
+)
+def graphs_in_group(launch: Launch) -> Hits:
+    """CUDA graphs over several hosts."""
+    if launch.spread and not launch.switch("--enforce-eager"):
+        yield Hit("argv --enforce-eager", "not given")
+
+
+@rule(
+    "R142",
+    {"0.11.0..0.20.2": "error"},
+    expected="no --async-scheduling with Ray",
+    remedy="drop it, or use --nnodes without Ray",
+    reason="ValueError up to 0.20.2; from 0.21.0 on Ray's second executor supports it (X2)",
+    source="cluster owner's notes, Notes; vllm/config/vllm.py",
+)
+def async_with_ray(launch: Launch) -> Hits:
+    """--async-scheduling with the Ray executor before 0.21.0."""
+    if launch.switch("--async-scheduling") and launch.executor == "ray":
+        yield Hit("argv --async-scheduling", "with ray")
+
+
+@rule(
+    "R143",
+    {"0.11.1..": "error"},
+    needs=("group.hosts",),
+    expected="--nnodes, or --distributed-executor-backend ray",
+    remedy="write --nnodes, --node-rank and --master-addr on every host",
+    reason="vLLM takes no executor for several hosts by itself since 0.11.1 (X3)",
+    source="cluster owner's notes; vllm/config/parallel.py",
+    covers=("R118",),
+)
+def no_executor(launch: Launch) -> Hits:
+    """A group without an executor for several hosts."""
+    nodes = launch.number("--nnodes") or 1
+    if (launch.hosts or 1) > 1 and launch.executor != "ray" and nodes < 2:
+        yield Hit(_EXECUTOR, show(launch.executor))
+
+
+@rule(
+    "R144",
+    "error",
+    needs=("group.hosts",),
+    expected="NCCL_SOCKET_IFNAME: an interface of the fabric",
+    remedy="set it to the QSFP interface of each host",
+    reason="over the management network throughput falls to a tenth or less",
+    source="Spark guide, section 13",
+)
+def no_interface(launch: Launch) -> Hits:
+    """A group without NCCL_SOCKET_IFNAME."""
+    if launch.spread and not launch.env.get("NCCL_SOCKET_IFNAME"):
+        yield Hit("env NCCL_SOCKET_IFNAME", "not set")
+
+
+@rule(
+    "R145",
+    "error",
+    needs=("group.hosts",),
+    expected="the fabric's interface in the container's environment on every host",
+    remedy="set them with `docker run -e`, not in `docker exec`",
+    reason="Ray's workers inherit the container's environment, not that of the driver's shell",
+    source="cluster owner's notes, NCCL with GDR disabled",
+)
+def variables_of_workers(launch: Launch) -> Hits:
+    """A group without the interfaces of Gloo and UCX in its environment."""
+    missing = [name for name in _INTERFACES if not launch.env.get(name)]
+    if launch.spread and launch.env.get("NCCL_SOCKET_IFNAME") and missing:
+        yield Hit("env " + missing[0], "not set", severity="error" if "GLOO_SOCKET_IFNAME" in missing else "warning")
+
+
+@rule(
+    "R146",
+    "error",
+    needs=("container",),
+    expected="--device /dev/infiniband, --ulimit memlock=-1, --cap-add IPC_LOCK",
+    remedy="add what is missing",
+    reason="RDMA needs its device, and memory that may be pinned",
+    source="cluster owner's notes, NCCL with GDR disabled",
+)
+def rdma_needs(launch: Launch) -> Hits:
+    """RDMA without its device or pinned memory."""
+    if not _over_rdma(launch) or launch.container is None or "privileged" in launch.container:
+        return
+    device = any("infiniband" in value for value in launch.container.get("device", ()))
+    pinned = any(value.startswith("memlock=-1") for value in launch.container.get("ulimit", ()))
+    allowed = any(value.removeprefix("CAP_") == "IPC_LOCK" for value in launch.container.get("cap-add", ()))
+    if not device:
+        yield Hit("container --device", "no /dev/infiniband")
+    if not pinned and not allowed:
+        yield Hit("container --ulimit", "no memlock=-1")
+
+
+@rule(
+    "R147",
+    "error",
+    expected="NCCL_NET_GDR_LEVEL=LOC, NCCL_DMABUF_ENABLE=0",
+    remedy="set both",
+    reason="GPUDirect RDMA isn't supported on GB10",
+    source="cluster owner's notes, key facts",
+)
+def no_gpudirect(launch: Launch) -> Hits:
+    """GPUDirect RDMA asked for on GB10."""
+    level, dmabuf = launch.env.get("NCCL_NET_GDR_LEVEL"), launch.env.get("NCCL_DMABUF_ENABLE")
+    if launch.gb10 and level not in (None, "LOC", "0"):
+        yield Hit("env NCCL_NET_GDR_LEVEL", show(level), expected="LOC")
+    if launch.gb10 and dmabuf == "1":
+        yield Hit("env NCCL_DMABUF_ENABLE", show(dmabuf), expected="0")
+
+
+@rule(
+    "R148",
+    "warning",
+    expected="NCCL_NET_PLUGIN=none, NCCL_DMABUF_ENABLE=0, NCCL_NET_GDR_C2C=0",
+    remedy="set all three, or NCCL_NET=Socket",
+    reason="the NGC container's DMABUF plugin crashes on GB10",
+    source="cluster owner's notes, NCCL with GDR disabled",
+)
+def ngc_plugin(launch: Launch) -> Hits:
+    """RDMA in an NGC container with its plugin on."""
+    wanted = {"NCCL_NET_PLUGIN": "none", "NCCL_DMABUF_ENABLE": "0", "NCCL_NET_GDR_C2C": "0"}
+    if launch.family != "ngc" or not _over_rdma(launch):
+        return
+    for name, value in wanted.items():
+        if launch.env.get(name) != value:
+            yield Hit(f"env {name}", show(launch.env.get(name)), expected=value)
+
+
+@rule(
+    "R149",
+    "error",
+    kind="host",
+    needs=("host.rdma_addresses",),
+    expected="an IPv4 address on the interface of each device",
+    remedy="give both halves of the port an address",
+    reason="RoCE needs IP on its interface",
+    source="cluster owner's notes, IP setup",
+)
+def device_without_address(launch: Launch) -> Hits:
+    """A device in NCCL_IB_HCA whose interface has no IPv4 address."""
+    addresses = launch.host.rdma_addresses
+    for device in _devices(launch):
+        if addresses and not addresses.get(device):
+            yield Hit("env NCCL_IB_HCA", f"{device} has no address")
+
+
+@rule(
+    "R150",
+    "warning",
+    kind="host",
+    needs=("group.hosts", "host.mtu"),
+    expected=f"MTU {_MTU}",
+    remedy="let the role fabric set it",
+    reason="small frames cost throughput and CPU",
+    source="cluster owner's notes, IP setup",
+)
+def small_frames(launch: Launch) -> Hits:
+    """A fabric interface with a small MTU."""
+    if launch.spread and launch.host.mtu is not None and launch.host.mtu < _MTU:
+        yield Hit("host", f"MTU {launch.host.mtu}")
+
+
+@rule(
+    "R151",
+    "hint",
+    expected="a measurement of one rail against two",
+    remedy="compare both",
+    reason="one rail gave 299 tok/s at 256 requests, two gave 239",
+    source="cluster owner's notes, single against dual rail",
+)
+def two_rails(launch: Launch) -> Hits:
+    """Two devices in NCCL_IB_HCA."""
+    if len(_devices(launch)) > 1:
+        yield Hit("env NCCL_IB_HCA", launch.env["NCCL_IB_HCA"])
+
+
+@rule(
+    "R153",
+    "error",
+    expected="RAY_memory_monitor_refresh_ms=0",
+    remedy='set RAY_memory_monitor_refresh_ms: "0" on every host',
+    reason="Ray takes the GPU's share of the memory for a leak, and kills the worker",
+    source="cluster owner's notes, critical variables",
+)
+def ray_memory_monitor(launch: Launch) -> Hits:
+    """Ray over several hosts with its memory monitor on."""
+    variable = launch.env.get("RAY_memory_monitor_refresh_ms")
+    if launch.spread and launch.executor == "ray" and variable != "0":
+        yield Hit("env RAY_memory_monitor_refresh_ms", show(variable))
+
+
+@rule(
+    "R154",
+    "error",
+    kind="host",
+    needs=("group.revisions",),
+    expected="the same revision of the model on every host",
+    remedy="stage the pinned revision everywhere",
+    reason="ranks of different weights answer garbage, or stop at the load",
+    source="Spark guide, section 13",
+)
+def different_revisions(launch: Launch) -> Hits:
+    """A group whose hosts have different revisions."""
+    if len(set(launch.group.revisions)) > 1:
+        yield Hit("group", ", ".join(sorted(set(launch.group.revisions))))
+
+
+@rule(
+    "R155",
+    "warning",
+    needs=("group.fabric_addresses", "service.address"),
+    expected="an address that clients reach",
+    remedy="advertise the address of the management network",
+    reason="the fabric's addresses work between its own hosts only",
+    source="cluster owner's notes, access from spark-1",
+)
+def address_on_fabric(launch: Launch) -> Hits:
+    """A service that is advertised on the fabric."""
+    address = launch.service.address or ""
+    if re.fullmatch(r"[0-9.]+", address) and _within(address, launch.group.fabric_addresses):
+        yield Hit("service", address)
+
+
+def _within(address: str, networks: tuple[str, ...]) -> bool:
+    try:
+        parsed = ipaddress.ip_address(address)
+        return any(parsed in ipaddress.ip_network(network, strict=False) for network in networks)
+    except ValueError:
+        return False

@@ -1,0 +1,280 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Rules on the image: its entrypoint, its build, what is installed in it."""
+
+from __future__ import annotations
+
+import re
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import Hit, Hits, rule, show
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.launch import Launch
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.image_facts import moving_tag
+
+_MOVING = moving_tag()
+
+
+def _shell(launch: Launch) -> bool:
+    return bool(launch.words.script) or launch.entrypoint is not None
+
+
+@rule(
+    "R001",
+    "error",
+    expected="the model and its options right after the image",
+    remedy="drop `vllm serve`; for another command of vllm write --entrypoint vllm before the image",
+    reason="vllm/vllm-openai images run `vllm serve` themselves from 0.11.1 on: unrecognized arguments: serve",
+    source="Spark guide, section 6",
+)
+def serve_twice(launch: Launch) -> Hits:
+    """`vllm` in the command of an upstream image, whose entrypoint is `vllm serve`."""
+    starts = launch.argv[:1] == ("vllm",) and not launch.before("0.11.1")
+    if launch.family == "upstream" and not _shell(launch) and starts:
+        yield Hit("argv", " ".join(launch.argv[:2]))
+
+
+@rule(
+    "R002",
+    "error",
+    expected="vllm serve MODEL OPTIONS",
+    remedy="write `vllm serve` before the model",
+    reason="the entrypoint of nvcr.io/nvidia/vllm passes its arguments on as they are",
+    source="Spark guide, section 6",
+)
+def serve_missing(launch: Launch) -> Hits:
+    """An NGC image whose command doesn't begin with a program."""
+    if launch.family == "ngc" and not _shell(launch) and launch.words.form == "bare" and launch.argv:
+        yield Hit("argv", show(launch.argv[0]))
+
+
+@rule(
+    "R003",
+    "error",
+    expected="vllm serve in the shell's text",
+    remedy="write `vllm serve` before the model, or leave the entrypoint alone",
+    reason="with another entrypoint the image no longer runs `vllm serve` itself",
+    source="Spark guide, section 7.3.2",
+)
+def serve_lost(launch: Launch) -> Hits:
+    """An upstream image with a shell as entrypoint and no `vllm serve` in its text."""
+    starts = launch.words.form in ("serve", "module") or "vllm" in (launch.entrypoint or "")
+    if launch.family == "upstream" and _shell(launch) and not starts:
+        yield Hit("entrypoint", show(launch.entrypoint or "a shell"))
+
+
+@rule(
+    "R004",
+    {"0.11.0..0.19.1": "error"},
+    expected="an image built for CUDA 13: a -cu130 tag, or v0.20.0 and later",
+    remedy="take the -cu130 tag of the same release, an NGC image, or v0.20.0 and later",
+    reason="before 0.20.0 the plain upstream images were built for CUDA 12.9 and have no kernels for sm_121",
+    source="Spark guide, section 2; vLLM's Dockerfile, CUDA_VERSION",
+)
+def no_cuda_13(launch: Launch) -> Hits:
+    """A plain upstream image before 0.20.0 on GB10."""
+    image = launch.image
+    if image and launch.gb10 and image.family == "upstream" and "cu130" not in image.tag:
+        yield Hit("image", image.reference)
+
+
+@rule(
+    "R005",
+    "warning",
+    expected="a digest, or a release's tag",
+    remedy=_MOVING.remedy,
+    reason=_MOVING.effect,
+    source=_MOVING.source,
+)
+def unpinned_tag(launch: Launch) -> Hits:
+    """A tag such as nightly or latest without a digest."""
+    if launch.image and launch.image.moving and not launch.image.digest:
+        yield Hit("image", launch.image.reference)
+
+
+@rule(
+    "R006",
+    "error",
+    expected="another tag",
+    remedy="take the one that data/vllm_images.yml names",
+    reason="data/vllm_images.yml says of each what it does",
+    source="data/vllm_images.yml",
+    covers=("R004",),
+)
+def bad_tag(launch: Launch) -> Hits:
+    """A tag that is known to fail on GB10."""
+    bad = launch.image.bad if launch.image else None
+    if launch.image and bad and launch.gb10:
+        yield Hit("image", launch.image.reference, remedy=bad.remedy, reason=bad.effect, source=bad.source)
+
+
+@rule(
+    "R008",
+    {"0.18.0..": "error"},
+    expected="ray in the image, or no Ray",
+    remedy="use --nnodes and --node-rank instead, or install ray before the start",
+    reason="Ray is no dependency of vLLM from 0.18.0 on, and the images don't ship it",
+    source="Spark guide, section 6; requirements/cuda.txt of 0.17.1 and 0.18.0",
+)
+def ray_not_installed(launch: Launch) -> Hits:
+    """The Ray executor in an image that ships no Ray."""
+    wants = {option: launch.text(option) for option in ("--distributed-executor-backend", "--data-parallel-backend")}
+    for option, value in wants.items():
+        if value == "ray" and launch.family in ("upstream", "ngc") and "ray" not in launch.words.script:
+            yield Hit(f"argv {option}", "ray")
+
+
+@rule(
+    "R009",
+    {"0.11.0..": "error"},
+    expected="an architecture that this release knows",
+    remedy="take an image with a newer vLLM",
+    reason="model type not recognized: found out after the download",
+    source="Spark guide, section 12; catalogue, architecture",
+)
+def unknown_architecture(launch: Launch) -> Hits:
+    """A model whose architecture the release doesn't have."""
+    known = launch.release.registries.get("architecture", ()) if launch.release else ()
+    name = launch.model.architecture
+    overridden = launch.has("--hf-overrides") or launch.has("--model-impl") or launch.has("--model-class-overrides")
+    if name and known and name not in known and not overridden and launch.family in (None, "upstream", "ngc"):
+        yield Hit("model", name)
+
+
+@rule(
+    "R010",
+    "warning",
+    needs=("host.driver",),
+    expected="the driver that the image asks for",
+    remedy="update the host's driver, or keep the image's own entrypoint, which can bridge to an older one",
+    reason="an image of a newer CUDA needs its driver, or the forward compatibility that NGC's entrypoint sets up",
+    source="Spark guide, section 7.3.1",
+)
+def old_driver(launch: Launch) -> Hits:
+    """A host driver older than the image asks for, with the entrypoint replaced."""
+    needed = launch.image.driver if launch.image else None
+    if needed and launch.host.driver and _shell(launch) and _numbers(launch.host.driver) < _numbers(needed):
+        yield Hit("host", f"driver {launch.host.driver}", expected=f"{needed} or later")
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", text)]
+
+
+@rule(
+    "R011",
+    "warning",
+    expected="a known vLLM version",
+    remedy="write the version, or have it read from the image (gb10.fleet.vllm_catalogue_info)",
+    reason="options, variables and rules by release can't be checked",
+    source="Spark guide, section 6",
+)
+def unknown_vllm(launch: Launch) -> Hits:
+    """An image whose vLLM isn't known, or a version that is none."""
+    if launch.release is None and launch.image is not None:
+        yield Hit("image", launch.image.reference + (f", vLLM {launch.version}" if launch.version else ""))
+    elif launch.release is None and launch.version is not None:
+        yield Hit("vllm_version", launch.version[:80], remedy="write it as 0.24.0")
+
+
+@rule(
+    "R012",
+    "error",
+    expected="the audio packages in the image",
+    remedy='start through a shell: pip install "vllm[audio]" && vllm serve ...',
+    reason="the stock image has no audio stack, so that any audio input fails",
+    source="Spark guide, section 7.3.2",
+)
+def audio_not_installed(launch: Launch) -> Hits:
+    """A model with audio input, on an upstream image without the audio packages."""
+    refused = launch.command.json("--limit-mm-per-prompt").get("audio") == 0
+    if launch.model.audio and launch.family == "upstream" and "vllm[audio]" not in launch.words.script and not refused:
+        yield Hit("image", "no audio packages")
+
+
+@rule(
+    "R017",
+    "error",
+    expected="vLLM 0.17.0 or later with Transformers 5",
+    remedy="take a newer image",
+    reason="Qwen3.5 is registered from 0.17.0 on, and its configuration needs Transformers 5",
+    source="Spark guide, section 7.1.4; catalogue, architecture",
+    covers=("R009",),
+)
+def qwen35_too_early(launch: Launch) -> Hits:
+    """A Qwen3.5 or 3.6 model before 0.17.0, or in an image with Transformers 4."""
+    qwen = (launch.model.architecture or "").startswith("Qwen3_5") or launch.model.family in ("qwen3.5", "qwen3.6")
+    transformers = launch.image.transformers if launch.image else None
+    if qwen and launch.before("0.17.0"):
+        yield Hit("model", launch.model.architecture or launch.model.repository)
+    elif qwen and transformers is not None and transformers < 5:
+        yield Hit("image", f"Transformers {transformers}")
+
+
+@rule(
+    "R019",
+    "error",
+    expected="ghcr.io/z-lab/vllm-openai:gemma4-dflash-cu130",
+    remedy="take Z Lab's image",
+    reason="Gemma 4 with DFlash needs Z Lab's build",
+    source="Spark guide, section 14.5",
+)
+def gemma4_dflash(launch: Launch) -> Hits:
+    """DFlash for Gemma 4 in another image than Z Lab's."""
+    image = launch.image
+    if launch.method == "dflash" and launch.model.family == "gemma4" and image and "gemma4-dflash" not in image.tag:
+        yield Hit("image", image.reference)
+
+
+@rule(
+    "R021",
+    "warning",
+    needs=("mounts",),
+    expected="a patched vllm mounted over the image's",
+    remedy="mount it at /usr/lib/python3/dist-packages/vllm, or take a newer image",
+    reason="25.11 pairs vLLM 0.11.0 with Transformers 5: Qwen2Tokenizer has no attribute all_special_tokens_extended",
+    source="cluster owner's notes, vLLM local clone",
+)
+def ngc_2511_tokenizer(launch: Launch) -> Hits:
+    """NGC 25.11 with a Qwen tokenizer and no patched vllm."""
+    qwen = (launch.model.tokenizer_class or "").startswith("Qwen2") or launch.model.is_("(Qwen|QuantTrio)/Qwen.*")
+    if _is_2511(launch) and qwen and launch.mounted("dist-packages/vllm") is False:
+        yield Hit("mounts", "no mount over dist-packages/vllm")
+
+
+def _is_2511(launch: Launch) -> bool:
+    return launch.image is not None and launch.image.is_("nvcr.io/nvidia/vllm:25.11-py3")
+
+
+@rule(
+    "R022",
+    "warning",
+    needs=("mounts",),
+    expected="a sitecustomize.py that switches cuDNN off",
+    remedy="mount it at /usr/lib/python3.12/sitecustomize.py, or take a newer image",
+    reason="the image's cuDNN has no conv3d kernels for sm_121, which vision encoders need",
+    source="cluster owner's notes, cuDNN fix",
+)
+def ngc_2511_conv3d(launch: Launch) -> Hits:
+    """NGC 25.11 with a vision model and no sitecustomize.py."""
+    if _is_2511(launch) and launch.model.vision and launch.mounted("sitecustomize") is False:
+        yield Hit("mounts", "no sitecustomize.py")
+
+
+@rule(
+    "R024",
+    "warning",
+    needs=("container", "model.cached=false", "mounts"),
+    expected="the model on the host before the start, or --user",
+    remedy="stage the model first, or run the container as the cache's owner",
+    reason="a container that runs as root downloads files that only root may change on the host",
+    source="Spark guide, section 3",
+)
+def root_downloads(launch: Launch) -> Hits:
+    """A download into a mounted cache by a container that runs as root."""
+    if launch.container is None or launch.mounts is None or launch.model.cached is not False:
+        return
+    home = launch.env.get("HF_HOME", "/root/.cache/huggingface")
+    writable = any(home.startswith(mount.target) and not mount.read_only for mount in launch.mounts)
+    if writable and "user" not in launch.container:
+        yield Hit("container", "runs as root")

@@ -1,0 +1,229 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""A launch as the rules see it: what runs, in which image, for which model, on which hosts, as far as it is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import Release
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import (
+    Version,
+    parse,
+    parse_range,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.command import Command, Words
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.docker_command import Bind
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.image_facts import Image
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
+from ansible_collections.gb10.fleet.plugins.module_utils._models.facts import Model
+
+# A GB10, where nothing else is known.
+SM = int(fact("hardware", "compute_capability").replace(".", ""))
+GPUS: int = fact("hardware", "gpus")
+MEMORY_BYTES: int = fact("hardware", "memory_total_kib") * 1024
+
+
+@dataclass(frozen=True)
+class Host:
+    """The host, and what a look at it told. memory_bytes: MemTotal. utilizations: of the other services on it."""
+
+    sm: int = SM
+    gpus: int = GPUS
+    memory_bytes: int = MEMORY_BYTES
+    mem_available_bytes: int | None = None
+    driver: str | None = None
+    swap: bool | None = None
+    default_target: str | None = None
+    read_ahead_kib: int | None = None
+    sysctl: Mapping[str, Any] = field(default_factory=dict)
+    cache_filesystem: str | None = None
+    resolves_hub: bool | None = None
+    compile_cache: bool | None = None
+    utilizations: tuple[float, ...] = ()
+    mtu: int | None = None
+    rdma_addresses: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Group:
+    """The hosts of one service. hosts: how many, None where not said. revisions: the model's on each."""
+
+    hosts: int | None = None
+    revisions: tuple[str, ...] = ()
+    fabric_addresses: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Service:
+    """What is wanted of the service. profile: interactive, concurrent, single-user, minimal-memory.
+
+    recipe: its name, "" for none, None where not said. restarts: whether somebody else starts it again.
+    kv_pool_tokens, kv_blocks, kv_block_size: as planned or printed. non_kv_bytes: what a rank takes beside its KV pool.
+    """
+
+    tools: bool | None = None
+    reasoning: bool | None = None
+    video: bool | None = None
+    media_files: bool | None = None
+    profile: str | None = None
+    ready_timeout_s: int | None = None
+    recipe: str | None = None
+    restarts: bool | None = None
+    address: str | None = None
+    kv_pool_tokens: int | None = None
+    kv_blocks: int | None = None
+    kv_block_size: int | None = None
+    non_kv_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch, read with one release. mounts, container: None where not known.
+
+    release: None where the image's vLLM isn't known. container: options of `docker run` by their long names.
+    """
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    words: Words
+    command: Command
+    release: Release | None
+    version: str | None = None
+    image: Image | None = None
+    entrypoint: str | None = None
+    mounts: tuple[Bind, ...] | None = None
+    container: Mapping[str, tuple[str, ...]] | None = None
+    model: Model = field(default_factory=Model)
+    host: Host = field(default_factory=Host)
+    group: Group = field(default_factory=Group)
+    service: Service = field(default_factory=Service)
+
+    # Versions
+
+    def within(self, versions: str) -> bool:
+        """Whether the release is in a range such as ``0.15.0..0.19.1``; False where it isn't known."""
+        return self.release is not None and self.release.version in parse_range(versions)
+
+    @property
+    def _build(self) -> Version | None:
+        return parse(self.release.version) if self.release else None
+
+    def before(self, version: str) -> bool:
+        build = self._build
+        return build is not None and not build.since(version)
+
+    def since(self, version: str) -> bool:
+        build = self._build
+        return build is not None and build.since(version)
+
+    # The image
+
+    @property
+    def family(self) -> str | None:
+        return self.image.family if self.image else None
+
+    @property
+    def gb10(self) -> bool:
+        return self.host.sm == SM
+
+    def mounted(self, part: str) -> bool | None:
+        """Whether something is mounted at a target that holds this text; None where mounts aren't known."""
+        return None if self.mounts is None else any(part in mount.target for mount in self.mounts)
+
+    # Options
+
+    @property
+    def serves(self) -> bool:
+        """Whether there are words for vLLM at all."""
+        return self.words.form != "other" and bool(self.words.words)
+
+    def text(self, option: str) -> str | None:
+        return self.command.text(option)
+
+    def number(self, option: str) -> float | None:
+        return self.command.number(option)
+
+    def switch(self, option: str) -> bool | None:
+        return self.command.switch(option)
+
+    def has(self, option: str) -> bool:
+        return self.command.has(option)
+
+    @cached_property
+    def speculation(self) -> Mapping[str, Any]:
+        """``--speculative-config`` with what ``--spec-method`` and its like add; empty without speculation."""
+        short = {"method": "--spec-method", "model": "--spec-model", "num_speculative_tokens": "--spec-tokens"}
+        given = {key: self.text(option) for key, option in short.items() if self.has(option)}
+        return {**given, **self.command.json("--speculative-config")}
+
+    @property
+    def method(self) -> str | None:
+        """The speculative method."""
+        method = self.speculation.get("method")
+        return method if isinstance(method, str) else None
+
+    @property
+    def moe_backend(self) -> str | None:
+        text = self.text("--moe-backend")
+        return text.lower().replace("-", "_") if text else None
+
+    @property
+    def attention_backend(self) -> str | None:
+        """By the option, or by the variable that releases before 0.15.0 read."""
+        text = self.text("--attention-backend")
+        if text is None and not self.since("0.15.0"):
+            text = self.env.get("VLLM_ATTENTION_BACKEND")
+        return text.upper() if text else None
+
+    @property
+    def kv_dtype(self) -> str:
+        return self.text("--kv-cache-dtype") or "auto"
+
+    @property
+    def utilization(self) -> float | None:
+        return self.number("--gpu-memory-utilization")
+
+    @property
+    def default_utilization(self) -> float:
+        """vLLM's own share where none is given (vllm/config/cache.py)."""
+        return 0.92 if self.since("0.20.0") else 0.9
+
+    @property
+    def executor(self) -> str | None:
+        return self.text("--distributed-executor-backend")
+
+    @property
+    def prefix_caching(self) -> bool | None:
+        """As given, else vLLM's default: on, but off for hybrid models before 0.28.0."""
+        given = self.switch("--enable-prefix-caching")
+        if given is not None or self.release is None:
+            return given
+        return True if not self.model.hybrid else self.since("0.28.0")
+
+    # Ranks
+
+    @property
+    def world_size(self) -> int:
+        """Tensor times pipeline parallel size."""
+        tensor = self.number("--tensor-parallel-size") or 1
+        return int(tensor * (self.number("--pipeline-parallel-size") or 1))
+
+    @property
+    def hosts(self) -> int | None:
+        """How many hosts the service has, as far as it is said."""
+        nodes = self.number("--nnodes")
+        return self.group.hosts or (int(nodes) if nodes else None)
+
+    @property
+    def spread(self) -> bool:
+        """Whether the service is on more than one host, by what is said or by what its ranks need."""
+        return (self.hosts or 1) > 1 or (self.executor == "ray" and self.world_size > self.host.gpus)
+
+    def read_with(self, release: Release | None, command: Command) -> Launch:
+        return replace(self, release=release, command=command)

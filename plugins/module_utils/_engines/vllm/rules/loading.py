@@ -1,0 +1,88 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Rules on loading weights, whose peaks come from the same memory."""
+
+from __future__ import annotations
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import Hit, Hits, rule
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.launch import Launch
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
+
+_GB = 10**9
+_GIB = 2**30
+_FAST: float = fact("limits", "utilization_fastsafetensors")
+_EAGER: float = fact("limits", "eager_load_extra_gib") * _GIB
+_COMPILERS: float = fact("limits", "compilers_gib") * _GIB
+
+
+@rule(
+    "R090",
+    {"0.11.0..0.23.0": "error", "0.24.0..": "warning"},
+    kind="memory",
+    expected=f"{_FAST:.2f} or less with fastsafetensors",
+    remedy="lower it, or drop --load-format",
+    reason="the loader's peak froze a host; from 0.24.0 on vLLM gives memory back while it loads",
+    source="32 GB Nemotron guide, tips; vLLM pull request 45179",
+)
+def fastsafetensors_peak(launch: Launch) -> Hits:
+    """fastsafetensors with a utilization above what its peak leaves room for."""
+    share = launch.utilization
+    share = launch.default_utilization if share is None and not launch.has("--kv-cache-memory-bytes") else share
+    if launch.gb10 and launch.text("--load-format") == "fastsafetensors" and share is not None and share > _FAST:
+        yield Hit("argv --gpu-memory-utilization", f"{share:g}")
+
+
+@rule(
+    "R091",
+    "warning",
+    kind="memory",
+    expected="another load format with several ranks",
+    remedy="drop --load-format, or try it alone first",
+    reason="fastsafetensors may run out of memory with tensor parallelism",
+    source="cluster owner's notes, model loading",
+)
+def fastsafetensors_group(launch: Launch) -> Hits:
+    """fastsafetensors with several ranks."""
+    if launch.text("--load-format") == "fastsafetensors" and launch.world_size > 1:
+        yield Hit("argv --load-format", f"fastsafetensors with {launch.world_size} ranks")
+
+
+@rule(
+    "R093",
+    "hint",
+    kind="memory",
+    needs=("model.weights_bytes",),
+    expected=f"--safetensors-load-strategy eager, where {_EAGER / _GB:.0f} GB are free during the load",
+    remedy="write it for a faster load",
+    reason="mapped files load in 8 to 9 minutes on Spark, eager ones in 1 to 2",
+    source="cluster owner's notes, model loading",
+)
+def slow_load(launch: Launch) -> Hits:
+    """The default loader for a large model, or the eager one without room for its peak."""
+    strategy, weights = launch.text("--safetensors-load-strategy"), launch.model.weights_bytes or 0
+    default = launch.text("--load-format") in (None, "auto", "safetensors")
+    available = launch.host.mem_available_bytes
+    if strategy == "eager" and available is not None and weights and available - weights < _EAGER:
+        free = f"{(available - weights) / _GB:.0f} GB are left beside the weights"
+        yield Hit("argv --safetensors-load-strategy", free, severity="warning", remedy="drop it, or free memory")
+    elif strategy is None and default and weights > 40 * _GB:
+        yield Hit("argv --safetensors-load-strategy", "not given")
+
+
+@rule(
+    "R094",
+    "warning",
+    kind="memory",
+    needs=("host.compile_cache",),
+    expected=f"{_COMPILERS / _GB:.0f} GB free for the first start",
+    remedy="lower --gpu-memory-utilization for the first start, or take an image with sm_121 kernels",
+    reason="FlashInfer compiles kernels at run time: six compilers of 1.5 to 6 GB each",
+    source="32 GB Nemotron guide, root cause 4",
+)
+def compilers_need_room(launch: Launch) -> Hits:
+    """The first start of an NGC image with little memory left."""
+    left = (1 - (launch.utilization or launch.default_utilization)) * launch.host.memory_bytes
+    if launch.family == "ngc" and launch.host.compile_cache is False and left < _COMPILERS:
+        yield Hit("host", f"{left / _GB:.0f} GB beside vLLM's share, no compiled kernels yet")

@@ -1,0 +1,174 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Rules on names: options, variables and parsers that a release doesn't have, or that don't fit the model."""
+
+from __future__ import annotations
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import Hit, Hits, rule, show
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.launch import Launch
+
+_UNKNOWN_VARIABLE = ("catalogue-unknown-variable", "catalogue-wrong-value")
+
+
+@rule(
+    "R031",
+    {"0.11.0..0.12.0": "error", "0.15.0..": "error"},
+    kind="catalogue",
+    expected="VLLM_ATTENTION_BACKEND=TRITON_ATTN up to 0.14.1, --attention-backend from 0.13.0 on",
+    remedy="write --attention-backend TRITON_ATTN; with 0.11 and 0.12 set the variable",
+    reason="without it profiling the vision encoder hangs on GB10; the variable is dead from 0.15.0 on",
+    source="cluster owner's notes, attention backend fix; catalogue",
+    covers=_UNKNOWN_VARIABLE,
+)
+def attention_variable(launch: Launch) -> Hits:
+    """A vision model on GB10 without Triton attention (to 0.12), or with only the dead variable (from 0.15)."""
+    variable = launch.env.get("VLLM_ATTENTION_BACKEND")
+    place = "env VLLM_ATTENTION_BACKEND"
+    if launch.before("0.13.0"):
+        if launch.model.vision and launch.gb10 and (variable or "").upper() != "TRITON_ATTN":
+            yield Hit(place, show(variable), expected="TRITON_ATTN", remedy="set it to TRITON_ATTN")
+    elif variable is not None:
+        known = launch.text("--attention-backend")
+        remedy = "drop it" if known else f"drop it and write --attention-backend {variable}"
+        yield Hit(place, show(variable), expected="--attention-backend", remedy=remedy)
+
+
+def _plugin_parser(launch: Launch) -> bool:
+    """nano_v3 or super_v3 without the file that brings them."""
+    parser = launch.text("--reasoning-parser")
+    return parser in ("nano_v3", "super_v3") and not launch.has("--reasoning-parser-plugin")
+
+
+@rule(
+    "R037",
+    "error",
+    kind="catalogue",
+    expected="--reasoning-parser-plugin FILE, or the built-in nemotron_v3 from 0.17.1 on",
+    remedy="write --reasoning-parser nemotron_v3 (0.17.1 on), or fetch the plugin and give its path in the container",
+    reason="nano_v3 and super_v3 are in no release: the server stops after reading the configuration",
+    source="Spark guide, section 7.3.1; catalogue, reasoning parser",
+    covers=("catalogue-unknown-name", "catalogue-wrong-value"),
+)
+def parser_without_plugin(launch: Launch) -> Hits:
+    """The reasoning parser nano_v3 without its plugin."""
+    if _plugin_parser(launch) and launch.family != "eugr":
+        yield Hit("argv --reasoning-parser", show(launch.text("--reasoning-parser")))
+
+
+@rule(
+    "R038",
+    "error",
+    kind="catalogue",
+    expected="the mod that ships the plugin, and --reasoning-parser-plugin",
+    remedy="build the image with the mod, or write --reasoning-parser nemotron_v3 (0.17.1 on)",
+    reason="the recipe as printed runs only where eugr's mod put the plugin into the image",
+    source="migration note, final configuration; eugr",
+    covers=("catalogue-unknown-name", "catalogue-wrong-value"),
+)
+def parser_without_mod(launch: Launch) -> Hits:
+    """The reasoning parser nano_v3 in eugr's image without its plugin."""
+    if _plugin_parser(launch) and launch.family == "eugr":
+        yield Hit("argv --reasoning-parser", show(launch.text("--reasoning-parser")))
+
+
+@rule(
+    "R039",
+    "warning",
+    kind="catalogue",
+    expected="no --quantization, or modelopt",
+    remedy="drop it: vLLM reads the method from the checkpoint",
+    reason="no release has the method; it goes well only because a ModelOpt checkpoint overrides the option",
+    source="prefix caching question; NVIDIA playbook; catalogue, quantization",
+    covers=("catalogue-unknown-name", "R045"),
+)
+def quantization_not_a_method(launch: Launch) -> Hits:
+    """--quantization fp4 or another name of no method, on a ModelOpt checkpoint."""
+    method = launch.text("--quantization")
+    known = launch.release.registries.get("quantization", ()) if launch.release else ()
+    if method and known and method not in known and launch.model.quant_method == "modelopt":
+        yield Hit("argv --quantization", show(method))
+
+
+@rule(
+    "R040",
+    "warning",
+    expected="the parser of the model's family",
+    remedy="write the family's parser",
+    reason="the parser must read what the model writes; it has nothing to do with the client's name",
+    source="Spark guide, sections 7.1.1 and 8",
+)
+def other_familys_parser(launch: Launch) -> Hits:
+    """A tool parser of another family than the model's."""
+    parser, fitting = launch.text("--tool-call-parser"), launch.model.tool_parsers
+    if parser and fitting and parser not in fitting and not launch.has("--tool-parser-plugin"):
+        remedy = f"write --tool-call-parser {fitting[0]}"
+        yield Hit("argv --tool-call-parser", show(parser), expected=" or ".join(fitting), remedy=remedy)
+
+
+@rule(
+    "R041",
+    "error",
+    expected="--enable-auto-tool-choice and --tool-call-parser",
+    remedy="write both",
+    reason='every request with tools is answered with HTTP 400: "auto" tool choice requires both',
+    source="Spark guide, section 7.1.1",
+)
+def half_of_tools(launch: Launch) -> Hits:
+    """Tools wanted, or half of what they need given."""
+    switched, parser = launch.switch("--enable-auto-tool-choice"), launch.text("--tool-call-parser")
+    if parser and not switched:
+        yield Hit(
+            "argv --tool-call-parser", "without --enable-auto-tool-choice", remedy="add --enable-auto-tool-choice"
+        )
+    elif launch.service.tools and not parser and not switched:
+        yield Hit("argv", "neither is given")
+
+
+@rule(
+    "R042",
+    "warning",
+    expected="no --reasoning-parser",
+    remedy="drop it",
+    reason="the model doesn't reason, so that its whole answer may be taken for reasoning",
+    source="Spark guide, section 7.1.3",
+)
+def parser_of_no_reasoning(launch: Launch) -> Hits:
+    """A reasoning parser for a model that doesn't reason."""
+    if launch.model.reasoning is False and launch.text("--reasoning-parser"):
+        yield Hit("argv --reasoning-parser", show(launch.text("--reasoning-parser")))
+
+
+@rule(
+    "R043",
+    "hint",
+    expected="--reasoning-parser of the model's family",
+    remedy="add it, e.g. qwen3, gemma4, nemotron_v3",
+    reason="without it the reasoning stands in the answer",
+    source="Spark guide, section 7.1.1",
+)
+def reasoning_without_parser(launch: Launch) -> Hits:
+    """A reasoning model without a reasoning parser."""
+    if launch.model.reasoning and not launch.has("--reasoning-parser"):
+        yield Hit("argv", "no --reasoning-parser")
+
+
+@rule(
+    "R044",
+    "error",
+    expected='"model" in --speculative-config only where the draft is a model of its own',
+    remedy="name the draft's folder, or drop the key",
+    reason="most MTP models have their draft heads built in; gemma4-coder has a paired draft",
+    source="Spark guide, section 14.3",
+)
+def mtp_draft(launch: Launch) -> Hits:
+    """MTP without its paired draft, or with a draft for built-in heads."""
+    if launch.method != "mtp":
+        return
+    draft = launch.speculation.get("model")
+    if launch.model.paired_draft and not draft:
+        remedy = 'add "model": the folder of the draft, e.g. /model/assistant'
+        yield Hit("argv --speculative-config", "no draft model", expected='a "model"', remedy=remedy)
+    if launch.model.built_in_mtp and draft:
+        yield Hit("argv --speculative-config", f'model "{draft}"', expected='no "model"', remedy="drop the key")

@@ -1,0 +1,85 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Rules on prefix caching, which hybrid models treat differently by release."""
+
+from __future__ import annotations
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import Hit, Hits, rule, show
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.launch import Launch
+
+_PLACE = "argv --enable-prefix-caching"
+
+
+@rule(
+    "R081",
+    {"0.11.0..0.27.1": "hint"},
+    expected="--enable-prefix-caching",
+    remedy="write it (0.11.0 forces it off)",
+    reason="off by default for hybrid models before 0.28.0: every request computes its whole prompt",
+    source="migration note, prefix caching status; vllm/model_executor/models/config.py",
+)
+def hybrid_without_cache(launch: Launch) -> Hits:
+    """A hybrid model before 0.28.0 without --enable-prefix-caching."""
+    if launch.model.hybrid and launch.switch("--enable-prefix-caching") is None:
+        yield Hit(_PLACE, "not given")
+
+
+@rule(
+    "R082",
+    {"0.11.0..0.27.1": "warning"},
+    expected="--enable-prefix-caching",
+    remedy="write it",
+    reason="coding agents send a growing prompt each turn: 0 % hits without it",
+    source="Spark guide, section 7.1.3",
+    covers=("R081",),
+)
+def coder_next_without_cache(launch: Launch) -> Hits:
+    """Qwen3-Coder-Next before 0.28.0 without --enable-prefix-caching."""
+    if launch.model.family == "qwen3-coder-next" and not launch.switch("--enable-prefix-caching"):
+        yield Hit(_PLACE, "not given")
+
+
+@rule(
+    "R083",
+    {"0.15.0..0.19.1": "warning", "0.22.0..0.27.1": "warning"},
+    expected="--mamba-cache-mode align",
+    remedy="write --mamba-cache-mode align",
+    reason="mode all, the default here, had 0 hits of 6211 requests on Nemotron-3-Super",
+    source="prefix caching question; vllm/model_executor/models/config.py",
+)
+def mode_all(launch: Launch) -> Hits:
+    """Nemotron-H with prefix caching in mode all."""
+    nemotron = launch.model.family == "nemotron3" or (launch.model.architecture or "").startswith("NemotronH")
+    mode = launch.text("--mamba-cache-mode")
+    if nemotron and launch.prefix_caching and mode not in ("align", "none"):
+        yield Hit("argv --mamba-cache-mode", show(mode))
+
+
+@rule(
+    "R084",
+    {"0.11.1..0.27.1": "hint"},
+    expected="the log line: Its support for Mamba layers is experimental",
+    remedy="watch the answers; from 0.28.0 on it is the default",
+    reason="vLLM calls prefix caching on Mamba layers experimental up to 0.27.1",
+    source="migration note, section 7",
+)
+def experimental_cache(launch: Launch) -> Hits:
+    """Prefix caching on a model with Mamba layers before 0.28.0."""
+    if launch.model.ssm and launch.prefix_caching:
+        yield Hit(_PLACE, "on")
+
+
+@rule(
+    "R085",
+    "hint",
+    expected="no --enable-prefix-caching",
+    remedy="nothing: it is on by default",
+    reason="V1 has it on for every model that isn't hybrid",
+    source="Spark guide, section 8",
+)
+def redundant_switch(launch: Launch) -> Hits:
+    """--enable-prefix-caching for a model that isn't hybrid."""
+    if launch.model.hybrid is False and launch.switch("--enable-prefix-caching"):
+        yield Hit(_PLACE, "given")

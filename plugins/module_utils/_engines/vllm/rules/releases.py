@@ -1,0 +1,76 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Rules on the first release in which a model, a speculative method or a loader works."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import Check, Hit, Hits, rule
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.launch import Launch
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import ROOT
+from ansible_collections.gb10.fleet.plugins.module_utils._yaml_text import read_yaml
+
+_PLACES = {
+    "method": "argv --speculative-config",
+    "drafter": "argv --speculative-config",
+    "load_format": "argv --load-format",
+}
+
+
+def _met(launch: Launch, key: str, wanted: Any) -> str:
+    """What of a launch meets a condition, as a sentence has it; empty where nothing does."""
+    model = launch.model
+    if key == "model":
+        names = (model.architecture or "", model.repository)
+        return next((name for name in names if re.fullmatch(wanted, name, re.IGNORECASE)), "")
+    found = {
+        "quant_algo": model.quant_algo,
+        "family": model.family,
+        "method": launch.method,
+        "drafter": launch.speculation.get("model"),
+        "load_format": launch.text("--load-format"),
+        "image": launch.family,
+    }[key]
+    return str(found) if found in (wanted if isinstance(wanted, list) else [wanted]) else ""
+
+
+def _cured(launch: Launch, unless: Mapping[str, str]) -> bool:
+    """Whether the launch brings what the release lacks; a mount counts as there where mounts aren't known."""
+    overridden = launch.command.json("--hf-overrides").get("architectures")
+    start = launch.words.script.split("vllm serve")[0]
+    return (
+        ("mounted" in unless and launch.mounted(unless["mounted"]) is not False)
+        or ("installed" in unless and unless["installed"] in start)
+        or ("architecture" in unless and overridden == [unless["architecture"]])
+    )
+
+
+def _check(row: Mapping[str, Any]) -> Check:
+    unless = row.get("unless", {})
+    place = next((_PLACES[key] for key in row["when"] if key in _PLACES), "model")
+
+    def check(launch: Launch) -> Hits:
+        met = [_met(launch, key, wanted) for key, wanted in row["when"].items()]
+        if all(met) and not _cured(launch, unless):
+            yield Hit(place, met[0])
+
+    check.__doc__ = f"{row['what'].rstrip('.')} before {row['needs']}."
+    return check
+
+
+for _row in read_yaml((ROOT / "data" / "vllm_needs.yml").read_text("utf-8")):
+    rule(
+        _row["id"],
+        {f"{_row.get('since', '')}..<{_row['needs']}": _row.get("severity", "error")},
+        expected=_row.get("expected", f"vLLM {_row['needs']} or later"),
+        remedy=_row["remedy"],
+        reason=_row["reason"],
+        source=_row["source"],
+        needs=("mounts",) if "mounted" in _row.get("unless", {}) else (),
+        covers=tuple(_row.get("covers", ())),
+    )(_check(_row))

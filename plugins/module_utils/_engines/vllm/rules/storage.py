@@ -1,0 +1,209 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Rules on storage, caches and start-up."""
+
+from __future__ import annotations
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import Hit, Hits, rule, show
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.launch import Launch
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
+
+_OFFLINE = "env HF_HUB_OFFLINE"
+_READ_AHEAD_KIB: int = fact("host_tuning", "read_ahead_kb")
+
+
+def _offline(launch: Launch) -> bool:
+    return launch.env.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on")
+
+
+def _model_path(launch: Launch) -> str:
+    """The model's path in the container; empty for a repository of the hub."""
+    model = launch.command.model or ""
+    return model if model.startswith("/") else ""
+
+
+@rule(
+    "R127",
+    "error",
+    needs=("mounts=others",),
+    expected="a mount for HF_HOME, or for the model's folder",
+    remedy="mount the host's model folder there",
+    reason="the container's own file system goes with it: weights are fetched again at each start",
+    source="Spark guide, section 4",
+)
+def no_model_mount(launch: Launch) -> Hits:
+    """No mount where the model's files are."""
+    home = launch.env.get("HF_HOME", "/root/.cache/huggingface")
+    path = _model_path(launch) or home
+    if (
+        launch.serves
+        and launch.command.model
+        and launch.mounts is not None
+        and not any(path.startswith(mount.target) for mount in launch.mounts)
+    ):
+        yield Hit("mounts", f"nothing at {path}")
+
+
+@rule(
+    "R128",
+    "warning",
+    kind="host",
+    needs=("model.cached=false",),
+    expected="the model on the host before the start",
+    remedy="stage it first: the role model_store does",
+    reason="the first start downloads it, 19 GB for a small model",
+    source="migration note, open items",
+)
+def download_at_start(launch: Launch) -> Hits:
+    """A model of the hub that isn't on the host."""
+    if launch.model.cached is False and not _model_path(launch) and not _offline(launch):
+        yield Hit("model", "not on the host")
+
+
+@rule(
+    "R129",
+    "error",
+    kind="host",
+    needs=("model.cached",),
+    expected="HF_HUB_OFFLINE=1 with the whole model on the host",
+    remedy="stage the model",
+    reason="offline, vLLM takes what is there and looks nowhere else",
+    source="Spark guide, section 3",
+)
+def offline(launch: Launch) -> Hits:
+    """Offline without the model, or online though it is there."""
+    if _offline(launch) and launch.model.cached is False:
+        yield Hit(_OFFLINE, "1, and the model isn't on the host")
+    elif launch.model.cached and not _offline(launch):
+        remedy = 'set HF_HUB_OFFLINE: "1": no network is asked at the start'
+        yield Hit(_OFFLINE, "not set", severity="hint", remedy=remedy)
+
+
+@rule(
+    "R130",
+    "error",
+    kind="host",
+    needs=("host.resolves_hub",),
+    expected="HF_HUB_OFFLINE=1 where the hub can't be reached",
+    remedy='set HF_HUB_OFFLINE: "1" and stage the model',
+    reason="the start hangs on names that don't resolve",
+    source="cluster owner's notes",
+)
+def no_names(launch: Launch) -> Hits:
+    """A host that can't resolve the hub's name."""
+    if launch.host.resolves_hub is False and not _offline(launch):
+        yield Hit(_OFFLINE, "not set")
+
+
+@rule(
+    "R131",
+    "hint",
+    needs=("mounts=others",),
+    expected="a mount for /root/.cache/vllm",
+    remedy="mount a host folder there",
+    reason="compilation is the slow part of a cold start, and its result is lost with the container",
+    source="Spark guide, section 4",
+)
+def no_compile_cache(launch: Launch) -> Hits:
+    """No mount for vLLM's compile cache."""
+    cache = launch.env.get("VLLM_CACHE_ROOT", "/root/.cache/vllm")
+    runs = launch.serves and not launch.switch("--enforce-eager")
+    if runs and launch.mounts is not None and not any(cache.startswith(mount.target) for mount in launch.mounts):
+        yield Hit("mounts", f"nothing at {cache}")
+
+
+@rule(
+    "R133",
+    "warning",
+    needs=("model.cached=false", "service.ready_timeout_s"),
+    expected="a readiness limit of 20 minutes",
+    remedy="raise it for the first start",
+    reason="the first start took 19 minutes: download and compilation",
+    source="migration note, section 4",
+)
+def short_limit(launch: Launch) -> Hits:
+    """A readiness limit below 20 minutes with cold caches."""
+    limit = launch.service.ready_timeout_s
+    cold = launch.model.cached is False or launch.host.compile_cache is False
+    if limit is not None and limit < 1200 and cold:
+        yield Hit("service", f"{limit} s")
+
+
+@rule(
+    "R134",
+    "warning",
+    kind="host",
+    needs=("host.cache_filesystem",),
+    expected="the model on a file system of the NVMe",
+    remedy="mount it from there",
+    reason="reading weights through an overlay is slow",
+    source="cluster owner's notes, model loading",
+)
+def cache_on_overlay(launch: Launch) -> Hits:
+    """Models on an overlay file system."""
+    if launch.host.cache_filesystem == "overlay":
+        yield Hit("host", "overlay")
+
+
+@rule(
+    "R135",
+    "hint",
+    kind="host",
+    needs=("host.read_ahead_kib",),
+    expected=f"{_READ_AHEAD_KIB} KiB or more",
+    remedy="let the role host_tuning set it",
+    reason="mapped weights are read page by page",
+    source="cluster owner's notes, model loading",
+)
+def read_ahead(launch: Launch) -> Hits:
+    """A small read-ahead of the NVMe."""
+    if launch.host.read_ahead_kib is not None and launch.host.read_ahead_kib < _READ_AHEAD_KIB:
+        yield Hit("host read_ahead_kib", str(launch.host.read_ahead_kib))
+
+
+@rule(
+    "R137",
+    "warning",
+    expected="one key that is kept",
+    remedy="keep the key in a file (api_key_file)",
+    reason="a key made at each start is another one each time",
+    source="Spark guide, section 14.4",
+)
+def new_key_each_time(launch: Launch) -> Hits:
+    """An API key that the command line makes anew."""
+    key = launch.env.get("VLLM_API_KEY", "")
+    if "$(" in key or "`" in key:
+        yield Hit("env VLLM_API_KEY", "made by a command")
+
+
+@rule(
+    "R138",
+    "warning",
+    needs=("container.restart",),
+    expected="a bounded restart",
+    remedy="take --restart on-failure:3, or leave it to the service's unit",
+    reason="a container that fails at once is started for ever, and holds its name",
+    source="Spark guide, section 6",
+)
+def endless_restart(launch: Launch) -> Hits:
+    """A restart policy without an end."""
+    policy = (launch.container or {}).get("restart", ("",))[-1]
+    if policy in ("unless-stopped", "always"):
+        yield Hit("container --restart", policy)
+
+
+@rule(
+    "R157",
+    "error",
+    expected="--config and the file's path as two words",
+    remedy="write them as two words",
+    reason="vLLM looks for the word --config alone and ignores the file otherwise: a key in it is not asked for",
+    source="vllm/utils/argparse_utils.py, parse_args (0.11.0 to 0.33.0)",
+)
+def config_in_one_word(launch: Launch) -> Hits:
+    """A configuration file that vLLM doesn't read, since --config isn't a word of its own."""
+    for word in launch.words.words:
+        if word.startswith("--config="):
+            yield Hit("argv --config", show(word), remedy=f"write --config {word.partition('=')[2]}")
