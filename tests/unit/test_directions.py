@@ -68,7 +68,7 @@ MAY_IMPORT = {
     "_system": f"{VLLM}/text _probe",
     "_subjects": "_container_engine _fabric _firewall _host_tuning _images _peers _services _system _weights",
     "_drift": "_probe _settings _subjects _system",
-    "_plan": f"{VLLM}/lint _drift _engines _fabric _firewall _host_tuning _memory _recipes _subjects _transfer",
+    "_plan": "_drift _engines _fabric _firewall _host_tuning _memory _models _recipes _subjects _transfer",
 }
 
 # Modules that read or change the machine. pathlib's PurePath and urllib.parse only handle text.

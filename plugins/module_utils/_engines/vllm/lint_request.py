@@ -13,7 +13,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface impo
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import image_key
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.judge import LintFinding, lint_map
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.request import PURPOSE
+from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import PURPOSE
 
 # A model without --revision: the recipe's own finding says so with its place, and where it says nothing there is none.
 _SAID_OF_THE_RECIPE = frozenset({"L18"})

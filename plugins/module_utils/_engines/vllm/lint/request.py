@@ -25,6 +25,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.dock
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.image_facts import Image, image_of
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, error, hint, warning
 from ansible_collections.gb10.fleet.plugins.module_utils._models.facts import model_of
+from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import PURPOSE
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check
 
 MOST_WORDS = 2000
@@ -64,14 +65,6 @@ HOST: Spec = {
 GROUP: Spec = {
     "type": "map",
     "options": {"hosts": _POSITIVE, "revisions": _NETWORKS, "fabric_addresses": _NETWORKS},
-}
-# What a service is for, as its owner says it, here and in `workload` of fleet_services.
-PURPOSE: dict[str, Spec] = {
-    "profile": {"type": "str", "choices": ["interactive", "concurrent", "single-user", "minimal-memory"]},
-    "tools": _YES_NO,
-    "reasoning": _YES_NO,
-    "video": _YES_NO,
-    "media_files": _YES_NO,
 }
 SERVICE: Spec = {
     "type": "map",

@@ -1,0 +1,19 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What a service is for, as its owner writes it: in ``workload`` of fleet_services, and for the linter."""
+
+from __future__ import annotations
+
+from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
+
+_YES_NO: Spec = {"type": "bool"}
+
+PURPOSE: dict[str, Spec] = {
+    "profile": {"type": "str", "choices": ["interactive", "concurrent", "single-user", "minimal-memory"]},
+    "tools": _YES_NO,
+    "reasoning": _YES_NO,
+    "video": _YES_NO,
+    "media_files": _YES_NO,
+}
