@@ -19,6 +19,10 @@ options:
     description: The systemd unit that owns the service's container.
     type: str
     required: true
+  container:
+    description: The service's container. The key is sent only where nobody else can answer.
+    type: str
+    required: true
   url:
     description: The endpoint as the host itself reaches it, without C(/v1).
     type: str
@@ -47,6 +51,7 @@ EXAMPLES = r"""
 - name: Ask the service
   gb10.fleet.service_info:
     unit: gb10-vllm-nano.service
+    container: gb10-vllm-nano
     url: http://127.0.0.1:8003
     model: nemotron-nano
     status_file: /run/gb10-fleet/nano/status.json
@@ -95,6 +100,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "unit": {"type": "str", "required": True},
+            "container": {"type": "str", "required": True},
             "url": {"type": "str", "required": True},
             "kind": {"type": "str", "choices": ["chat", "embed"], "default": "chat"},
             "model": {"type": "str", "required": True},
@@ -106,7 +112,7 @@ def main() -> None:
     options = module.params
     run = partial(module.run_command, handle_exceptions=False)
     try:
-        wanted = {name: options[name] for name in ("unit", "url", "kind", "model", "status_file")}
+        wanted = {name: options[name] for name in ("unit", "container", "url", "kind", "model", "status_file")}
         reading = read_service(run, key=read_key(options["key_file"]), **wanted)
     except (OSError, ValueError) as error:
         module.fail_json(msg=f"{options['unit']}: {error}")

@@ -24,6 +24,10 @@ options:
     description: The systemd unit that owns the service's container.
     type: str
     required: true
+  container:
+    description: The service's container. The key is sent only where nobody else can answer.
+    type: str
+    required: true
   url:
     description: The endpoint as the host itself reaches it, without C(/v1).
     type: str
@@ -90,6 +94,7 @@ EXAMPLES = r"""
   gb10.fleet.service_ready:
     service: nano
     unit: gb10-vllm-nano.service
+    container: gb10-vllm-nano
     url: http://127.0.0.1:8003
     model: nemotron-nano
     expected: {kv_tokens: 292320, kv_tokens_low: 292320, kv_tokens_high: 292320}

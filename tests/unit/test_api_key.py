@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm import api_key
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.spec import SPEC
+from ansible_collections.gb10.fleet.plugins.module_utils._rank import service
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -74,9 +76,26 @@ def test_with_the_key_every_route_answers(key: Path, path: str) -> None:
     assert ask(path, (b"Authorization", b"bearer the-key"))[0]["status"] == 200
 
 
-def test_health_and_preflight_are_open(key: Path) -> None:
-    assert ask("/health", method="GET")[0]["status"] == 200
-    assert ask("/v1/chat/completions", method="OPTIONS")[0]["status"] == 200
+ORIGIN, METHOD = (b"origin", b"http://x"), (b"Access-Control-Request-Method", b"POST")
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "headers", "status"),
+    [
+        ("/health", "GET", [], 200),
+        ("/v1/chat/completions", "OPTIONS", [ORIGIN, METHOD], 200),  # vLLM's CORS layer answers it
+        # security 17: these would reach the route, which mounted apps answer whatever the method
+        ("/metrics", "OPTIONS", [], 401),
+        ("/metrics", "OPTIONS", [ORIGIN], 401),
+        ("/metrics", "OPTIONS", [METHOD], 401),
+        ("/metrics", "GET", [ORIGIN, METHOD], 401),
+        ("/metrics", "OPTIONS", [RIGHT], 200),
+    ],
+)
+def test_health_and_a_browsers_question_are_open(
+    key: Path, path: str, method: str, headers: list[tuple[bytes, bytes]], status: int
+) -> None:
+    assert ask(path, *headers, method=method)[0]["status"] == status
 
 
 def test_a_web_socket_without_the_key_is_closed(key: Path) -> None:
@@ -94,10 +113,39 @@ def test_no_other_header_opens(key: Path, header: bytes) -> None:
         assert ask("/metrics", (b"authorization", header))[0]["status"] == 401
 
 
-def test_without_a_key_in_the_file_vllm_must_not_come_up(key: Path) -> None:
-    key.write_text("api-key:\n")
-    with pytest.raises(ValueError, match="has no line"):
-        api_key.KeyOnEveryRoute(None)
+READERS = [
+    lambda path: api_key.read_key(path).decode(),  # in the container
+    lambda path: service.read_key(str(path)),  # of the supervisor
+]
+
+
+@pytest.mark.parametrize("read", READERS)
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("api-key:\n", "has no line|holds no key"),
+        ("", "has no line"),
+        ('api-key: ""\n', "holds no key"),
+        ("api-key: bare\n", "holds no key"),
+        ("api-key: 17\n", "holds no key"),
+        ('api-key: ["sk"]\n', "holds no key"),
+    ],
+)
+def test_without_a_key_in_the_file_nothing_comes_up(key: Path, read: Any, text: str, expected: str) -> None:
+    key.write_text(text)
+    with pytest.raises(ValueError, match=expected) as refused:
+        read(key)
+    assert "bare" not in str(refused.value)
+
+
+@pytest.mark.parametrize("read", READERS)
+@given(st.text(min_size=1))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_both_readers_read_what_the_role_writes(key: Path, read: Any, text: str) -> None:
+    """security 8: a key with quotes, backslashes or umlauts was searched for in its escaped form."""
+    key.write_text(SPEC.key.form % json.dumps(text))
+    if text.encode("utf-8", "ignore").decode() == text:
+        assert read(key) == text
 
 
 def test_the_key_is_read_where_it_is_mounted() -> None:

@@ -62,7 +62,7 @@ MAY_IMPORT = {
     "_host": "_container_engine _fabric _firewall _images _peers _probe _services _transfer _weights",
     "_host_tuning": "_settings",
     "_preflight": "_engines",
-    "_verify": f"{VLLM}/catalogue _probe",
+    "_verify": f"{VLLM}/catalogue _probe _rank",
     "_container_engine": "_probe",
     "_services": "_probe",
     "_system": f"{VLLM}/text _probe",

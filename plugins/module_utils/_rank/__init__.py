@@ -14,6 +14,8 @@ Python 3.11: the role `vllm` copies this folder to the host as `gb10_rank`.
 | judge | every decision, pure: restart budget, progress of a load, liveness |
 | wire | what ranks say to each other, authenticated |
 | container, host, endpoint | a container, the machine, the API: read and act, decide nothing |
+| listener | whether the API that is asked with the key is the container's |
+| redaction | secrets taken out of what is kept or shown |
 | evidence, report | what stays after a failure; status file and journal |
 | local | one rank on its host: prepare, launch, stop |
 | head, members, serving | the rank that leads: its epochs, the others as it sees them, the endpoint |

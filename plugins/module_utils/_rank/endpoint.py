@@ -17,8 +17,16 @@ from typing import Any
 from . import judge
 from .service import Endpoint, Request
 
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A redirect is an answer like another: the key goes where the plan says and nowhere else."""
+
+    def redirect_request(self, *_arguments: Any) -> None:
+        return None
+
+
 # An owner's proxy is for the world outside, not for this host's own service.
-_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects())
 _REPLY_BYTES = 16 << 20
 
 
@@ -53,8 +61,9 @@ def fetch(url: str, key: str, timeout_s: float, body: Mapping[str, Any] | None =
         return Reply(0, str(getattr(error, "reason", error)) or type(error).__name__)
 
 
-def is_healthy(endpoint: Endpoint, key: str, timeout_s: float) -> bool:
-    return fetch(endpoint.url + "/health", key, timeout_s).status == 200
+def is_healthy(endpoint: Endpoint, timeout_s: float) -> bool:
+    """Asked without the key, which nobody checks there."""
+    return fetch(endpoint.url + "/health", "", timeout_s).status == 200
 
 
 def ask(endpoint: Endpoint, key: str, request: Request, timeout_s: float) -> Answer:

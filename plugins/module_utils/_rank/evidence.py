@@ -23,7 +23,7 @@ from .service import Service
 EVIDENCE = Path("/var/lib/gb10-fleet/evidence")
 KEPT = 5
 _COMMAND_S = 5.0
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
+_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS|PWD|AUTH|CREDENTIAL", re.IGNORECASE)
 
 
 def keep(service: Service, report: Report, container: Container | None, reason: str, home: Path = EVIDENCE) -> Path:
@@ -76,8 +76,8 @@ def without_secrets(inspected: Mapping[str, Any]) -> dict[str, Any]:
 
 def _masked(variable: str) -> str:
     name, equals, value = variable.partition("=")
-    hidden = _SECRET_NAME.search(name) and not value.startswith("/")
-    return f"{name}{equals}***" if hidden else variable
+    names_a_file = name.upper().endswith(("_PATH", "_FILE")) and value.startswith("/")
+    return f"{name}{equals}***" if _SECRET_NAME.search(name) and not names_a_file else variable
 
 
 def _said(*command: str) -> str:

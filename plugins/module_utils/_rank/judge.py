@@ -184,9 +184,3 @@ def last_words(lines: Reversible[str]) -> str:
     """The last line that says something: `docker run` ends each of its errors with a hint at its help."""
     telling = (line.strip() for line in reversed(lines) if line.strip() and not _HELP.search(line))
     return next(telling, "nothing")[:300]
-
-
-def redacted(text: str, secrets: Sequence[str]) -> str:
-    for secret in secrets:
-        text = text.replace(secret, "***")
-    return text

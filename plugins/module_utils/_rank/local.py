@@ -27,6 +27,11 @@ class LocalRank:
         self._stopping = False
         self._variables: list[str] = []
 
+    @property
+    def init(self) -> int:
+        """The container's first process on the host; 0 without one."""
+        return self._container.init if self._container else 0
+
     async def prepare(self) -> None:
         """The host is ready for a launch when this returns; NotLaunchedError says what is in the way."""
         try:

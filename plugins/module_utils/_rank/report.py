@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from .judge import redacted
+from .redaction import redacted, spellings
 from .service import Service
 
 # In memory: a reboot begins anew, the restart budget too.
@@ -49,7 +49,7 @@ class Report:
     def __init__(
         self, service: Service, secrets: Sequence[str], folder: Path = RUN, began_ns: int | None = None
     ) -> None:
-        self._secrets = [secret for secret in secrets if secret]
+        self._secrets = [spelling for secret in secrets for spelling in spellings(secret)]
         self._file = folder / service.name / "status.json"
         self._said = ""
         self._unwritten = ""

@@ -130,8 +130,19 @@ def read_key(path: str | None) -> str:
     for line in Path(path).read_text(encoding="utf-8").splitlines():
         name, _colon, value = line.partition(":")
         if name.strip() == "api-key":
-            return value.strip().strip("\"'")
+            return _key(value, path)
     raise ValueError(f"{path} has no line `api-key: KEY`")
+
+
+def _key(written: str, path: str) -> str:
+    """The key itself is in no message."""
+    try:
+        key = json.loads(written)
+    except ValueError:
+        key = None
+    if not isinstance(key, str) or not key:
+        raise ValueError(f"{path} holds no key as a JSON text")
+    return key
 
 
 def read_secret(path: str | None) -> bytes:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from . import endpoint, judge
+from . import endpoint, judge, listener
 from .host import RankError
 from .local import LocalRank
 from .members import Members
@@ -39,7 +39,7 @@ class Serving:
         progress: judge.Progress | None = None
         error = "it is not healthy yet"
         while True:
-            if await _within(_HEALTH_S, False, endpoint.is_healthy, self._endpoint, self._key, _HEALTH_S):
+            if await _within(_HEALTH_S, False, endpoint.is_healthy, self._endpoint, _HEALTH_S):
                 answer = await self._ask(endpoint.canary(self._endpoint), _FIRST_ANSWER_S)
                 if answer.ok:
                     break
@@ -111,7 +111,8 @@ class Serving:
     async def _look(self) -> judge.Look:
         """at: when it began, so that waiting for an answer is a part of the time between two looks."""
         began, patience_s = time.monotonic(), self._service.limits.canary_s
-        metrics = await _within(patience_s, None, endpoint.metrics, self._endpoint, self._key, patience_s)
+        ask = endpoint.metrics, self._endpoint, self._key, patience_s
+        metrics = None if self._stranger() else await _within(patience_s, None, *ask)
         used = await self._local.usage()
         return judge.Look(began, metrics, float(used["cpu_s"]))
 
@@ -123,8 +124,14 @@ class Serving:
             self._report.update(running=int(seen.running), waiting=int(seen.waiting), kv_use=round(seen.kv_use, 4))
 
     async def _ask(self, request: Request, timeout_s: float) -> endpoint.Answer:
+        if stranger := self._stranger():
+            return endpoint.Answer(False, f"{stranger}, so that its key is not sent there")
         late = endpoint.Answer(False, f"no answer within {timeout_s:.0f} s")
         return await _within(timeout_s, late, endpoint.ask, self._endpoint, self._key, request, timeout_s)
+
+    def _stranger(self) -> str | None:
+        """A sentence when a request with the key would not reach the service's own container."""
+        return listener.stranger(self._endpoint.url, self._local.init) if self._key else None
 
 
 async def _within(limit_s: float, late: Found, ask: Callable[..., Found], *words: Any) -> Found:

@@ -18,6 +18,7 @@ from typing import Any
 
 from ansible.module_utils.urls import open_url
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Run
+from ansible_collections.gb10.fleet.plugins.module_utils._rank.listener import stranger
 
 _UNIT_FIELDS = ("ActiveState", "SubState", "Result", "NRestarts", "InvocationID", "ExecMainStartTimestamp")
 _REQUEST_S = 120
@@ -93,7 +94,9 @@ def fetch(url: str, key: str = "", body: Mapping[str, Any] | None = None, timeou
     data = json.dumps(body).encode() if body is not None else None
     headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
     try:
-        with open_url(url, data=data, headers=headers, timeout=timeout_s, use_proxy=False) as reply:
+        with open_url(
+            url, data=data, headers=headers, timeout=timeout_s, use_proxy=False, follow_redirects="none"
+        ) as reply:
             return Reply(reply.status, reply.read().decode("utf-8", "replace"))
     except urllib.error.HTTPError as error:
         return Reply(error.code, error.read().decode("utf-8", "replace"))
@@ -106,13 +109,17 @@ def ask(url: str, kind: str, model: str, key: str) -> dict[str, Any]:
     request = proof_request(kind, model)
     reply = fetch(url + request.path, key, request.body)
     if reply.status != 200:
-        return {"ok": False, "answer": "", "fingerprint": "", "error": f"HTTP {reply.status}: {reply.text[:500]}"}
+        return _unanswered(f"HTTP {reply.status}: {reply.text[:500]}")
     try:
         document = json.loads(reply.text)
         answer = answer_text(kind, document)
     except ValueError as error:
-        return {"ok": False, "answer": "", "fingerprint": "", "error": f"{error}: {reply.text[:500]}"}
+        return _unanswered(f"{error}: {reply.text[:500]}")
     return {"ok": True, "answer": answer, "fingerprint": document.get("system_fingerprint") or "", "error": ""}
+
+
+def _unanswered(error: str) -> dict[str, Any]:
+    return {"ok": False, "answer": "", "fingerprint": "", "error": error}
 
 
 def document(path: str) -> dict[str, Any] | None:
@@ -145,15 +152,27 @@ def silence(status: Mapping[str, Any]) -> str:
     return "" if age is None or age <= _SILENT_S else f"its supervisor has said nothing for {age:.0f} s"
 
 
-def read_service(run: Run, *, unit: str, url: str, kind: str, model: str, key: str, status_file: str) -> dict[str, Any]:
+def first_process(run: Run, container: str) -> int:
+    """Its id on the host; 0 while the container does not run."""
+    _code, out, _err = run(["docker", "inspect", "--format", "{{.State.Pid}}", container])
+    return int(out) if out.strip().isdigit() else 0
+
+
+def read_service(
+    run: Run, *, unit: str, container: str, url: str, kind: str, model: str, key: str, status_file: str
+) -> dict[str, Any]:
     """The whole reading: unit, what its supervisor says, health, the answer to one request when healthy (else None),
-    the boot log's text."""
+    the boot log's text. With a key it is asked only where nobody but the container can answer."""
     state = unit_state(run, unit)
     health = fetch(url + "/health", timeout_s=10)
+    reply = None
+    if health.status == 200:
+        problem = stranger(url, first_process(run, container)) if key else None
+        reply = _unanswered(f"{problem}, so that its key is not sent there") if problem else ask(url, kind, model, key)
     return {
         "unit": state,
         "supervisor": supervisor_status(status_file),
         "health": asdict(health),
-        "reply": ask(url, kind, model, key) if health.status == 200 else None,
+        "reply": reply,
         "log": boot_log(run, unit, state["invocation"]),
     }

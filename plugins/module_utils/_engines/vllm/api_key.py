@@ -22,12 +22,23 @@ _UNAUTHORIZED = json.dumps({"error": "Unauthorized"}).encode()
 
 
 def read_key(file: Path) -> bytes:
-    """The key in a file of vLLM's --config form; without one vLLM must not come up."""
+    """The key in a file of vLLM's --config form, written as JSON; without one vLLM must not come up."""
     for line in file.read_text(encoding="utf-8").splitlines():
         name, _colon, value = line.partition(":")
         if name.strip() == "api-key" and value.strip():
-            return value.strip().strip("\"'").encode()
+            return _text(value, file).encode()
     raise ValueError(f"{file} has no line `api-key: KEY`")
+
+
+def _text(written: str, file: Path) -> str:
+    """The key itself is in no message."""
+    try:
+        key = json.loads(written)
+    except ValueError:
+        key = None
+    if not isinstance(key, str) or not key:
+        raise ValueError(f"{file} holds no key as a JSON text")
+    return key
 
 
 class KeyOnEveryRoute:
@@ -48,8 +59,7 @@ class KeyOnEveryRoute:
             await send({"type": "http.response.body", "body": _UNAUTHORIZED})
 
     def _may_pass(self, scope: Any) -> bool:
-        # a browser asks by OPTIONS whether it may send the key
-        if scope.get("method") == "OPTIONS" or scope["path"] in OPEN:
+        if scope["path"] in OPEN or _is_preflight(scope):
             return True
         given = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
         return len(given) == 1 and self._is_key(given[0])
@@ -57,3 +67,12 @@ class KeyOnEveryRoute:
     def _is_key(self, header: bytes) -> bool:
         scheme, _space, token = header.partition(b" ")
         return scheme.lower() == b"bearer" and hmac.compare_digest(token, self._key)
+
+
+def _is_preflight(scope: Any) -> bool:
+    """A browser's question whether it may send the key, which vLLM's CORS layer answers itself. An OPTIONS without
+    both headers would reach the route (Starlette, CORSMiddleware)."""
+    if scope.get("method") != "OPTIONS":
+        return False
+    names = {name.lower() for name, _value in scope["headers"]}
+    return {b"origin", b"access-control-request-method"} <= names
