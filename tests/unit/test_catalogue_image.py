@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue import image
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.image import (
     catalogue_of_folder,
     catalogue_of_image,
@@ -84,6 +85,19 @@ def test_what_is_missing_is_said(engine: Path, reference: str, package: str | No
         catalogue_of_image(str(engine), reference, package, None)
     made = [call for call in calls(engine) if call.startswith("create")]
     assert len(made) == len([call for call in calls(engine) if call.startswith("rm")])
+
+
+@pytest.mark.parametrize(
+    ("limit", "bound"),
+    [("_FILE_BYTES", 1000), ("_ALL_BYTES", 2000)],
+)
+def test_an_image_that_would_fill_the_memory_is_refused(
+    engine: Path, monkeypatch: pytest.MonkeyPatch, limit: str, bound: int
+) -> None:
+    monkeypatch.setattr(image, limit, bound)
+    with pytest.raises(FleetError, match="at most"):
+        catalogue_of_image(str(engine), "vllm:nightly", None, None)
+    assert calls(engine)[-1] == "rm --volumes made"
 
 
 def test_no_engine(tmp_path: Path) -> None:
