@@ -1,7 +1,7 @@
 # Copyright: gb10.fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs the parts of the test suite, two jobs at a time, and ends with a table of their results.
+"""Runs the parts of the test suite, two jobs at a time, three where that leaves processors idle, and ends with a table.
 
 A part is one job, or several that are independent of each other, as the molecule scenarios are. A job is a list of
 commands; all of them run, and one that fails makes it fail. What a job says is printed as a whole when it ends; a job
@@ -17,6 +17,7 @@ import re
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
@@ -27,11 +28,28 @@ ROOT = Path(__file__).resolve().parents[2]
 BIN = ROOT / ".venv" / "bin"
 SKIP = 77
 COLLECTION = "ansible_collections.gb10.fleet.plugins"
-# The machines that we test on have two cores; a job uses about one.
-AT_ONCE = 2
+# The machines that we test on have two cores; a job uses about one while it works, and little while it waits for hosts.
+AT_ONCE, AT_MOST = 2, 3
+# One more than AT_ONCE starts when this share of the processors was idle for so long, and a lab finds this much memory.
+IDLE_SHARE, LOOK_S, LAB_BYTES = 0.3, 10.0, 6 << 30
 HEARTBEAT_S = 60
-# These start first, so that nothing long is left to the end. A scenario that isn't here comes after them, by name.
-LONG_SCENARIOS = ("site", "cluster", "drift", "stage", "image_store", "drift_timer", "fabric")
+# What needs minutes, longest first: these start before the others, so that nothing long is left to the end. A job that
+# isn't here comes after them.
+LONG_JOBS = (
+    "molecule/site",
+    "molecule/cluster",
+    "lab",
+    "molecule/fabric",
+    "molecule/drift",
+    "molecule/stage",
+    "molecule/drift_timer",
+    "molecule/image_store",
+    "newest",
+    "cluster",
+    "unit",
+)
+# Before all others: the labs' hosts start from the one, and the other packs this folder before labs come and go in it.
+FIRST_JOBS = ("images", "sanity")
 
 Command = Sequence[str]
 Outcome = Literal["passed", "failed", "skipped"]
@@ -55,8 +73,7 @@ LAB, BUILD = "tests/lab/lab", "tests/lab/vllm/build"
 
 def scenarios() -> list[str]:
     """All but `default`, which molecule wants to exist and which tests nothing."""
-    names = {path.parent.name for path in (ROOT / "molecule").glob("*/molecule.yml")} - {"default"}
-    return [*filter(names.__contains__, LONG_SCENARIOS), *sorted(names.difference(LONG_SCENARIOS))]
+    return sorted({path.parent.name for path in (ROOT / "molecule").glob("*/molecule.yml")} - {"default"})
 
 
 @dataclass(frozen=True)
@@ -86,7 +103,6 @@ PARTS = {
     "images": Part(
         "what the hosts of a lab and their containers start from", ((LAB, "base"), (BUILD,)), needs_lab=True
     ),
-    # Early: it packs this folder, and no lab's files should come and go in it meanwhile.
     "sanity": Part("ansible-test sanity on the built and installed artifact", ((PYTHON, "tests/tools/sanity.py"),)),
     "lint": Part(
         "ruff, yamllint, ansible-lint (production), GitHub's schema", (RUFF, YAMLLINT, ANSIBLE_LINT, WORKFLOWS)
@@ -123,6 +139,29 @@ def jobs(name: str, part: Part) -> list[Job]:
     if not part.each:
         return [Job(name, part, part.commands)]
     return [Job(f"{name}/{one}", part, tuple((*command, one) for command in part.commands)) for one in part.each]
+
+
+def in_order(jobs: Iterable[Job]) -> list[Job]:
+    """Those that others wait for, then the long ones, longest first, then the rest as they come."""
+    order = {name: place for place, name in enumerate((*FIRST_JOBS, *LONG_JOBS))}
+    return sorted(jobs, key=lambda job: order.get(job.name, len(order)))
+
+
+def may_start(running: int, idle: float, free: int) -> bool:
+    """Whether one more job may begin. idle: the processors' idle share of late, 0 to 1; free: bytes of memory."""
+    return running < AT_ONCE or (running < AT_MOST and idle >= IDLE_SHARE and free >= LAB_BYTES)
+
+
+def idle_ticks() -> tuple[float, float]:
+    """Of all processors since the machine began: with nothing to do, not even a disk to wait for; and in all."""
+    ticks = [int(word) for word in Path("/proc/stat").read_text("ascii").split("\n", 1)[0].split()[1:9]]
+    return float(ticks[3]), float(sum(ticks))
+
+
+def free_memory() -> int:
+    """Bytes that programs may still take."""
+    lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text("ascii").splitlines())
+    return int(lines["MemAvailable"].split()[0]) << 10
 
 
 @dataclass
@@ -199,30 +238,36 @@ def run_command(command: Command, result: Result, aloud: bool) -> None:
 
 
 def run_all(jobs: Sequence[Job]) -> list[Result]:
-    """In the order of the jobs, two at a time; results in the order in which they end."""
+    """In the order of the jobs, so many at a time as `may_start` lets; results in the order in which they end."""
     if len(jobs) == 1:
         return [run(jobs[0], aloud=True)]
-    began = time.monotonic()
+    began = spoke = looked = time.monotonic()
     results: list[Result] = []
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        waiting: dict[Future[Result], Job] = {pool.submit(run, job, False): job for job in jobs}
-        try:
-            while waiting:
-                ended, _ = wait(waiting, HEARTBEAT_S, FIRST_COMPLETED)
-                for future in ended:
-                    del waiting[future]
-                    results.append(future.result())
-                    show(results[-1])
-                running = [job.name for future, job in waiting.items() if future.running()]
-                if not ended:
-                    minutes = (time.monotonic() - began) / 60
-                    print(
-                        f"... {minutes:.0f} min: {' and '.join(running)}; {len(results)} of {len(jobs)} ended",
-                        flush=True,
-                    )
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    waiting = deque(jobs)
+    before, idle = idle_ticks(), 0.0
+    with ThreadPoolExecutor(AT_MOST) as pool:
+        running: dict[Future[Result], Job] = {}
+        while waiting or running:
+            while waiting and may_start(len(running), idle, free_memory()):
+                # The next one waits until it is seen what this one leaves.
+                idle, looked, before = 0.0, time.monotonic(), idle_ticks()
+                job = waiting.popleft()
+                running[pool.submit(run, job, False)] = job
+            ended, _ = wait(running, LOOK_S, FIRST_COMPLETED)
+            for future in ended:
+                del running[future]
+                results.append(future.result())
+                show(results[-1])
+            now = time.monotonic()
+            if now - looked >= LOOK_S:
+                after = idle_ticks()
+                idle, looked, before = (after[0] - before[0]) / max(after[1] - before[1], 1.0), now, after
+            if ended:
+                spoke = now
+            elif now - spoke >= HEARTBEAT_S:
+                spoke = now
+                names = " and ".join(job.name for job in running.values())
+                print(f"... {(now - began) / 60:.0f} min: {names}; {len(results)} of {len(jobs)} ended", flush=True)
     return results
 
 
@@ -267,7 +312,7 @@ def main() -> int:
             because = "it makes user, mount and network namespaces, which needs root"
             results = [Result(job, skipped_because=because) for job in wanted if job.part.needs_lab]
             wanted = [job for job in wanted if not job.part.needs_lab]
-    results += run_all(wanted)
+    results += run_all(in_order(wanted))
     failures = [result.job.name for result in results if is_failure(result, "CI" in os.environ)]
     print(f"\n{table(results)}\nin all {time.monotonic() - began:.0f} s\n")
     if failures:

@@ -1,0 +1,49 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""In which order `./test` starts its jobs, and when it lets one more run."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+
+import gates
+
+JOBS = [job for name, part in gates.PARTS.items() for job in gates.jobs(name, part)]
+GIB = 1 << 30
+
+
+def test_every_job_that_is_named_exists() -> None:
+    assert {*gates.FIRST_JOBS, *gates.LONG_JOBS} <= {job.name for job in JOBS}
+
+
+def test_what_others_wait_for_comes_first_then_the_longest() -> None:
+    names = [job.name for job in gates.in_order(JOBS)]
+    assert names[:4] == ["images", "sanity", "molecule/site", "molecule/cluster"]
+    assert sorted(names) == sorted(job.name for job in JOBS)
+
+
+@pytest.mark.parametrize(
+    ("running", "idle", "free", "expected"),
+    [
+        (0, 0.0, 0, True),
+        (1, 0.0, 0, True),
+        (2, 0.29, 20 * GIB, False),
+        (2, 0.3, 6 * GIB, True),
+        (2, 0.9, 6 * GIB - 1, False),
+        (3, 1.0, 20 * GIB, False),
+    ],
+)
+def test_one_more_runs_where_there_is_room(running: int, idle: float, free: int, expected: bool) -> None:
+    assert gates.may_start(running, idle, free) is expected
+
+
+def test_the_machine_is_read() -> None:
+    idle, total = gates.idle_ticks()
+    assert 0 < idle < total
+    assert gates.free_memory() > 0
