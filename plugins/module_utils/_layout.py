@@ -22,6 +22,8 @@ COMPILED = "/var/cache/gb10-fleet"  # what torch.compile, Triton and FlashInfer 
 
 # In the container.
 IN_MODELS = "/hf"
+# Code that comes with a model is copied here (HF_MODULES_CACHE): the models themselves are mounted read-only.
+IN_MODEL_CODE = "/tmp/hf_modules"
 IN_GROUP_SECRET = "/run/secrets/ray-token"
 
 

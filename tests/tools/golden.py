@@ -39,7 +39,9 @@ def entries(wishes: Path = WISHES) -> Iterator[tuple[str, dict[str, Any], list[P
         folder = ROOT / name
         yield name, _inventory(folder), [folder / "recipes"] if (folder / "recipes").is_dir() else []
     example = _inventory(ROOT / "inventories" / "example")
-    example["hosts"].setdefault("spark-4", {"address": "192.168.1.34", "port": 22, "variables": {}})
+    # what the fleet as a whole declares is the same on each host
+    fourth = {"address": "192.168.1.34", "port": 22, "variables": example["hosts"]["spark-2"]["variables"]}
+    example["hosts"].setdefault("spark-4", fourth)
     for path in sorted((ROOT / "recipes").glob("*.yml")):
         for count in yaml.safe_load(path.read_text("utf-8")).get("host_counts", [1]):
             hosts = ["titan"] if count == 1 else ["spark-2", "spark-3"][:count]

@@ -60,6 +60,9 @@ class Echo:
     def default_layers(self) -> tuple[Layer, Layer]:
         return Layer("default", {"threads": 20}), Layer("default", {"ECHO_OFFLINE": "1"})
 
+    def image_facts(self, reference: str) -> dict[str, str]:
+        return {"reference": reference, "family": "plain", "release": "1.0.0"}
+
     def draft(self, flags: Mapping[str, Any]) -> str | None:
         return None
 

@@ -54,7 +54,8 @@ def test_another_engine_is_planned_by_its_own_words_alone(tmp_path: Path) -> Non
     words = rank["container"]["arguments"]
     assert words[:4] == ["echo-server", "ctx=4096", "listen=0.0.0.0:8000", words[3]]
     assert f"voice=/hf/hub/models--org--parrot/snapshots/{'a' * 40}/voice.bin" in words
-    assert rank["container"]["env"] == {"ECHO_OFFLINE": "1", "HF_HOME": "/hf"}
+    shared = {"HF_HOME": "/hf", "HF_MODULES_CACHE": "/tmp/hf_modules"}
+    assert rank["container"]["env"] == {"ECHO_OFFLINE": "1"} | shared
     assert rank["key"] == {
         "source": str(tmp_path / "key"),
         "path": "/etc/gb10-fleet/secrets/parrot.key",

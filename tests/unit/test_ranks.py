@@ -326,7 +326,7 @@ SWITCH = {"switches": {"s": {"ports": {"spark-2:1": 2, "spark-3:1": 3, "spark-4:
         ({"fabric": FABRIC | {"mode": "link-local"}}, "fabric-group-link-local"),
         ({"flags": {"tensor-parallel-size": 3}}, "group-ranks"),
         ({"flags": {"tensor-parallel-size": 2, "pipeline-parallel-size": 2}}, "group-ranks"),
-        ({"flags": {"data-parallel-size": 2}}, "group-ranks"),
+        ({"flags": {"data-parallel-size": 2}}, "group-data-parallel"),
         ({"flags": {"distributed-executor-backend": "uni"}}, "group-executor"),
         ({"flags": {"distributed-executor-backend": "mp"}, "image": {"release": "0.11.0"}}, "group-executor"),
         ({"port": 14768}, "group-port"),

@@ -116,6 +116,9 @@ class Engine(Protocol):
     def default_layers(self) -> tuple[Layer, Layer]:
         """The lowest layers of flags and of variables: what is good on GB10."""
 
+    def image_facts(self, reference: str) -> dict[str, str]:
+        """What an image's name is known for: ``reference``, and where known ``family`` and ``release``."""
+
     def draft(self, flags: Mapping[str, Any]) -> str | None:
         """The hub's id of the draft model that the flags ask for."""
 

@@ -101,12 +101,23 @@ def drafter_fits(drafter: str, model: Model) -> bool | None:
     return None if pattern is None else model.is_(pattern)
 
 
+_OF_BARE_CONFIG = frozenset({"architectures", "model_type", "text_config", "max_position_embeddings"})
+
+
 def model_of(written: Mapping[str, Any], repository: str | None) -> Model:
-    """The facts of a model. written: the owner's, also a bare `config.json`. repository: as the command names it."""
-    config = ConfigJson(written["config"] if isinstance(written.get("config"), Mapping) else written)
+    """The facts of a model. written: the owner's, also a bare `config.json`. repository: as the command names it.
+
+    A config without a part for images or sound is no evidence against a repository that is known to have one: a
+    recipe may name the config of the language model alone.
+    """
+    is_bare = "config" not in written and not written.keys().isdisjoint(_OF_BARE_CONFIG)
+    values = written if is_bare else written.get("config")
+    config = ConfigJson(values if isinstance(values, Mapping) else {})
     own = _aliased(written)
     name = str(own.get("repository") or repository or "")
-    found = {**_known(name), **_from_config(config), **own, "repository": name, "config": config}
+    known, read = _known(name), _from_config(config)
+    media = {key: True for key in ("audio", "vision") if known.get(key) or read.get(key)}
+    found = {**known, **read, **media, **own, "repository": name, "config": config}
     return Model(**{key: value for key, value in found.items() if key in _TYPES and _fits(key, value)})
 
 

@@ -17,6 +17,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry impor
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.environment import Slices, group_environment
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, merge
+from ansible_collections.gb10.fleet.plugins.module_utils._plan import overrides
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.overlays import plan_overlays
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import (
     Library,
@@ -45,10 +46,17 @@ def place(
     findings = [*old_image_keys(settings["image"], f"{where}.image")]
     if findings:
         return None, findings
-    image, findings = check(image_spec(engine.spec), {**recipe["image"], **settings["image"]}, f"{where}.image")
-    model, wrong = check(MODEL, {**recipe["model"], **settings["model"]}, f"{where}.model")
+    written, findings = overrides.image_of(recipe["image"], settings["image"], f"{where}.image", engine)
+    image, wrong = check(image_spec(engine.spec), written, f"{where}.image")
     findings += wrong
-    if not {"repository", "weights_bytes"} & settings["model"].keys():
+    model, wrong = check(MODEL, overrides.model_of(recipe["model"], settings["model"]), f"{where}.model")
+    findings += wrong
+    if findings:
+        return None, findings
+    if overrides.is_another_model(recipe["model"], settings["model"]):
+        recipe, wrong = overrides.without_its_model(recipe, f"{where}.model.repository")
+        findings += wrong
+    elif "weights_bytes" not in settings["model"]:
         model = {**model, "weights_bytes": library.weights_bytes(recipe["name"]) or model.get("weights_bytes")}
     findings += flag_problems(settings["flags"], f"{where}.flags", engine.spec)
     findings += environment_problems(settings["env"], f"{where}.env", engine.spec)
@@ -64,6 +72,7 @@ def place(
         return None, findings
     members, wrong = group_environment(fabric, settings["hosts"], f"{where}.hosts")
     placed = replace(placed, overlays=overlays, members=members, flags=_flags(placed))
+    placed = replace(placed, model=overrides.with_draft(placed.model, engine.draft(_values(placed.flags))))
     if placed.is_group:
         wrong += engine.group_problems(placed)
     if wrong:
@@ -104,6 +113,10 @@ def _flags(placed: Placed) -> dict[str, Value]:
     return engine.flags(placed, written)
 
 
+def _values(flags: Mapping[str, Value]) -> dict[str, Any]:
+    return {name: decided.value for name, decided in flags.items()}
+
+
 def _environment(placed: Placed, host: Host) -> dict[str, Value]:
     """Variables of the container on one host: those of its group < GB10 < recipe < service < host < the placement."""
     engine = placed.engine
@@ -114,5 +127,12 @@ def _environment(placed: Placed, host: Host) -> dict[str, Value]:
         Layer("service", placed.settings["env"]),
         Layer("host", host.own(placed.name, "env")),
     ]
-    models = Layer("computed", {"HF_HOME": _layout.IN_MODELS}, {"HF_HOME": "where the host's models are mounted"})
+    models = Layer(
+        "computed",
+        {"HF_HOME": _layout.IN_MODELS, "HF_MODULES_CACHE": _layout.IN_MODEL_CODE},
+        {
+            "HF_HOME": "where the host's models are mounted",
+            "HF_MODULES_CACHE": "where transformers copies a model's own code to: the models are mounted read-only",
+        },
+    )
     return merge([*written, models, engine.variables(placed, merge(written))])

@@ -27,6 +27,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm import (
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.spec import SPEC
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.flags import draft_repository
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.image_facts import image_of
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value
@@ -41,11 +42,16 @@ class Vllm:
     def default_layers(self) -> tuple[Layer, Layer]:
         return default_layer("flags"), default_layer("env")
 
+    def image_facts(self, reference: str) -> dict[str, str]:
+        image = image_of(reference)
+        known = {"family": None if image.unknown else image.family, "release": image.vllm}
+        return {"reference": reference} | {key: value for key, value in known.items() if value is not None}
+
     def draft(self, flags: Mapping[str, Any]) -> str | None:
         return draft_repository(flags)
 
     def problems(self, placed: Placed) -> Iterable[Finding]:
-        return placement.own_middleware(placed)
+        return [*placement.own_middleware(placed), *placement.foreign_image(placed)]
 
     def overlays(self, placed: Placed) -> Overlays:
         return placement.key_check(placed)

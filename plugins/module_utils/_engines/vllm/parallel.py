@@ -10,6 +10,7 @@ and of the rules (`rules.group`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -28,17 +29,17 @@ _FIRST_WITH_NODES = (0, 11, 1)
 def split(written: Mapping[str, Value], hosts: int, version: str | None) -> Layer:
     """What follows for a group from the options that are written; nothing for a single host.
 
-    The pipeline's stages as written, all else tensor parallel. Without a word on it, vLLM starts the ranks by itself
-    where it can.
+    The sizes that are written stay; the rest is tensor parallel, or the pipeline where the tensor parallel size is
+    written. Without a word on it, vLLM starts the ranks by itself where it can.
     """
     if hosts < 2:
         return Layer("computed", {})
     values: dict[str, Any] = {}
+    rest, left = divmod(hosts, math.prod(_count(written, name) for name in (TENSOR, PIPELINE, DATA)))
     if TENSOR not in written:
-        stages = _count(written, PIPELINE)
-        values[TENSOR] = hosts // stages if hosts % stages == 0 else hosts
-    elif PIPELINE not in written and hosts % _count(written, TENSOR) == 0:
-        values[PIPELINE] = hosts // _count(written, TENSOR)
+        values[TENSOR] = hosts if left else rest
+    elif PIPELINE not in written and not left:
+        values[PIPELINE] = rest
     if EXECUTOR not in written:
         values[EXECUTOR] = NODES if _knows_nodes(version) else RAY
     reasons = {
@@ -64,9 +65,17 @@ def _knows_nodes(version: str | None) -> bool:
 def problems(place: str, port: int, hosts: int, flags: Mapping[str, Value], version: str | None) -> Iterator[Finding]:
     """What makes a group impossible. place: the service's. flags: the decided ones. version: the image's vLLM."""
     ranks = _count(flags, TENSOR) * _count(flags, PIPELINE)
-    if ranks != hosts or _count(flags, DATA) != 1:
-        names = (TENSOR, PIPELINE, DATA) if DATA in flags else (TENSOR, PIPELINE)
-        sizes = " x ".join(f"{name} {_count(flags, name)}" for name in names)
+    if _count(flags, DATA) != 1:
+        yield error(
+            "group-data-parallel",
+            f"{place}.flags.{DATA}",
+            found=f"{_count(flags, DATA)} replicas in one service",
+            expected="one service a replica",
+            remedy=f"take {DATA} out, and declare a service for each replica's hosts",
+            reason="a group is one instance of the model: its ranks start, are proved and start anew together",
+        )
+    elif ranks != hosts:
+        sizes = " x ".join(f"{name} {_count(flags, name)}" for name in (TENSOR, PIPELINE))
         yield error(
             "group-ranks",
             f"{place}.hosts",

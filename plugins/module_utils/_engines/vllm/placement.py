@@ -15,6 +15,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm import api_key
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.parallel import EXECUTOR, RAY, split
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.spec import SPEC
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.image_facts import image_of
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, merge
@@ -45,6 +46,19 @@ def own_middleware(placed: Placed) -> Iterator[Finding]:
                 expected="no middleware beside the API key's, which guards every route",
                 remedy="leave it out, or guard the endpoint by a proxy of your own instead of `api_key_file`",
             )
+
+
+def foreign_image(placed: Placed) -> Iterator[Finding]:
+    """An image of another engine has no vllm to run."""
+    engine = image_of(placed.image["reference"]).engine
+    if engine:
+        yield error(
+            "service-image-engine",
+            f"{placed.place}.image.reference",
+            found=f"{placed.image['reference']}, an image of {engine}",
+            expected="an image that holds vLLM",
+            remedy="name an image of vLLM: vllm/vllm-openai, nvcr.io/nvidia/vllm, or a build of your own",
+        )
 
 
 def key_check(placed: Placed) -> Overlays:

@@ -151,9 +151,29 @@ def _kv(
     if config is None or not version:
         return None, []
     try:
-        return kv_for_service(config, {"tensor-parallel-size": len(placed.hosts), **flags}, version), []
+        return kv_for_service(
+            overridden(config, flags.get("hf-overrides")), flags, version, long_allowed=_long_allowed(placed)
+        ), []
     except FleetError as problem:
         return None, [_at_service(placed, finding) for finding in problem.findings]
+
+
+def overridden(config: Mapping[str, Any], changes: Any) -> Mapping[str, Any]:
+    """config.json with ``--hf-overrides`` over it, part by part (vllm/transformers_utils/config.py, get_config)."""
+    if not isinstance(changes, Mapping):
+        return config
+    parts = {
+        key: overridden(config[key], value)
+        if isinstance(value, Mapping) and isinstance(config.get(key), Mapping)
+        else value
+        for key, value in changes.items()
+    }
+    return {**config, **parts}
+
+
+def _long_allowed(placed: Placed) -> bool:
+    variable = placed.environments[placed.head.name].get("VLLM_ALLOW_LONG_MAX_MODEL_LEN")
+    return variable is not None and variable.value == "1"
 
 
 def _at_service(placed: Placed, finding: Finding) -> Finding:
@@ -176,11 +196,16 @@ def _workload_bytes(
 
 
 def _variables_without_group(placed: Placed) -> dict[str, Any]:
-    """The head's variables but for those that its group alone brings: none of these takes memory."""
+    """The head's variables but for those that its group alone brings, and where a model's own code lies: none of these
+    takes memory."""
     of_group = {name for layer in group_layers(placed, placed.head) for name in layer.values}
     written = {"recipe", "service", "host"}
     decided = placed.environments[placed.head.name]
-    return {name: one.value for name, one in decided.items() if name not in of_group or one.origin in written}
+    return {
+        name: one.value
+        for name, one in decided.items()
+        if one.origin in written or name not in of_group | {"HF_MODULES_CACHE"}
+    }
 
 
 def memory_flags(written: Mapping[str, Value], shares: Sequence[Share]) -> Layer:

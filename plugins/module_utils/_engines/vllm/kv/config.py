@@ -142,8 +142,12 @@ def _longest(text: Text) -> int:
         if not isinstance(rope, Mapping):
             continue
         kind = rope.get("rope_type", rope.get("type", "default"))
-        factor = rope.get("factor")
-        if kind not in _ROPE_SCALED and isinstance(factor, int | float) and 1 <= factor <= 2**20:
+        factor, original = rope.get("factor"), rope.get("original_max_position_embeddings")
+        if not isinstance(factor, int | float) or not 1 <= factor <= 2**20:
+            continue
+        if kind == "yarn" and isinstance(original, int):
+            return int(original * factor)
+        if kind not in _ROPE_SCALED:
             return int(longest * factor)
     return longest
 

@@ -39,11 +39,14 @@ class ServiceKv:
         return answer(pool.fill(self.layout, available_bytes), self.model)
 
 
-def kv_for_service(config: object, flags: Mapping[str, Any], vllm_version: str) -> ServiceKv:
+def kv_for_service(
+    config: object, flags: Mapping[str, Any], vllm_version: str, *, long_allowed: bool = False
+) -> ServiceKv:
     """The cache of a service with these vLLM options, which hold its parallel sizes, length and sequences too.
 
+    long_allowed: whether VLLM_ALLOW_LONG_MAX_MODEL_LEN lets a length be longer than the model's own.
     Raises FleetError with every problem: unknown model or option value, or a start that vLLM refuses.
     """
     release = parse_release(vllm_version)
     model = read_model(config, release)
-    return ServiceKv(pool.lay_out(model, resolve(read_flags(flags), model, release)), model)
+    return ServiceKv(pool.lay_out(model, resolve(read_flags(flags), model, release, long_allowed)), model)

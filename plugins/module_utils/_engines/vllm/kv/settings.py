@@ -53,9 +53,12 @@ class Settings:
     blocks_override: int | None
 
 
-def resolve(flags: Flags, model: Model, release: Release) -> Settings:
-    """The values that a start with these options uses. Raises FleetError where vLLM would refuse."""
-    length = _length(flags, model, release)
+def resolve(flags: Flags, model: Model, release: Release, long_allowed: bool = False) -> Settings:
+    """The values that a start with these options uses. Raises FleetError where vLLM would refuse.
+
+    long_allowed: whether a length beyond the model's own is taken (VLLM_ALLOW_LONG_MAX_MODEL_LEN).
+    """
+    length = _length(flags, model, release, long_allowed)
     _check_ranks(flags, model)
     _check_block(flags, release)
     cache_dtype = backends.cache_dtype(flags, model, release)
@@ -95,7 +98,7 @@ def resolve(flags: Flags, model: Model, release: Release) -> Settings:
     )
 
 
-def _length(flags: Flags, model: Model, release: Release) -> int:
+def _length(flags: Flags, model: Model, release: Release, long_allowed: bool) -> int:
     wanted = flags.max_model_len
     if wanted is None:
         return model.longest
@@ -107,13 +110,16 @@ def _length(flags: Flags, model: Model, release: Release) -> int:
         raise FleetError(
             refusal("kv-length", "flags.max_model_len", words=words, remedy=remedy, source="vllm/config/model.py")
         )
-    if wanted > model.longest:
+    if wanted > model.longest and not long_allowed:
         words = (
             f"ValidationError: 1 validation error for ModelConfig Value error, User-specified max_model_len ({wanted}) "
             f"is greater than the derived max_model_len (max_position_embeddings={model.longest}.0 or "
             "model_max_length=None in model's config.json)."
         )
-        remedy = f"write at most {model.longest}"
+        remedy = (
+            f"write at most {model.longest}, or lengthen the context by hf-overrides (YaRN), or set "
+            'VLLM_ALLOW_LONG_MAX_MODEL_LEN: "1" in env'
+        )
         source = "vllm/config/model.py, _get_and_verify_max_len"
         raise FleetError(refusal("kv-length", "flags.max_model_len", words=words, remedy=remedy, source=source))
     return wanted

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import Hit, Hits, rule, show
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.launch import Launch
 
@@ -24,6 +26,19 @@ def _rope(launch: Launch) -> str:
     return overrides if "rope" in overrides else ""
 
 
+def _scaled_length(launch: Launch) -> float:
+    """The length that a YaRN override comes to (vllm/config/model.py, _get_and_verify_max_len); 0 without one."""
+    overrides = launch.command.json("--hf-overrides")
+    for part in (overrides, overrides.get("text_config")):
+        for key in ("rope_parameters", "rope_scaling"):
+            rope = part.get(key) if isinstance(part, Mapping) else None
+            if isinstance(rope, Mapping) and "yarn" in (rope.get("rope_type"), rope.get("type")):
+                factor, original = rope.get("factor"), rope.get("original_max_position_embeddings")
+                if isinstance(factor, int | float) and isinstance(original, int | float):
+                    return factor * original
+    return 0
+
+
 @rule(
     "R112",
     "error",
@@ -34,7 +49,9 @@ def _rope(launch: Launch) -> str:
 )
 def longer_than_allowed(launch: Launch) -> Hits:
     """A context beyond the model's own without the variable that allows it."""
-    if _too_long(launch) and launch.env.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN") != "1":
+    length = launch.number("--max-model-len") or 0
+    allowed = launch.env.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN") == "1" or length <= _scaled_length(launch)
+    if _too_long(launch) and not allowed:
         yield Hit(_LENGTH, f"{launch.number('--max-model-len'):.0f}", expected=f"at most {launch.model.native_length}")
 
 

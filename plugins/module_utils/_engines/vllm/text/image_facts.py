@@ -29,7 +29,8 @@ class Fault:
 
 @dataclass(frozen=True)
 class Image:
-    """An image by its reference. family: upstream, ngc, eugr, custom. vllm: its version as known, else None.
+    """An image by its reference. family: upstream, ngc, eugr, custom. vllm: its version as known, else None. unknown:
+    its repository says nothing, and custom is a guess. engine: what it serves with, where that isn't vLLM.
 
     moving: its tag names no build. driver: the least host driver that it asks for. bad: why it fails on a GB10.
     """
@@ -39,6 +40,8 @@ class Image:
     tag: str
     digest: str
     family: str
+    unknown: bool
+    engine: str | None
     vllm: str | None
     moving: bool
     driver: str | None = None
@@ -71,13 +74,16 @@ def image_of(reference: str) -> Image:
     facts = _facts()
     plain = f"{repository}:{tag}".removeprefix("docker.io/")
     known: Mapping[str, Any] = next((row for row in facts["tags"] if row["image"] == plain), {})
-    family = next((row["family"] for row in facts["families"] if re.fullmatch(row["repository"], repository)), "custom")
+    family = next((row["family"] for row in facts["families"] if re.fullmatch(row["repository"], repository)), None)
+    engine = next((row["engine"] for row in facts["others"] if re.fullmatch(row["repository"], repository)), None)
     return Image(
         reference,
         repository,
         tag,
         digest,
-        family,
+        family or "custom",
+        family is None,
+        engine,
         known.get("vllm") or _version_in(facts["release_tags"].get(family), tag),
         re.fullmatch(facts["moving"]["tags"], tag) is not None,
         known.get("driver"),

@@ -1,0 +1,85 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""A recipe's image and model with what a service writes otherwise. Another image or another model is another thing:
+what the recipe says of its own does not hold for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Engine
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
+
+
+def image_of(
+    recipe: Mapping[str, Any], own: Mapping[str, Any], place: str, engine: Engine
+) -> tuple[dict[str, Any], list[Finding]]:
+    """``image`` of a service. A reference other than the recipe's decides family and release by what its name is known
+    for; what is neither known nor written is an error.
+
+    recipe: its ``image``. own: the service's, as written. place: of the service's.
+    """
+    reference = own.get("reference")
+    if not isinstance(reference, str) or reference == recipe["reference"]:
+        return {**recipe, **own}, []
+    found = {**engine.image_facts(reference), **own}
+    missing = [key for key in ("family", "release") if key not in found]
+    if not missing:
+        return found, []
+    keys = " and ".join(f"image.{key}" for key in missing)
+    families = ", ".join(engine.spec.families)
+    return {"family": engine.spec.families[-1], **found}, [
+        error(
+            "service-image",
+            f"{place}.reference",
+            found=f'"{reference}", whose {" and ".join(missing)} the collection does not know from its name',
+            expected=f"{keys} beside it: the recipe's are those of {recipe['reference']}",
+            remedy=f"write {keys} (family: {families}; release: what `{engine.spec.name} --version` prints in it, or "
+            "null to have all judged without it)",
+        )
+    ]
+
+
+def is_another_model(recipe: Mapping[str, Any], own: Mapping[str, Any]) -> bool:
+    """Whether a service serves another repository than its recipe's. recipe, own: the ``model`` of each."""
+    return bool(own.get("repository", recipe["repository"]) != recipe["repository"])
+
+
+def model_of(recipe: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """``model`` of a service. Of another repository nothing is known but what the service writes."""
+    return dict(own) if is_another_model(recipe, own) else {**recipe, **own}
+
+
+def without_its_model(recipe: Mapping[str, Any], place: str) -> tuple[dict[str, Any], list[Finding]]:
+    """A recipe that serves another model: without what was measured of its own. What it lays over files of its own
+    model has nothing to lie on."""
+    rest = {**recipe, "memory": {**recipe["memory"], "calibrations": []}, "measured": []}
+    rest["memory"].pop("utilization", None)
+    of_model = [one for one in recipe["overlays"] if "model_file" in one or not one["target"].startswith("/")]
+    files = [one.get("model_file", one["target"]) for one in of_model]
+    if not files:
+        return rest, []
+    return rest, [
+        error(
+            "service-model-overlay",
+            place,
+            found=f"another model than {recipe['model']['repository']}, whose {', '.join(files)} the recipe changes",
+            expected="a model that the recipe's overlays are for",
+            remedy=f"write a recipe of your own without these overlays: copy {recipe['name']}.yml to your recipes",
+        )
+    ]
+
+
+def with_draft(model: Mapping[str, Any], wanted: str | None) -> dict[str, Any]:
+    """The model with the draft model that the decided flags ask for, so that both are staged; without one that they
+    don't. wanted: its repository."""
+    rest = {key: value for key, value in model.items() if key != "draft"}
+    if wanted is None:
+        return rest
+    declared = model.get("draft", {})
+    if declared.get("repository") == wanted:
+        return {**rest, "draft": declared}
+    return {**rest, "draft": {"repository": wanted, "revision": None, "weights_bytes": None}}
