@@ -101,7 +101,9 @@ def drafter_fits(drafter: str, model: Model) -> bool | None:
     return None if pattern is None else model.is_(pattern)
 
 
-_OF_BARE_CONFIG = frozenset({"architectures", "model_type", "text_config", "max_position_embeddings"})
+_OF_BARE_CONFIG = frozenset(
+    {"architectures", "model_type", "text_config", "max_position_embeddings", "quantization_config"}
+)
 
 
 def model_of(written: Mapping[str, Any], repository: str | None) -> Model:
