@@ -14,7 +14,11 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import FOLDER, read_observed
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import choose, split_by_limit
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import (
+    choose,
+    declared_and_retired,
+    split_by_limit,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import OURS, not_inventories
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import (
@@ -51,6 +55,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         if options["show"]:
             Display().display(as_json(plan) if options["format"] == "json" else as_text(plan, hosts, _width()))
         services, problems = choose(plan, options["scope"], options["service"])
+        problems += declared_and_retired(plan, options["retire"])
         if not options["partial"]:
             problems += split_by_limit(plan, services, hosts, options["service"])
         errors = [sentence(finding) for finding in findings if finding["severity"] == "error"]
@@ -64,8 +69,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
                 Display().warning(sentence(finding))
         placed = {host for name in services for host in plan["services"][name]["hosts"]}
         chosen = [host for host in hosts if host in placed or options["scope"] == "fleet"]
-        said = {"plan": plan, "hosts": hosts, "services": services, "chosen": chosen, "observed": str(folder / FOLDER)}
-        return result | {"changed": False} | said
+        placed_on = {name: service["hosts"] for name, service in plan["services"].items()}
+        removal = {"inventory": plan["inventory"], "placed": placed_on, "hosts": hosts, "retire": options["retire"]}
+        returned = {"plan": plan, "hosts": hosts, "services": services, "chosen": chosen, "removal": removal}
+        return result | {"changed": False, "observed": str(folder / FOLDER)} | returned
 
     def _inventory(self, variables: dict[str, Any], folder: Path) -> dict[str, Any]:
         """Address, SSH port and `fleet_*` variables by host. What hosts share is templated once: 500 may share it."""

@@ -20,10 +20,14 @@ requirements:
   - Enable it with C(callbacks_enabled = gb10.fleet.fleet_table).
 """
 
+import re
 from typing import Any
 
 from ansible.plugins.callback import CallbackBase
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.tables import end_table, status_table
+from ansible_collections.gb10.fleet.plugins.module_utils._verify.tables import Stopped, end_table, status_table
+
+# Tasks that only look: who is stopped by one of them has not been changed.
+_BEFORE_CHANGES = re.compile(r"/roles/preflight/|/tasks/preflight\.yml")
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carries no types
@@ -39,11 +43,15 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
         self._services: list[str] = []
         self._verified: dict[tuple[str, str], dict[str, Any]] = {}
         self._ranks: dict[tuple[str, str], dict[str, Any]] = {}
-        self._failed: dict[str, str] = {}
+        self._stopped: dict[str, tuple[Stopped, str]] = {}
+        self._removed: dict[tuple[str, str], str] = {}
         self._proves = False
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
-        self._proves = self._proves or task.resolved_action == "gb10.fleet.service_ready"
+        self._proves = self._proves or task.resolved_action in (
+            "gb10.fleet.service_ready",
+            "gb10.fleet.service_removal",
+        )
 
     def v2_runner_on_ok(self, result: Any) -> None:
         action = result.task.resolved_action
@@ -54,6 +62,9 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
             self._note(result.host.get_name(), result.result)
         elif action == "gb10.fleet.rank_info":
             self._ranks |= {(result.host.get_name(), rank["service"]): rank for rank in result.result["ranks"]}
+        elif action == "gb10.fleet.service_removal":
+            word = "would be removed" if result.task.check_mode else "removed"
+            self._removed |= {(result.host.get_name(), one["service"]): word for one in result.result["removed"]}
 
     def v2_runner_item_on_ok(self, result: Any) -> None:
         if result.task.resolved_action == "gb10.fleet.service_ready":
@@ -61,18 +72,20 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
         if not ignore_errors:
-            self._failed.setdefault(result.host.get_name(), _reason(result.result))
+            word: Stopped = "refused" if _BEFORE_CHANGES.search(result.task.get_path()) else "failed"
+            self._stopped.setdefault(result.host.get_name(), (word, _reason(result.result)))
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
-        self._failed.setdefault(result.host.get_name(), "unreachable: " + _reason(result.result))
+        self._stopped.setdefault(result.host.get_name(), ("unreachable", _reason(result.result)))
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
-        if self._plan is None or not (self._verified or self._ranks or self._failed):
+        if self._plan is None or not (self._verified or self._ranks or self._removed or self._stopped):
             return
         if self._ranks and not self._proves:
-            text = status_table(self._plan, self._services, self._ranks, self._failed)
+            text = status_table(self._plan, self._services, self._ranks, self._stopped)
         else:
-            text = end_table(self._plan, self._services, self._hosts, self._verified, self._ranks, self._failed)
+            seen = (self._verified, self._ranks, self._stopped, self._removed)
+            text = end_table(self._plan, self._services, self._hosts, *seen)
         self._display.display(f"\n{text}\n")
 
     def _note(self, host: str, result: dict[str, Any]) -> None:

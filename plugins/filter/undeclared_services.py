@@ -6,42 +6,65 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: undeclared_services
-short_description: Units of ours on a host that no service has
+short_description: What is to be said of services on hosts that nobody declares there
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
-  - Each with all files that were written for it.
-positional: _input, services
+  - Those that the run removes, since it was told to or they are declared on other hosts now, and those that another
+    inventory wrote, are warnings. All others are errors.
+positional: _input, removal, alive, severity
 options:
   _input:
-    description: Paths of unit files on the host.
+    description: Readings of M(gb10.fleet.host_info), by host.
+    type: dict
+    required: true
+  removal:
+    description: What decides over them, C(removal) of M(gb10.fleet.plan). Nothing is found where it is empty.
+    type: dict
+    required: true
+  alive:
+    description: The hosts that the run goes on with.
     type: list
     elements: str
     required: true
-  services:
-    description: The services, C(services) of the host's slice.
-    type: list
-    elements: dict
-    required: true
+  severity:
+    description: Which, those that refuse the run or those that are told.
+    type: str
+    choices: [error, warning]
+    default: error
 """
 
 EXAMPLES = r"""
-- name: Show what is left over
+- name: Show what would be removed
   ansible.builtin.debug:
-    msg: "{{ ['/etc/systemd/system/gb10-vllm-old.service'] | gb10.fleet.undeclared_services(fleet_slice.services) }}"
+    msg: "{{ {'titan': reading.state} | gb10.fleet.undeclared_services(fleet_plan.removal, ['titan'], 'warning') }}"
 """
 
 RETURN = r"""
 _value:
-  description: C(unit), its name, and C(files), all that were written for it.
+  description: One sentence each, with place and remedy.
   type: list
-  elements: dict
+  elements: str
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._joins.services import undeclared_services
+from ansible_collections.gb10.fleet.plugins.module_utils._services.undeclared import findings, undeclared
+
+
+def undeclared_services(
+    states: Mapping[str, Any], removal: Mapping[str, Any], alive: Sequence[str], severity: str = "error"
+) -> list[str]:
+    if not removal:
+        return []
+    run = {**removal, "alive": alive}
+    found = [
+        finding
+        for host, state in states.items()
+        for finding in findings(undeclared(state["our_units"] or (), host, run), host, run)
+    ]
+    return [finding.sentence() for finding in found if finding.severity == severity]
 
 
 class FilterModule:

@@ -10,6 +10,7 @@ from __future__ import annotations
 LIBRARY = "/usr/local/lib/gb10-fleet"
 STATE = "/var/lib/gb10-fleet"  # notes of the stores, and what they bring
 SERVICES = "/etc/gb10-fleet/services"
+UNITS = "/etc/systemd/system"
 STATUS = "/run/gb10-fleet"
 SECRETS = "/etc/gb10-fleet/secrets"
 MODELS = f"{STATE}/hf"  # HF_HOME: the standard cache layout, with hub/ below

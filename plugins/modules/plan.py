@@ -13,8 +13,8 @@ author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Computes, on the controller and from the inventory alone, every decision for every host and service, and what is
     wrong with the declaration. Reaches no host.
-  - Reads C(fleet_services), C(fleet_fabric), C(fleet_firewall), C(fleet_host) and C(fleet_recipe_dirs) of all hosts, so
-    that hosts outside of C(--limit) are planned as well.
+  - Reads C(fleet_services), C(fleet_fabric), C(fleet_firewall), C(fleet_name), C(fleet_host) and
+    C(fleet_recipe_dirs) of all hosts, so that hosts outside of C(--limit) are planned as well.
   - What hosts have shown makes its figures exact and decides nothing. It comes from the folder C(observed) beside the
     inventory, which the role P(gb10.fleet.verify#role) writes.
   - Fails when an error concerns a host of this run.
@@ -40,6 +40,11 @@ options:
     description: The name of a service.
     type: str
     default: ""
+  retire:
+    description: Services that are no longer declared and are to be removed from the hosts of this run.
+    type: list
+    elements: str
+    default: []
   partial:
     description: Allow a limit that takes some hosts of a service and leaves out others.
     type: bool
@@ -75,6 +80,12 @@ services:
   returned: success
   type: list
   elements: str
+removal:
+  description:
+    - What decides over services on a host that are not declared there. C(inventory), the name of this one; C(placed),
+      the hosts of each service; C(hosts) of this run; C(retire).
+  returned: success
+  type: dict
 chosen:
   description: The hosts of this run that these services are on; of a run about the fleet, all.
   returned: success

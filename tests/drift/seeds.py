@@ -53,6 +53,7 @@ class Seed:
 
     task: of site.yml, which repairs it and whose check mode says so; empty: not site.yml's. shows: words of what that
     task shows. also: rules that come with it. deep: only reading the weights shows it. alone: not together with others.
+    ordered: site.yml does it when it was told to.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Seed:
     also: tuple[str, ...] = ()
     deep: bool = False
     alone: bool = False
+    ordered: bool = False
 
     @property
     def owned(self) -> bool:
@@ -384,8 +386,9 @@ SEEDS = [
         "unit-undeclared",
         "no such",
         "its file",
-        task="Retire | remove its unit",
+        task="Remove services that are retired, or that other hosts have now",
         shows="gb10-vllm-old.service",
+        ordered=True,
     ),
     Seed(
         "docker-disabled",

@@ -121,6 +121,7 @@ IO = {
     "_probe": "reads the host",
     "_rank": "supervises a rank on its host",
     "_recipes/recipe.py": "reads recipes and their configs",
+    "_services/reading.py": "reads our units' files",
     "_settings/kernel_settings.py": "reads and writes /proc/sys and /sys",
     "_transfer/fetch.py": "fetches from peers",
     "_transfer/peer.py": "runs ssh",

@@ -29,6 +29,15 @@ MODEL = "gb10-lab/tiny"
 Change = Callable[[dict[str, Any]], Any]
 
 
+def unit_of(name: str, inventory: str = "") -> Change:
+    """Another unit of ours, or the same one from another inventory."""
+
+    def change(state: dict[str, Any]) -> None:
+        state["our_units"] = [*state["our_units"], {"unit": name, "inventory": inventory}]
+
+    return change
+
+
 def put(*path: Any) -> Change:
     """Set what the path leads to: all but the last word are keys, the last is the value."""
 
@@ -82,8 +91,9 @@ CASES: list[tuple[str, Change, str, str, str, str]] = [
     ("titan", put("units", UNIT, "enabled", "disabled"), f"unit {UNIT}", "unit-enabled", "enabled", "disabled"),
     ("titan", put("units", UNIT, "stale", True), f"unit {UNIT}", "unit-stale", "file says", "since it changed"),
     ("titan", put("units", UNIT, "restarts", 2), f"unit {UNIT}", "unit-restarts", "no restart", "2"),
-    ("titan", put("our_units", [UNIT, "gb10-vllm-old.service"]), "unit gb10-vllm-old.service", "unit-undeclared",
+    ("titan", unit_of("gb10-vllm-old.service"), "unit gb10-vllm-old.service", "unit-undeclared",
      "no such", "there"),
+    ("titan", unit_of(UNIT, "home"), f"unit {UNIT}", "unit-undeclared", "no such", "by the inventory home"),
     ("titan", put("running", CONTAINER, "image", "sha256:" + "9" * 64), f"container {CONTAINER}", "container-image",
      "aaaaaaaaaaaa", "999999999999"),
     ("titan", put("running", CONTAINER, "argv", ["x"]), f"container {CONTAINER}", "container-argv", MODEL, "x"),

@@ -9,11 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._joins.hosts import by_host, fabric_addresses, host_slice
-from ansible_collections.gb10.fleet.plugins.module_utils._joins.services import (
-    changed_services,
-    service_files,
-    undeclared_services,
-)
+from ansible_collections.gb10.fleet.plugins.module_utils._joins.services import changed_services, service_files
 
 
 def service(name: str, **parts: Any) -> dict[str, Any]:
@@ -54,21 +50,6 @@ def test_what_starts_anew(results: list[Any], program: bool, names: list[str]) -
 def test_what_a_service_reads() -> None:
     one = service("a", files={"/f": {}}, merged=[{"path": "/m"}], key={"path": "/k"}, secret={"path": "/s"})
     assert service_files(one) == ["/f", "/hf", "/k", "/m", "/s"]
-
-
-def test_what_nobody_declares() -> None:
-    units = ["/etc/systemd/system/gb10-vllm-a.service", "/etc/systemd/system/gb10-vllm-c.service"]
-    assert undeclared_services([*units, "/etc/systemd/system/other.service"], TWO) == [
-        {
-            "unit": "gb10-vllm-c.service",
-            "files": [
-                "/etc/systemd/system/gb10-vllm-c.service",
-                "/etc/gb10-fleet/services/c.json",
-                "/etc/gb10-fleet/secrets/c.yaml",
-                "/etc/gb10-fleet/secrets/c.group",
-            ],
-        }
-    ]
 
 
 def test_a_host_gets_its_slice_with_the_services_of_the_run() -> None:

@@ -91,7 +91,7 @@ def test_the_table_has_a_row_a_rank_and_a_line_a_problem() -> None:
 
 
 def test_a_host_that_can_not_be_asked_has_its_row() -> None:
-    text = status_table(PLAN, ["pair"], {("spark-2", "pair"): rank()}, {"spark-3": "unreachable: no route"})
+    text = status_table(PLAN, ["pair"], {("spark-2", "pair"): rank()}, {"spark-3": ("unreachable", "no route")})
     assert "unreachable" in text.splitlines()[2]
     assert "spark-3: unreachable: no route" in text
 
@@ -114,8 +114,16 @@ def test_the_end_of_a_run_has_a_row_for_each_rank() -> None:
     looks = {("spark-2", "pair"): {"health": "serving"}, ("spark-3", "pair"): {"health": "waiting"}}
     text = end_table(plan, ["pair"], ["spark-2", "spark-3"], proof, looks, {})
     assert [line.split()[-1] for line in text.splitlines()[1:3]] == ["serving", "waiting"]
-    failed = end_table(plan, ["pair"], ["spark-2", "spark-3"], {}, {}, {"spark-3": "no route"})
-    assert [line.split()[-1] for line in failed.splitlines()[1:3]] == ["reached", "failed"]
+    # newcomer.md W6: nothing happened to a service whose run was refused
+    stopped = {"spark-2": ("refused", "port 8000 is taken"), "spark-3": ("unreachable", "no route")}
+    text = end_table(plan, ["pair"], ["spark-2", "spark-3", "titan"], {}, {}, stopped, {("titan", "old"): "removed"})
+    assert [line.split()[-1] for line in text.splitlines()[1:4]] == ["refused", "unreachable", "removed"]
+    assert text.endswith("spark-2: refused: port 8000 is taken\nspark-3: unreachable: no route")
+    text = end_table(plan, ["pair"], ["spark-2", "spark-3"], {}, {}, {"spark-2": ("failed", "no room")})
+    assert [line.split()[-1] for line in text.splitlines()[1:3]] == ["failed", "untouched"]
+    # harm.md Z2: it serves, whatever went wrong afterwards
+    text = end_table(plan, ["pair"], ["spark-2", "spark-3"], proof, looks, {"spark-2": ("failed", "no room")})
+    assert [line.split()[-1] for line in text.splitlines()[1:3]] == ["serving", "waiting"]
 
 
 @pytest.mark.parametrize(

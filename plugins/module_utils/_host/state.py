@@ -69,6 +69,7 @@ def read_state(
     }
     if ask is None:
         parts |= {"containers": lambda: _containers(run), "images": lambda: images_reading.read_identities(run, images)}
+        parts |= {"our_units": partial(services.READS["our_units"], run, {})}
         return read_parts(parts, PATIENCE_S)
     questions = {**ask, "salt": salt}
     parts |= {name: partial(part, run, questions) for name, part in READS.items()}

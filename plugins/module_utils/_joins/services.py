@@ -2,19 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""Over the services of a host: which of them changed, and which units on it nobody declares any more."""
+"""Over the services of a host: which of them changed, and what they read."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import PurePosixPath
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-
 Service = Mapping[str, Any]
-_UNIT = re.compile(re.escape(_layout.unit("NAME")).replace("NAME", "(?P<name>.+)"))
 
 
 def changed_services(services: Iterable[Service], results: Iterable[Any], program: Any) -> list[str]:
@@ -40,21 +35,3 @@ def service_files(service: Service) -> list[str]:
     """Every file of a service that its supervisor or its container reads when it starts; folders of its weights."""
     secrets = [service[kind]["path"] for kind in ("key", "secret") if service[kind]]
     return sorted([*service["files"], *secrets, *(one["path"] for one in service["merged"]), *service["models"]])
-
-
-def undeclared_services(units: Iterable[str], services: Sequence[Service]) -> list[dict[str, Any]]:
-    """``{unit, files}`` of each unit of ours that no service has: files are all that was written for it.
-
-    units: paths of unit files on the host.
-    """
-    declared = {service["unit"] for service in services}
-    found = {PurePosixPath(path).name: path for path in units}
-    return [
-        {"unit": unit, "files": [found[unit], *_files_of(match["name"])]}
-        for unit in sorted(found)
-        if unit not in declared and (match := _UNIT.fullmatch(unit))
-    ]
-
-
-def _files_of(name: str) -> list[str]:
-    return [_layout.rank_file(name), f"{_layout.SECRETS}/{name}.yaml", _layout.group_secret(name)]

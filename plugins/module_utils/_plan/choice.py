@@ -44,6 +44,18 @@ def choose(plan: Mapping[str, Any], scope: Scope, service: str) -> tuple[list[st
     return chosen, []
 
 
+def declared_and_retired(plan: Mapping[str, Any], retire: Sequence[str]) -> Iterator[Finding]:
+    """Services that are declared and were ordered to be removed: one of the two is a mistake."""
+    for name in sorted({*retire} & {*plan["services"]}):
+        yield error(
+            "service-declared",
+            f"-e retire={name}",
+            found=f"{name} is declared on {', '.join(plan['services'][name]['hosts'])}",
+            expected="a service that is no longer declared",
+            remedy=f"take it out of fleet_services, or leave {name} out of retire",
+        )
+
+
 def split_by_limit(
     plan: Mapping[str, Any], services: Sequence[str], hosts: Sequence[str], named: str = ""
 ) -> Iterator[Finding]:

@@ -33,6 +33,7 @@ VARIABLES = (
     "fleet_firewall",
     "fleet_drift",
     "fleet_recipe_dirs",
+    "fleet_name",
     "fleet_host",
     "fleet_plan_format",
 )
@@ -71,6 +72,8 @@ SERVICE: Spec = {
     },
 }
 
+NAME: Spec = {"type": "str", "pattern": "[A-Za-z0-9][A-Za-z0-9._-]{0,60}", "expected": "a name of letters, 0-9 and ._-"}
+
 SERVICES: Spec = {
     "type": "map",
     "keys": {"type": "str", "pattern": "[a-z0-9][a-z0-9-]{0,40}", "expected": "a name of a-z, 0-9 and -"},
@@ -97,8 +100,12 @@ HOST: Spec = {
 
 @dataclass(frozen=True)
 class Declared:
-    """The checked declaration. fabric is passed on as written: `_fabric.plan` checks it."""
+    """The checked declaration. fabric is passed on as written: `_fabric.plan` checks it.
 
+    name: the inventory's, which units on hosts bear.
+    """
+
+    name: str
     hosts: Mapping[str, Host]
     services: Mapping[str, Mapping[str, Any]]
     fabric: Any
@@ -120,14 +127,21 @@ def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Findi
         findings += problems
         hosts[name] = Host(name, host["address"], {} if problems else settings, host.get("port", 22))
     findings += _same_addresses(hosts)
-    keys = ("fleet_services", "fleet_fabric", "fleet_firewall", "fleet_drift")
+    keys = ("fleet_name", "fleet_services", "fleet_fabric", "fleet_firewall", "fleet_drift")
     written = {key: _of_the_fleet(key, inventory, findings) for key in keys}
     closed, problems = check(firewall.FLEET, written["fleet_firewall"] or {}, "fleet_firewall")
     findings += problems or [*firewall.wrong_sources(closed["allow"], "fleet_firewall")]
     drift, problems = read_drift(written["fleet_drift"])
     findings += problems
+    name, problems = check(NAME, written["fleet_name"] or _folder_name(inventory["folder"]), "fleet_name")
+    findings += problems
     services, problems = _services(written["fleet_services"] or {}, hosts, Path(inventory["folder"]))
-    return Declared(hosts, services, written["fleet_fabric"], closed, drift), [*findings, *problems]
+    return Declared(name, hosts, services, written["fleet_fabric"], closed, drift), [*findings, *problems]
+
+
+def _folder_name(folder: str) -> str:
+    """The inventory's name where none is declared: its folder's, the same in every clone."""
+    return re.sub(r"[^A-Za-z0-9._-]", "-", Path(folder).name).strip("._-")[:61] or "fleet"
 
 
 def _sources(settings: Mapping[str, Any], place: str) -> Iterator[Finding]:

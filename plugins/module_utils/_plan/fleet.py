@@ -63,10 +63,10 @@ def plan_fleet(
 ) -> dict[str, Any]:
     """Every decision, as a plain map of JSON values (docs/architecture.md, "The plan").
 
-    inventory: ``{hosts: {name: {address, port, variables}}}``. library, of_recipes: what `_recipes.recipe.load_all`
-    returned; only the recipes that services name are spoken of. observed: what hosts have shown; figures and findings
-    come from it, no decision. engines: by the names that recipes write. Errors are findings; a service with one is left
-    out.
+    inventory: ``{hosts: {name: {address, port, variables}}, folder}``. library, of_recipes: what
+    `_recipes.recipe.load_all` returned; only the recipes that services name are spoken of. observed: what hosts have
+    shown; figures and findings come from it, no decision. engines: by the names that recipes write. Errors are
+    findings; a service with one is left out.
     """
     findings = _Findings()
     findings.add(observed.findings)
@@ -103,7 +103,7 @@ def plan_fleet(
             "fabric": fabric[name],
             **sources[name],
             "retention": slices.retention(host, decided[name]),
-            "services": [service_slice(service, name) for service in decided[name]],
+            "services": [service_slice(service, name, declared.name) for service in decided[name]],
             "unread_images": slices.unread_images(decided[name]),
             "needs": slices.needs(decided[name], name, budgets[name].total, requests),
             "listens": listens(decided[name], name),
@@ -111,6 +111,7 @@ def plan_fleet(
         }
         hosts[name] = of_services | _of_subjects(host, declared, decided[name], of_services)
     return {
+        "inventory": declared.name,
         "hosts": hosts,
         "services": {name: dict(service.plan) for name, service in services.items()},
         "drift": slices.drift(declared.drift),

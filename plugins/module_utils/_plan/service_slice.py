@@ -19,8 +19,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.unit import rank_
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import gib
 
 
-def service_slice(service: Decided, host: str) -> dict[str, Any]:
-    """One service on one host.
+def service_slice(service: Decided, host: str, inventory: str) -> dict[str, Any]:
+    """One service on one host. inventory: the name of the one that declares it.
 
     rank, ranks: its rank here, 0 for the head, and how many there are. hosts: of all ranks, head first. files: what is
     written here, ``{path: {mode, content}}``; merged: JSON files that get the keys of ``json_merge``. models: folders
@@ -40,7 +40,7 @@ def service_slice(service: Decided, host: str) -> dict[str, Any]:
         "definition": rank.supervisor["definition"],
         "container": rank.container,
         "exec": rank.exec,
-        "files": _files(placed, rank),
+        "files": _files(placed, rank, inventory),
         "merged": [file for file in placed.overlays.files if "json_merge" in file],
         "models": _models(placed),
         "folders": [*written_folders(placed), *_overlay_folders(placed)],
@@ -54,13 +54,13 @@ def service_slice(service: Decided, host: str) -> dict[str, Any]:
     }
 
 
-def _files(placed: Placed, rank: Rank) -> dict[str, dict[str, str]]:
+def _files(placed: Placed, rank: Rank, inventory: str) -> dict[str, dict[str, str]]:
     supervisor = json.dumps(rank.supervisor, indent=2, sort_keys=True) + "\n"
     contents = {
         **{file["path"]: file["content"] for file in placed.overlays.files if "content" in file},
         _layout.rank_file(placed.name): supervisor,
-        f"/etc/systemd/system/{_layout.unit(placed.name)}": rank_unit(
-            placed.name, placed.recipe["summary"], rank.supervisor["limits"]["stop_s"]
+        f"{_layout.UNITS}/{_layout.unit(placed.name)}": rank_unit(
+            placed.name, placed.recipe["summary"], rank.supervisor["limits"]["stop_s"], inventory
         ),
     }
     return {path: {"mode": "0644", "content": content} for path, content in sorted(contents.items())}

@@ -7,10 +7,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._probe.files import read_folder
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Part, Run, output
 
 # Labels have no effect on a container that shares the host's IPC, and Docker says so in its SecurityOpt by itself
@@ -76,7 +78,25 @@ def _container(
     }
 
 
+_UNIT_BYTES = 1 << 16
+
+
+def read_units(folder: Path) -> list[dict[str, str]]:
+    """``{unit, inventory}`` of each unit of ours in the folder. inventory: that wrote it, empty where not known."""
+    return [{"unit": path.name, "inventory": _inventory(path)} for path in sorted(folder.glob(_layout.unit("*")))]
+
+
+def _inventory(unit: Path) -> str:
+    """What `_plan.unit` wrote at the end of it. A unit of an earlier release, or a damaged one, does not have it."""
+    try:
+        with unit.open(encoding="utf-8", errors="replace") as file:
+            found = re.search(r"^Inventory=(\S+)$", file.read(_UNIT_BYTES), re.MULTILINE)
+    except OSError:
+        return ""
+    return found.group(1) if found else ""
+
+
 READS: Mapping[str, Part] = {
-    "our_units": lambda _run, _ask: read_folder("/etc/systemd/system/gb10-vllm-*.service"),
+    "our_units": lambda _run, _ask: read_units(Path(_layout.UNITS)),
     "running": lambda run, ask: read_containers(run, ask["variables"]),
 }

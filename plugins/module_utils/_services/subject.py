@@ -15,7 +15,15 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import Differ
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import ROOT, fact
 from ansible_collections.gb10.fleet.plugins.module_utils._managed import Managed, ManagedJson, managed
 from ansible_collections.gb10.fleet.plugins.module_utils._services.reading import READS
-from ansible_collections.gb10.fleet.plugins.module_utils._subject import Differences, Here, Subject, Unknown, View
+from ansible_collections.gb10.fleet.plugins.module_utils._services.undeclared import Undeclared, undeclared
+from ansible_collections.gb10.fleet.plugins.module_utils._subject import (
+    SITE,
+    Differences,
+    Here,
+    Subject,
+    Unknown,
+    View,
+)
 
 SSH_PORT = 22
 # What listens on every Ubuntu: SSH on another port, and the resolver for LLMNR (port 5355).
@@ -148,12 +156,19 @@ def _short(digest: str) -> str:
 
 def _undeclared(view: View) -> Iterator[Difference]:
     """Units of ours that are no longer declared, and containers that nobody declared."""
-    declared = {service["unit"] for service in view.slice["services"]}
-    for unit in view.state["our_units"] or ():
-        if unit not in declared:
-            yield view.differs(
-                "error", "unit-undeclared", f"unit {unit}", found="its file is there", expected="no such unit"
-            )
+    placed = {name: service["hosts"] for name, service in view.plan["services"].items()}
+    run = {"inventory": view.plan["inventory"], "placed": placed, "hosts": [*view.plan["hosts"]], "retire": []}
+    for one in undeclared(view.state["our_units"] or (), view.host, run):
+        if one.fate == "foreign":
+            continue  # of another inventory, whose drift check it is
+        yield view.differs(
+            "error",
+            "unit-undeclared",
+            f"unit {one.unit}",
+            found="its file is there" + (f", by the inventory {one.inventory}" if one.fate == "taken" else ""),
+            expected="no such unit",
+            remedy=_undeclared_remedy(view, one),
+        )
     expected = {*containers(view.plan, view.host), *view.settings["expect"]["containers"]}
     for name, have in sorted((view.state["running"] or {}).items()):
         if name not in expected:
@@ -166,6 +181,14 @@ def _undeclared(view: View) -> Iterator[Difference]:
                 remedy=f"docker stop {name}, or declare it: fleet_drift.expect.containers",
                 reason="it takes memory that the plan gave to a service",
             )
+
+
+def _undeclared_remedy(view: View, one: Undeclared) -> str:
+    if one.fate == "gone":
+        return f"declare {one.service} again, or remove it: {view.converge()} -e retire={one.service}"
+    if one.fate == "taken":
+        return f"give the service another name, or run site.yml of the inventory {one.inventory}"
+    return f"ansible-playbook {SITE} -l {','.join(sorted({view.host, *one.hosts}))}"
 
 
 def _ports(view: View) -> Differences:

@@ -9,13 +9,15 @@ from __future__ import annotations
 import shutil
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from ansible_collections.gb10.fleet.plugins.module_utils._report import table
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import size
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.ranks import health, problems
 
-NOT_REACHED = "not reached"
+# What a run did to a host that it did not finish. refused: before its first change. untouched: the run ended elsewhere.
+Stopped = Literal["failed", "refused", "unreachable"]
+UNTOUCHED = "untouched"
 
 
 def end_table(
@@ -24,12 +26,16 @@ def end_table(
     hosts: Sequence[str],
     verified: Mapping[tuple[str, str], Mapping[str, Any]],
     ranks: Mapping[tuple[str, str], Mapping[str, Any]],
-    failed: Mapping[str, str],
+    stopped: Mapping[str, tuple[Stopped, str]],
+    removed: Mapping[tuple[str, str], str] | None = None,
 ) -> str:
     """The end of a run about these services and hosts: a row for each rank, then the answers, then what went wrong.
 
     verified: (host, service) -> what a head's endpoint gave: state, answer, comparison, problems. ranks: (host,
-    service) -> how its rank does: health. failed: host -> what stopped it.
+    service) -> how its rank does: health. stopped: host -> whether it failed, and the reason. removed: (host, service)
+    -> ``removed``, or ``would be removed``.
+
+    A rank's state is what was seen of it last: what stopped its host says nothing of a service that was proved before.
     """
     rows, answers = [], []
     for name in services:
@@ -37,16 +43,19 @@ def end_table(
         for host in (host for host in service["hosts"] if host in hosts):
             here = next(one for one in plan["hosts"][host]["services"] if one["name"] == name)
             proof, look = verified.get((host, name)), ranks.get((host, name))
-            state = proof["state"] if proof else look["health"] if look else NOT_REACHED
-            row = _proof_row(name, service, "failed" if host in failed else state)
+            state = proof["state"] if proof else look["health"] if look else _unseen(host, stopped)
+            row = _proof_row(name, service, state)
             rows.append({"host": host, **row, "memory": size(here["memory_bytes"])})
             if proof and proof["answer"]:
                 answers.append(f'{name} on {host} says: "{_one_line(proof["answer"])}"')
             if proof and proof["comparison"]:
                 answers.append(f"{name} on {host}: {proof['comparison']}")
-    bare = [host for host in hosts if not any(row["host"] == host for row in rows)]
-    rows += [dict.fromkeys(rows[0] if rows else ("host", "state"), "-") | _bare(host, failed) for host in bare]
-    problems = [f"{host}: {message}" for host, message in failed.items() if host in hosts]
+    others = [{"host": host, "service": name, "state": word} for (host, name), word in sorted((removed or {}).items())]
+    seen = {row["host"] for row in (*rows, *others)}
+    others += [{"host": host, "state": _unseen(host, stopped, "no service")} for host in hosts if host not in seen]
+    columns = rows[0] if rows else ("host", "service", "state")
+    rows += [dict.fromkeys(columns, "-") | other for other in others]
+    problems = [f"{host}: {_reason(*why)}" for host, why in stopped.items() if host in hosts]
     problems += [f"{host}: {sentence}" for (host, _name), proof in verified.items() for sentence in proof["problems"]]
     return "\n\n".join(part for part in (table(rows), "\n".join(answers), _wrapped(problems)) if part)
 
@@ -64,8 +73,12 @@ def _proof_row(name: str, service: Mapping[str, Any], state: str) -> dict[str, s
     }
 
 
-def _bare(host: str, failed: Mapping[str, str]) -> dict[str, str]:
-    return {"host": host, "state": "failed" if host in failed else "no service"}
+def _unseen(host: str, stopped: Mapping[str, tuple[Stopped, str]], otherwise: str = UNTOUCHED) -> str:
+    return stopped[host][0] if host in stopped else otherwise
+
+
+def _reason(word: Stopped, why: str) -> str:
+    return why if word == "failed" else f"{word}: {why}"
 
 
 def _one_line(text: str) -> str:
@@ -84,23 +97,23 @@ def status_table(
     plan: Mapping[str, Any],
     services: Sequence[str],
     ranks: Mapping[tuple[str, str], Mapping[str, Any]],
-    failed: Mapping[str, str],
+    stopped: Mapping[str, tuple[Stopped, str]],
 ) -> str:
     """One row a rank, then one line a problem with its remedy.
 
-    ranks: (host, service) -> what `read_ranks` found. failed: host -> why it could not be asked.
+    ranks: (host, service) -> what `read_ranks` found. stopped: host -> why it could not be asked.
     """
     rows = []
-    lines = [f"{host}: {message}" for host, message in failed.items()]
+    lines = [f"{host}: {_reason(*why)}" for host, why in stopped.items()]
     for name in services:
         for number, host in enumerate(plan["services"][name]["hosts"]):
             rank = ranks.get((host, name))
-            rows.append(_rank_row(name, number, host, rank, host in failed))
+            rows.append(_rank_row(name, number, host, rank, _unseen(host, stopped, "not asked")))
             lines += [f"{host}: {problem.sentence()}" for problem in (problems(rank) if rank else ())]
     return "\n\n".join(part for part in (table(rows), "\n".join(lines) or "no problems") if part)
 
 
-def _rank_row(service: str, number: int, host: str, rank: Mapping[str, Any] | None, is_failed: bool) -> dict[str, str]:
+def _rank_row(service: str, number: int, host: str, rank: Mapping[str, Any] | None, unseen: str) -> dict[str, str]:
     told = (rank["told"] if rank else None) or {}
     speed, use = told.get("tokens_per_s"), told.get("kv_use")
     requests = None if told.get("running") is None else f"{told['running']:.0f} + {told['waiting'] or 0:.0f}"
@@ -108,7 +121,7 @@ def _rank_row(service: str, number: int, host: str, rank: Mapping[str, Any] | No
         "service": service,
         "rank": str(number),
         "host": host,
-        "health": health(rank) if rank else "unreachable" if is_failed else "not asked",
+        "health": health(rank) if rank else unseen,
         "since": told.get("since", "-"),
         "tokens/s": "-" if speed is None else f"{speed:.1f}",
         "running + waiting": requests or "-",

@@ -1,0 +1,134 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Services on a host that the inventory does not have there: what a run may do with each, and what it says of them.
+
+Absence is no order. A service is removed when it was ordered by name, or when it is declared on other hosts of the run.
+What another inventory wrote is left alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, warning
+
+# ordered: by name. moved: to other hosts of this run. away: to hosts that this run leaves out. waiting: to hosts that
+# are out of reach. gone: declared nowhere. foreign: of another inventory. taken: so, and its name is declared here.
+Fate = Literal["ordered", "moved", "away", "waiting", "gone", "foreign", "taken"]
+REMOVED: tuple[Fate, ...] = ("ordered", "moved")
+_UNIT = re.compile(re.escape(_layout.unit("NAME")).replace("NAME", "(?P<name>.+)"))
+
+
+@dataclass(frozen=True)
+class Undeclared:
+    """A unit of ours on a host. files: all that was written for it. inventory: that wrote it; empty where not known.
+
+    hosts: where its service is declared now.
+    """
+
+    service: str
+    unit: str
+    container: str
+    files: tuple[str, ...]
+    inventory: str
+    hosts: tuple[str, ...]
+    fate: Fate
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def undeclared(units: Iterable[Mapping[str, str]], host: str, run: Mapping[str, Any]) -> list[Undeclared]:
+    """units: ``{unit, inventory}`` of a reading (`_services.reading.read_units`).
+
+    run: what the run is about, as `gb10.fleet.plan` returns it: ``inventory``, its name; ``placed``, the hosts of each
+    service; ``hosts`` of the run; ``retire``, the services to be removed. ``alive``: the hosts that go on, if known.
+    """
+    found = []
+    for one in sorted(units, key=lambda unit: unit["unit"]):
+        match = _UNIT.fullmatch(one["unit"])
+        if match is None:
+            continue
+        name, hosts = match["name"], run["placed"].get(match["name"], ())
+        is_foreign = bool(one["inventory"]) and one["inventory"] != run["inventory"]
+        if host in hosts and not is_foreign:
+            continue
+        fate = _fate(name, host, hosts, run, is_foreign=is_foreign)
+        files = (f"{_layout.UNITS}/{one['unit']}", *_files_of(name))
+        found.append(
+            Undeclared(name, one["unit"], _layout.container(name), files, one["inventory"], tuple(hosts), fate)
+        )
+    return found
+
+
+def _fate(name: str, host: str, hosts: Sequence[str], run: Mapping[str, Any], *, is_foreign: bool) -> Fate:
+    if is_foreign:
+        return "taken" if host in hosts else "foreign"
+    if hosts:
+        if not {*hosts} <= {*run["hosts"]}:
+            return "away"
+        return "moved" if {*hosts} <= {*run.get("alive", run["hosts"])} else "waiting"
+    return "ordered" if name in run["retire"] else "gone"
+
+
+def _files_of(name: str) -> list[str]:
+    return [_layout.rank_file(name), f"{_layout.SECRETS}/{name}.yaml", _layout.group_secret(name)]
+
+
+def findings(found: Iterable[Undeclared], host: str, run: Mapping[str, Any]) -> Iterator[Finding]:
+    """What a run has to say of them before its first change: errors refuse it, on all its hosts."""
+    for one in found:
+        place = f"{host}: {one.service}"
+        its = f"its unit, its container {one.container}, its settings and secrets"
+        elsewhere = ", ".join(one.hosts)
+        if one.fate in REMOVED:
+            why = f"it is declared on {elsewhere}" if one.hosts else f"-e retire={one.service}"
+            yield warning("service-removed", place, found=f"will be removed: {its} ({why})", kind="host")
+        elif one.fate == "gone":
+            yield error(
+                "service-undeclared",
+                place,
+                found=f"{one.unit} is on this host, and no service of that name is declared",
+                expected="a declared service, or the order to remove it",
+                remedy=f"declare {one.service} again, or remove {its}: -e retire={one.service}",
+                kind="host",
+            )
+        elif one.fate == "away":
+            missing = sorted({*one.hosts, *run["hosts"]})
+            yield error(
+                "service-undeclared",
+                place,
+                found=f"it is declared on {elsewhere} now, which this run leaves out",
+                expected="its new hosts in the run that removes it here",
+                remedy=f"add them: -l {','.join(missing)}",
+                kind="host",
+            )
+        elif one.fate == "waiting":
+            left = f"it is declared on {elsewhere} now, which can't be reached: it is left here until then"
+            yield warning("service-undeclared", place, found=left, kind="host")
+        else:
+            yield _of_another_inventory(one, place, run["inventory"])
+
+
+def _of_another_inventory(one: Undeclared, place: str, inventory: str) -> Finding:
+    found = f"{one.unit} was written by the inventory {one.inventory}"
+    if one.fate == "foreign":
+        remedy = (
+            f"nothing, or change it from that inventory; it takes memory that this plan does not count ({inventory})"
+        )
+        return warning("service-foreign", place, found=f"{found} and is left alone", remedy=remedy, kind="host")
+    return error(
+        "service-foreign",
+        place,
+        found=found,
+        expected=f"a service of this inventory, {inventory}",
+        remedy="give the service another name; where both are the same inventory, write "
+        f"fleet_name: {one.inventory} in its group_vars/all",
+        kind="host",
+    )

@@ -1,0 +1,97 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: service_removal
+short_description: Remove services that are not declared on a host any more
+version_added: 0.1.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Removes those that were ordered to be removed, and those that are declared on other hosts of the run. Their unit is
+    stopped and disabled, their container removed, and the files that were written for them. Images and weights stay.
+  - All others are left alone, above all what another inventory wrote.
+extends_documentation_fragment:
+  - gb10.fleet.attributes.changes
+options:
+  host:
+    description: This host's name in the inventory.
+    type: str
+    required: true
+  removal:
+    description: What decides over them, C(removal) of M(gb10.fleet.plan). Nothing is removed where it is empty.
+    type: dict
+    required: true
+  alive:
+    description: The hosts that the run still goes on with. A service that is declared on others stays here.
+    type: list
+    elements: str
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Remove what was retired
+  gb10.fleet.service_removal:
+    host: "{{ inventory_hostname }}"
+    removal: "{{ fleet_plan.removal }}"
+    alive: "{{ ansible_play_hosts }}"
+"""
+
+RETURN = r"""
+removed:
+  description: The services that were removed, or would be, each with C(service), C(unit), C(container), C(files) and
+    C(hosts), where it is declared now.
+  returned: success
+  type: list
+  elements: dict
+"""
+
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+from ansible_collections.gb10.fleet.plugins.module_utils._services.reading import read_units
+from ansible_collections.gb10.fleet.plugins.module_utils._services.undeclared import REMOVED, Undeclared, undeclared
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "host": {"type": "str", "required": True},
+            "removal": {"type": "dict", "required": True},
+            "alive": {"type": "list", "elements": "str", "required": True},
+        },
+        supports_check_mode=True,
+    )
+    removal = module.params["removal"]
+    run = {**removal, "alive": module.params["alive"]}
+    found = undeclared(read_units(Path(_layout.UNITS)), module.params["host"], run) if removal else []
+    leaving = [one for one in found if one.fate in REMOVED]
+    diff = {"before": "".join(f"{line}\n" for one in leaving for line in _parts(one)), "after": ""}
+    if not module.check_mode:
+        for one in leaving:
+            _remove(module, one)
+        if leaving:
+            module.run_command(["systemctl", "daemon-reload"], check_rc=True)
+    module.exit_json(changed=bool(leaving), removed=[one.as_dict() for one in leaving], diff=diff)
+
+
+def _parts(one: Undeclared) -> list[str]:
+    return [*(path for path in one.files if Path(path).exists()), f"container {one.container}"]
+
+
+def _remove(module: AnsibleModule, one: Undeclared) -> None:
+    """The unit's file goes last: until then a run that was cut off finds it again."""
+    module.run_command(["systemctl", "disable", "--now", one.unit], check_rc=True)
+    if docker := module.get_bin_path("docker"):
+        # its supervisor removes it, where there still is one
+        module.run_command([docker, "rm", "--force", one.container])
+    for path in reversed(one.files):
+        Path(path).unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    main()

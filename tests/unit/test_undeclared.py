@@ -1,0 +1,99 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Absence is no order: what becomes of services on a host that the inventory does not have there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gb10.fleet.plugins.filter.undeclared_services import undeclared_services
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import declared_and_retired
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.unit import rank_unit
+from ansible_collections.gb10.fleet.plugins.module_utils._services.reading import read_units
+from ansible_collections.gb10.fleet.plugins.module_utils._services.undeclared import undeclared
+
+RUN: dict[str, Any] = {
+    "inventory": "mine",
+    "placed": {"chat": ["titan"], "pair": ["spark-2", "spark-3"]},
+    "hosts": ["titan", "spark-2", "spark-3"],
+    "retire": [],
+}
+
+
+def on_titan(service: str, inventory: str = "mine") -> dict[str, Any]:
+    return {"titan": {"our_units": [{"unit": _layout.unit(service), "inventory": inventory}]}}
+
+
+@pytest.mark.parametrize(
+    ("states", "run", "alive", "fate", "severity", "words"),
+    [
+        (on_titan("chat"), {}, (), None, None, ""),
+        (on_titan("chat", ""), {}, (), None, None, ""),  # of a release that wrote no mark
+        (on_titan("old"), {}, (), "gone", "error", "-e retire=old"),
+        (on_titan("old", ""), {}, (), "gone", "error", "declare old again"),
+        (on_titan("old"), {"retire": ["older"]}, (), "gone", "error", "-e retire=old"),
+        (
+            on_titan("old"),
+            {"retire": ["old", "more"]},
+            (),
+            "ordered",
+            "warning",
+            "will be removed: its unit",
+        ),
+        (on_titan("pair"), {}, (), "moved", "warning", "it is declared on spark-2, spark-3"),
+        (on_titan("pair"), {"hosts": ["titan", "spark-2"]}, (), "away", "error", "-l spark-2,spark-3,titan"),
+        (on_titan("pair"), {}, ("titan", "spark-2"), "waiting", "warning", "left here until then"),
+        (on_titan("theirs", "home"), {"retire": ["theirs"]}, (), "foreign", "warning", "left alone"),
+        (on_titan("chat", "home"), {}, (), "taken", "error", "write fleet_name: home"),
+        ({"titan": {"our_units": [{"unit": "other.service", "inventory": ""}]}}, {}, (), None, None, ""),
+        ({"titan": {"our_units": None}}, {}, (), None, None, ""),
+    ],
+)
+def test_what_becomes_of_it(
+    states: dict[str, Any], run: dict[str, Any], alive: tuple[str, ...], fate: str | None, severity: str, words: str
+) -> None:
+    about = RUN | run
+    hosts = [*(alive or about["hosts"])]
+    found = undeclared(states["titan"]["our_units"] or (), "titan", about | {"alive": hosts})
+    assert [one.fate for one in found] == ([fate] if fate else [])
+    told = {wanted: undeclared_services(states, about, hosts, wanted) for wanted in ("error", "warning")}
+    assert [wanted for wanted, sentences in told.items() if sentences] == ([severity] if fate else [])
+    assert words in " ".join(told["error"] + told["warning"])
+    assert undeclared_services(states, {}, hosts) == []  # stage.yml decides nothing over them
+
+
+def test_all_that_was_written_for_it_goes() -> None:
+    [one] = undeclared(on_titan("old")["titan"]["our_units"], "titan", RUN)
+    assert one.files == (
+        f"/etc/systemd/system/{_layout.unit('old')}",
+        "/etc/gb10-fleet/services/old.json",
+        "/etc/gb10-fleet/secrets/old.yaml",
+        "/etc/gb10-fleet/secrets/old.group",
+    )
+
+
+def test_an_order_against_what_is_declared_is_a_mistake() -> None:
+    plan = {"services": {"chat": {"hosts": ["titan"]}}}
+    [finding] = declared_and_retired(plan, ["chat", "old"])
+    assert "take it out of fleet_services" in finding.remedy
+
+
+@pytest.mark.parametrize(
+    ("content", "inventory"),
+    [
+        (rank_unit("old", "Old", stop_s=60, inventory="mine").encode(), "mine"),
+        (b"[Unit]\nDescription=of an earlier release\n", ""),
+        (b"", ""),
+        (b"\xff\xfe[X-Gb10Fleet]\nInventory=a b\n", ""),
+    ],
+)
+def test_a_unit_names_its_inventory(tmp_path: Path, content: bytes, inventory: str) -> None:
+    (tmp_path / _layout.unit("old")).write_bytes(content)
+    (tmp_path / _layout.unit("folder")).mkdir()
+    (tmp_path / "ssh.service").touch()
+    found = {one["unit"]: one["inventory"] for one in read_units(tmp_path)}
+    assert found == {_layout.unit("old"): inventory, _layout.unit("folder"): ""}
