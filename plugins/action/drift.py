@@ -54,7 +54,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             if problem:  # what was found is shown all the same
                 self._note(problem)
             if new and plan["drift"]["hook"]:
-                _tell(plan["drift"]["hook"], {**document, "new": new})
+                _call_hook(plan["drift"]["hook"], {**document, "new": new})
         Display().display("\n" + (as_json(document) if options["format"] == "json" else as_text(document)) + "\n")
         return result | {"changed": False, "verdict": compared.verdict, "exit_code": EXIT_CODES[compared.verdict]}
 
@@ -93,7 +93,7 @@ def _write(folder: Path, document: Mapping[str, Any], history: Mapping[str, Any]
     return ""
 
 
-def _tell(hook: list[str], document: Mapping[str, Any]) -> None:
+def _call_hook(hook: list[str], document: Mapping[str, Any]) -> None:
     """Give the report to the owner's program. It may fail without hurting the check."""
     try:
         done = subprocess.run(

@@ -37,36 +37,36 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         Display().display(
             f"{host}: changing the network; the host takes it back unless a new SSH connection confirms it"
         )
-        heard = self._confirm(change)
-        if heard.phase != "confirmed":
-            raise AnsibleActionFail(outcome.refusal(heard), result={"diff": result["diff"]})
+        contact = self._confirm(change)
+        if contact.phase != "confirmed":
+            raise AnsibleActionFail(outcome.refusal(contact), result={"diff": result["diff"]})
         return result
 
-    def _confirm(self, change: str) -> outcome.Hearing:
+    def _confirm(self, change: str) -> outcome.Contact:
         """Until the host says confirmed or restored: ask, each time over a connection of its own."""
         use_new_connections(self._connection)
         deadline = time.monotonic() + PATIENCE_S
-        heard = outcome.Hearing()
-        while heard.phase not in ("confirmed", "restored") and time.monotonic() < deadline:
-            self._ask(change, heard)
-            if heard.phase not in ("confirmed", "restored"):
+        contact = outcome.Contact()
+        while contact.phase not in ("confirmed", "restored") and time.monotonic() < deadline:
+            self._ask(change, contact)
+            if contact.phase not in ("confirmed", "restored"):
                 time.sleep(POLL_S)
-        return heard
+        return contact
 
-    def _ask(self, change: str, heard: outcome.Hearing) -> None:
+    def _ask(self, change: str, contact: outcome.Contact) -> None:
         try:
-            answer = self._command(outcome.READ_STATUS, heard)
-            heard.status = outcome.newest(answer, change) or heard.status
-            if heard.phase == "applied":
+            answer = self._command(outcome.READ_STATUS, contact)
+            contact.status = outcome.newest(answer, change) or contact.status
+            if contact.phase == "applied":
                 # Over a connection that was opened after the change: what proves that a new one is possible.
-                self._command(outcome.confirmation(change), heard)
+                self._command(outcome.confirmation(change), contact)
         except AnsibleConnectionFailure:
-            heard.answered = False
+            contact.answered = False
 
-    def _command(self, command: str, heard: outcome.Hearing) -> str:
-        """Its standard output, over a new connection; what it says when it fails is kept in ``heard``."""
+    def _command(self, command: str, contact: outcome.Contact) -> str:
+        """Its standard output, over a new connection; what it says when it fails is kept in ``contact``."""
         self._connection.reset()
         done = self._low_level_execute_command(command)
-        heard.answered = True
-        heard.said = "" if done["rc"] == 0 else (done["stderr"] or done["stdout"]).strip()[-500:]
+        contact.answered = True
+        contact.error = "" if done["rc"] == 0 else (done["stderr"] or done["stdout"]).strip()[-500:]
         return str(done["stdout"])

@@ -23,7 +23,7 @@ from typing import Any
 from ansible.plugins.callback import CallbackBase
 
 MARK = "drift_check"
-COULD_NOT_TELL = 1
+UNKNOWN = 1
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carries no types
@@ -46,7 +46,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
         if self._is_check and self._code is None:
-            self._display.display("drift: could not tell: nothing was compared, for the reasons above")
-            self._code = COULD_NOT_TELL
+            self._display.display("drift: unknown: nothing was compared, for the reasons above")
+            self._code = UNKNOWN
         if self._code:
             raise SystemExit(self._code)

@@ -168,10 +168,10 @@ def converge(module: AnsibleModule, progress: Progress) -> dict[str, Any]:
     note = None if module.check_mode else module.warn
     store = ImageStore(Docker(), Places(folder, folder / "hf"), progress, parameters["streams"], note)
     if module.check_mode or parameters["examine_only"]:
-        return told(store.examine(wanted, virgin=module.check_mode))
-    with held(LOCKS / "images.lock", "moving images", parameters["patience"], progress.say):
+        return as_result(store.examine(wanted, virgin=module.check_mode))
+    with held(LOCKS / "images.lock", "moving images", parameters["patience"], progress.report):
         steps = store.examine(wanted)
-        result = told(steps)
+        result = as_result(steps)
         for step, entry in zip(steps, result["images"], strict=True):
             if step.changes:
                 image = store.apply(step)
@@ -181,7 +181,7 @@ def converge(module: AnsibleModule, progress: Progress) -> dict[str, Any]:
     return result
 
 
-def told(steps: list[Step]) -> dict[str, Any]:
+def as_result(steps: list[Step]) -> dict[str, Any]:
     """The module's result, before any work."""
     return {
         "changed": any(step.changes for step in steps),

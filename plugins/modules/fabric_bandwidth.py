@@ -53,7 +53,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 result:
-  description: Whether it was C(possible), what was C(said) if not, C(virtualization), C(speeds) by interface, what was
+  description: Whether it was C(possible), the C(message) if not, C(virtualization), C(speeds) by interface, what was
     C(measured), and the peers that were C(left_out).
   returned: success
   type: dict
@@ -90,10 +90,10 @@ def main() -> None:
     )
     run = partial(module.run_command, handle_exceptions=False)
     plan, seconds, hosts = module.params["plan"], module.params["seconds"], module.params["hosts"]
-    possible, said = verbs(run)
+    possible, message = verbs(run)
     if module.check_mode:
-        possible, said = False, "check mode measures nothing"
-    result: dict[str, Any] = {"possible": possible, "said": said, "virtualization": virtualization(run)}
+        possible, message = False, "check mode measures nothing"
+    result: dict[str, Any] = {"possible": possible, "message": message, "virtualization": virtualization(run)}
     if possible and module.params["state"] == "listening":
         for server in plan["listen"]:
             if server["client"] in hosts:
@@ -131,8 +131,8 @@ def _result(rail: Mapping[str, Any], output: str, before: int | None) -> dict[st
     try:
         bandwidth = perftest.parse(output)
     except perftest.NoResultError as words:
-        return {**rail, "gbps": None, "said": str(words), "payload_bytes": 0, "counted_bytes": counted}
-    return {**rail, "gbps": bandwidth.gbps, "said": "", "payload_bytes": bandwidth.payload_bytes,
+        return {**rail, "gbps": None, "message": str(words), "payload_bytes": 0, "counted_bytes": counted}
+    return {**rail, "gbps": bandwidth.gbps, "message": "", "payload_bytes": bandwidth.payload_bytes,
             "counted_bytes": counted}  # fmt: skip
 
 

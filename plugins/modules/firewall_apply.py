@@ -124,8 +124,8 @@ def _converge(module: AnsibleModule) -> dict[str, object]:
 
 def _diff(before: str, wanted: str, live: bool) -> list[dict[str, str]]:
     rules = {"before": before, "after": wanted, "before_header": str(host.FILE), "after_header": str(host.FILE)}
-    said = "".join(f"{problem}\n" for problem in host.problems(wanted, live)) if before == wanted else ""
-    return [rules, {"before": said, "after": "", "before_header": "the kernel", "after_header": "the kernel"}]
+    header_before = "".join(f"{problem}\n" for problem in host.problems(wanted, live)) if before == wanted else ""
+    return [rules, {"before": header_before, "after": "", "before_header": "the kernel", "after_header": "the kernel"}]
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ def prune(module: AnsibleModule) -> list[str]:
     removed = []
     with held(LOCKS / "images.lock", "removing earlier images"):
         for reference, image in records.stale(map(parse_reference, module.params["references"]), module.params["keep"]):
-            name = str(reference) if records.stands_for(reference, image) else str(image["id"])
+            name = str(reference) if records.refers_to(reference, image) else str(image["id"])
             if module.check_mode:
                 removed.append(name)
             elif docker.remove(name):

@@ -136,8 +136,8 @@ def replace(module: AnsibleModule, path: Path, text: str) -> None:
     if validate and shutil.which(validate[0]):
         code, out, err = module.run_command([word.replace("%s", new.name) for word in validate])
         if code:
-            said = (err or out).strip()
-            module.fail_json(msg=f"{path}: {validate[0]} refuses the new file, the old one stays: {said}")
+            output = (err or out).strip()
+            module.fail_json(msg=f"{path}: {validate[0]} refuses the new file, the old one stays: {output}")
     module.atomic_move(new.name, str(path))
 
 

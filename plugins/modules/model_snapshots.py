@@ -202,10 +202,10 @@ def converge(module: AnsibleModule, progress: Progress) -> dict[str, Any]:
     note = None if module.check_mode else module.warn
     store = ModelStore(places, hub, progress, parameters["streams"], note)
     if module.check_mode or parameters["examine_only"]:
-        return told(store.examine(wanted))
-    with held(LOCKS / "models.lock", "moving models", parameters["patience"], progress.say):
+        return as_result(store.examine(wanted))
+    with held(LOCKS / "models.lock", "moving models", parameters["patience"], progress.report):
         steps = store.examine(wanted)
-        result = told(steps)
+        result = as_result(steps)
         for step, entry in zip(steps, result["models"], strict=True):
             try:
                 manifest = store.apply(step)
@@ -217,7 +217,7 @@ def converge(module: AnsibleModule, progress: Progress) -> dict[str, Any]:
     return result
 
 
-def told(steps: list[Step]) -> dict[str, Any]:
+def as_result(steps: list[Step]) -> dict[str, Any]:
     """The module's result, before any work."""
     return {
         "changed": any(step.changes for step in steps),

@@ -33,7 +33,7 @@ EXAMPLES = r"""
 RETURN = r"""
 ranks:
   description:
-    - The rank of each service, with C(service), C(rank), C(ranks), C(unit), C(told) (the supervisor's status, as
+    - The rank of each service, with C(service), C(rank), C(ranks), C(unit), C(supervisor) (the supervisor's status, as
       docs/architecture.md lists it), C(definition) of its file, C(wanted), the plan's, and C(memory) of the host.
     - C(health) is one word, C(serving) where all is well; C(problems) are sentences with their remedies.
   returned: always

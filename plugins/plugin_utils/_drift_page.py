@@ -14,7 +14,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._drift.report import su
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 _TEMPLATES = Path(__file__).resolve().parents[2] / "roles" / "drift" / "templates"
-_WORDS = {"clean": "as declared", "drift": "drift", "unknown": "could not tell"}
+_WORDS = {"clean": "as declared", "drift": "drift", "unknown": "unknown"}
 # A sign beside the colour: not everybody sees the colours.
 _SIGNS = {"clean": "✓", "drift": "✗", "unknown": "?"}
 _SEVERITIES = ("error", "warning", "hint")

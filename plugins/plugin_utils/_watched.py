@@ -25,7 +25,7 @@ _LOOKS_A_LINE = 3
 _MISSED = 2
 
 
-class Teller:
+class ProgressLines:
     """Which looks at a job are worth a line: new steps and notes at once, what came since then now and then."""
 
     def __init__(self) -> None:
@@ -33,17 +33,17 @@ class Teller:
         self._looks = 0
         self._notes = 0
 
-    def lines(self, stand: dict[str, Any]) -> Iterator[str]:
+    def lines(self, status: dict[str, Any]) -> Iterator[str]:
         """stand: what ``Progress`` wrote, nothing if it did not yet."""
         self._looks += 1
-        notes = stand.get("notes", [])
+        notes = status.get("notes", [])
         yield from notes[self._notes :]
         self._notes = max(self._notes, len(notes))
-        is_new = stand.get("what") != self._shown.get("what")
-        moved = any(stand.get(key) != self._shown.get(key) for key in ("said", "done", "total"))
-        if stand and (is_new or (moved and self._looks >= _LOOKS_A_LINE)):
-            self._shown, self._looks = stand, 0
-            yield progress_line(stand)
+        is_new = status.get("what") != self._shown.get("what")
+        moved = any(status.get(key) != self._shown.get(key) for key in ("message", "done", "total"))
+        if status and (is_new or (moved and self._looks >= _LOOKS_A_LINE)):
+            self._shown, self._looks = status, 0
+            yield progress_line(status)
 
 
 class WatchedAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no types
@@ -68,13 +68,13 @@ class WatchedAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no 
         self._shell(f": > {file}")
         try:
             before: dict[str, Any] = {}
-            job, missed, teller = self._start({"progress_file": file}, task_vars), 0, Teller()
+            job, missed, progress = self._start({"progress_file": file}, task_vars), 0, ProgressLines()
             while not job.get("finished") and not job.get("failed"):
                 time.sleep(_LOOK_SECONDS)
-                stand, alive = self._look(file, before.get("pid"))
-                for line in teller.lines(stand):
+                status, alive = self._look(file, before.get("pid"))
+                for line in progress.lines(status):
                     self._display.display(f"{host}: {line}")
-                before, missed = stand or before, 0 if alive else missed + 1
+                before, missed = status or before, 0 if alive else missed + 1
                 job = self._poll(job, task_vars)
                 if missed == _MISSED:
                     return job if job.get("finished") else _lost(host, before["what"])
@@ -85,9 +85,9 @@ class WatchedAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no 
     def _look(self, file: str, pid: int | None) -> tuple[dict[str, Any], bool]:
         """Where the job stands, nothing as long as it does not tell, and whether its process was still there."""
         alive = f"test -d /proc/{pid} || echo gone" if pid else ":"
-        said = self._shell(f"touch -c {file}; cat {file}; echo; {alive}").strip()
-        stand, _, end = said.rpartition("\n") if said.endswith("gone") else (said, "", "")
-        return json.loads(stand) if stand.startswith("{") else {}, not end
+        output = self._shell(f"touch -c {file}; cat {file}; echo; {alive}").strip()
+        status, _, end = output.rpartition("\n") if output.endswith("gone") else (output, "", "")
+        return json.loads(status) if status.startswith("{") else {}, not end
 
     def _start(self, more: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
         # The way of ansible-core's own gather_facts: async_val is what its async wrapper reads.

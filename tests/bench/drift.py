@@ -130,9 +130,9 @@ def figures(hosts: Hosts) -> Iterator[Figure]:
 
 
 def _plan(hosts: Hosts) -> dict[str, Any]:
-    said = subprocess.run(
+    output = subprocess.run(
         [str(Path(sys.executable).with_name("ansible-playbook")), "-i", str(hosts.inventory), "plan.yml",
          "-e", "fleet_plan_format=json"], cwd=ROOT, capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
-    plan: dict[str, Any] = json.loads(said[said.index("\n{\n") : said.index("\n}\n") + 2])
+    plan: dict[str, Any] = json.loads(output[output.index("\n{\n") : output.index("\n}\n") + 2])
     return plan

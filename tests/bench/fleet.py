@@ -110,13 +110,13 @@ class Fleet:
     def stage(self, plan: Mapping[str, Any], *options: str) -> tuple[float, str]:
         """Stage a plan to its end: seconds, and what Ansible said. RuntimeError if it failed."""
         began = time.monotonic()
-        said, failed = finished(self.start(plan, *options))
+        output, failed = finished(self.start(plan, *options))
         if failed:
-            raise RuntimeError(said[-4000:])
-        return time.monotonic() - began, said
+            raise RuntimeError(output[-4000:])
+        return time.monotonic() - began, output
 
 
 def finished(process: subprocess.Popen[str]) -> tuple[str, bool]:
     """What a play said, and whether it failed."""
-    said, _ = process.communicate()
-    return said, process.returncode != 0
+    output, _ = process.communicate()
+    return output, process.returncode != 0

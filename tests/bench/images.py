@@ -27,7 +27,7 @@ def figures(fleet: Fleet) -> Iterator[Figure]:
     changed = len(own)
     fleet.give_access()
     yield from _upgrade(fleet, "thin:2", changed, "thin layer", "of the changed bytes", 1.05)
-    yield from _told(fleet, "thin:2", changed)
+    yield from _check_mode(fleet, "thin:2", changed)
     yield from _unchanged(fleet, "thin:2")
     yield from _upgrade(fleet, "fat:2", len(fat_layer("2")), "fat layer, 9 % new", "of the layer", 0.15)
 
@@ -66,15 +66,15 @@ def _by_save_and_load(fleet: Fleet, reference: str, size: int) -> dict[str, floa
     return shares
 
 
-def _told(fleet: Fleet, reference: str, count: int) -> Iterator[Figure]:
+def _check_mode(fleet: Fleet, reference: str, count: int) -> Iterator[Figure]:
     """What ``--check`` says before the upgrade, and that it moves nothing."""
     for host in HOSTS:
         fleet.run(host, f"docker image rm {reference}")
     before = fleet.wire("rx")
-    _, said = fleet.stage(fleet.plan("image", {"reference": reference}, HOSTS), "--check", "--diff")
+    _, output = fleet.stage(fleet.plan("image", {"reference": reference}, HOSTS), "--check", "--diff")
     after = fleet.wire("rx")
-    told = said.count(f"to be fetched from {SOURCE}, at most {size(count)}")
-    yield Figure("thin layer: hosts of which --check tells the bytes", told, None, "hosts", f"= {len(HOSTS)}")
+    count_found = output.count(f"to be fetched from {SOURCE}, at most {size(count)}")
+    yield Figure("thin layer: hosts of which --check tells the bytes", count_found, None, "hosts", f"= {len(HOSTS)}")
     most = max(after[host] - before[host] for host in HOSTS) / 1000
     yield Figure("thin layer: received by a host in --check", most, None, "kB", "<= 20")
 
@@ -82,8 +82,8 @@ def _told(fleet: Fleet, reference: str, count: int) -> Iterator[Figure]:
 def _unchanged(fleet: Fleet, reference: str) -> Iterator[Figure]:
     fleet.stage(fleet.plan("image", {"reference": reference}, HOSTS))
     before = fleet.wire("rx")
-    _, said = fleet.stage(fleet.plan("image", {"reference": reference}, HOSTS))
+    _, output = fleet.stage(fleet.plan("image", {"reference": reference}, HOSTS))
     after = fleet.wire("rx")
     most = max(after[host] - before[host] for host in HOSTS) / 1000
     yield Figure("unchanged image: received by a host", most, None, "kB", "<= 20")
-    yield Figure("unchanged image: tasks that changed anything", said.count("changed:"), None, "tasks", "= 0")
+    yield Figure("unchanged image: tasks that changed anything", output.count("changed:"), None, "tasks", "= 0")

@@ -157,6 +157,6 @@ def damage(fleet: Fleet) -> Iterator[Figure]:
 def _is_refused(fleet: Fleet, revision: str, *named: str) -> bool:
     _forget(fleet)
     plan = fleet.plan("model", {"repository": REPOSITORY, "revision": revision}, ["t1"])
-    said, failed = finished(fleet.start(plan))
+    output, failed = finished(fleet.start(plan))
     visible = fleet.run("t1", f"ls {_STORE}/hf/hub/models--bench--model/snapshots 2>/dev/null || true")
-    return failed and all(word in said for word in named) and not visible.strip()
+    return failed and all(word in output for word in named) and not visible.strip()

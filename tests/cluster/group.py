@@ -248,8 +248,8 @@ class Group:
 
     def evidence(self, host: str, file: str) -> str:
         """A file of the newest bundle."""
-        shelf = f"/var/lib/gb10-fleet/evidence/{NAME}"
-        return self.fleet.root(host, f"cat {shelf}/$(ls {shelf} | tail -n 1)/{file}")
+        records = f"/var/lib/gb10-fleet/evidence/{NAME}"
+        return self.fleet.root(host, f"cat {records}/$(ls {records} | tail -n 1)/{file}")
 
     def journal(self, host: str) -> str:
         return self.fleet.root(host, f"journalctl --no-pager --output cat --unit {UNIT}", check=False)

@@ -35,7 +35,7 @@ class Pair:
     def __init__(self, fleet: Fleet, declared: Mapping[str, Any]) -> None:
         self.fleet, self.declared = fleet, declared
         self.key = (SCENARIO / "key.txt").read_text().strip()
-        self.said: list[str] = []
+        self.outputs: list[str] = []
         # Its own: other runs on this machine write and remove files in the one of the user.
         self._ansible_home = tempfile.TemporaryDirectory()
 
@@ -55,7 +55,7 @@ class Pair:
         mine = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "MOLECULE_"))}
         own = {"GB10_LAB_DIR": str(self.fleet.directory), "ANSIBLE_HOME": self._ansible_home.name, "COLUMNS": "200"}
         done = subprocess.run(command, cwd=ROOT, env=mine | own, capture_output=True, text=True, check=False)
-        self.said.append(done.stdout + done.stderr)
+        self.outputs.append(done.stdout + done.stderr)
         return done
 
     def ask(self, key: str) -> tuple[int, dict[str, Any]]:
@@ -98,7 +98,7 @@ class Pair:
         def shows(text: str) -> bool:
             return any(secret in text for secret in secrets)
 
-        found = [f"said here, run {number}" for number, text in enumerate(self.said) if shows(text)]
+        found = [f"said here, run {number}" for number, text in enumerate(self.outputs) if shows(text)]
         left = (ROOT / "inventories", Path(self._ansible_home.name), *folders)
         written = (file for folder in left for file in folder.rglob("*") if file.is_file())
         found += [str(file) for file in written if shows(_text(file))]

@@ -105,7 +105,7 @@ def test_only_ssh_and_the_api_answer_and_the_group_serves(closed: Group) -> None
     assert closed.answers()
 
 
-def test_the_group_meets_again_behind_closed_doors(closed: Group) -> None:
+def test_the_group_meets_again_behind_a_firewall(closed: Group) -> None:
     closed.restart()
     assert closed.answers()
 

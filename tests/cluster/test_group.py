@@ -64,7 +64,7 @@ def test_an_engine_that_dies_takes_the_server_with_it_and_status_0(anew: Group) 
     assert "status 0, as vLLM does" in anew.recovers(kill_the_engine)["last_end"]
 
 
-def test_an_engine_that_hangs_while_health_says_200(anew: Group) -> None:
+def test_an_engine_that_hangs_while_health_answers_200(anew: Group) -> None:
     def stop_the_engine() -> None:
         anew.fleet.root(anew.head, "pkill -STOP -x VLLM::EngineCor")
         assert anew.fleet.ok(anew.head, f"curl -sf http://127.0.0.1:{PORT}/health")

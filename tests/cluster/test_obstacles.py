@@ -113,7 +113,7 @@ def test_the_port_of_the_api_is_taken_after_the_container_died(anew: Group) -> N
     assert anew.answers()
 
 
-def test_a_supervisor_that_stands_still_while_its_container_dies(anew: Group) -> None:
+def test_a_supervisor_that_is_frozen_while_its_container_dies(anew: Group) -> None:
     """The watchdog ends it; here after 30 s, in the plan's unit after 120."""
 
     def freeze_and_kill() -> None:

@@ -69,8 +69,10 @@ def test_another_flag_and_key_restart_the_group_once_the_head_first_to_stop(pair
     before = pair.epochs()
     (tmp_path / "key").write_text(OTHER_KEY)
     changes = {"flags": FLAGS | {"max-num-batched-tokens": 1024}, "api_key_file": str(tmp_path / "key")}
-    said = converges(pair, "cluster-tp2.yml", **changes)
-    assert order(said, "Run | stop the heads", "changed: [spark-2]", "Run | start the services", "changed: [spark-3]")
+    outputs = converges(pair, "cluster-tp2.yml", **changes)
+    assert order(
+        outputs, "Run | stop the heads", "changed: [spark-2]", "Run | start the services", "changed: [spark-3]"
+    )
     assert pair.epochs() == [epoch + 1 for epoch in before]
     assert pair.status("spark-2")["starts_left"] == 2
     assert (pair.ask(OTHER_KEY)[0], pair.ask(pair.key)[0]) == (200, 401)
@@ -101,5 +103,5 @@ def test_no_secret_is_seen(pair: Pair, tmp_path: Path) -> None:
     pair.playbook("drift.yml", *VERBOSE, "--extra-vars", f"drift_folder={tmp_path}")
     assert [*tmp_path.rglob("*.json")]
     pair.run("ansible", ",".join(HOSTS), "--module-name", "ansible.builtin.setup", *VERBOSE)
-    assert "ansible_local" in pair.said[-1]
+    assert "ansible_local" in pair.outputs[-1]
     assert pair.leaks([pair.key, OTHER_KEY], tmp_path) == []

@@ -62,7 +62,7 @@ def test_a_killed_worker(serving: Group) -> None:
     serving.recovers(kill_the_worker)
 
 
-def test_an_engine_that_hangs_while_health_says_200(serving: Group) -> None:
+def test_an_engine_that_hangs_while_health_answers_200(serving: Group) -> None:
     def stop_the_engine() -> None:
         serving.fleet.root(serving.head, "pkill -STOP -f '^VLLM::EngineCor'")
         assert serving.fleet.ok(serving.head, f"curl -sf http://127.0.0.1:{PORT}/health")

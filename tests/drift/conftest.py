@@ -36,7 +36,8 @@ class Check:
 
     code: int
     report: dict[str, Any]
-    said: str
+    output: str
+
 
 # What the seed `unit-retired` leaves is removed by order alone.
 RETIRE = ("-e", "retire=old")

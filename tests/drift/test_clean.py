@@ -25,7 +25,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def expect_clean(site: Site) -> str:
     """The report without its time."""
     check = site.check()
-    assert (check.report["findings"], check.report["unknown"], check.code) == ([], [], 0), check.said[-3000:]
+    assert (check.report["findings"], check.report["unknown"], check.code) == ([], [], 0), check.output[-3000:]
     return json.dumps({name: value for name, value in check.report.items() if name != "generated"})
 
 

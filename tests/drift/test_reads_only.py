@@ -46,7 +46,7 @@ def test_the_file_systems_cannot_be_written(site: Site, read_only: str, path: st
 
 def test_everything_is_read_from_file_systems_that_cannot_be_written(site: Site, read_only: str) -> None:
     check = site.check("-e", read_only, "-e", "drift_deep=true")
-    assert (check.report["findings"], check.report["unknown"], check.code) == ([], [], 0), check.said[-3000:]
+    assert (check.report["findings"], check.report["unknown"], check.code) == ([], [], 0), check.output[-3000:]
 
 
 @pytest.mark.parametrize("host", SERVICES)

@@ -30,15 +30,15 @@ def check(site: Site) -> Iterator[Check]:
     site.fleet.root("titan", f"sed -i s/{CANARY}x/{CANARY}/ {API_KEY}")
 
 
-def test_another_key_is_found_and_none_is_told(site: Site, check: Check) -> None:
+def test_another_key_is_found_and_none_is_reported(site: Site, check: Check) -> None:
     assert [(one["resource"], one["rule"]) for one in check.report["findings"]] == [(f"file {API_KEY}", "file-content")]
     journal = site.fleet.root("titan", "journalctl -o cat --no-pager")
     written = {path.name: path.read_text(encoding="utf-8") for path in site.reports.iterdir()}
-    for where, text in {"terminal": check.said, "journal": journal, **written}.items():
+    for where, text in {"terminal": check.output, "journal": journal, **written}.items():
         assert [word for word in (CANARY, *DIGESTS) if word in text] == [], where
 
 
-def test_what_the_digest_was_made_with_is_told_to_nobody(check: Check) -> None:
+def test_what_the_digest_was_made_with_is_shown_to_nobody(check: Check) -> None:
     """-vvvv shows the host's answer with the digest, which is worth nothing without the salt."""
-    assert re.search(r'"salted": "[0-9a-f]{64}"', check.said)
-    assert re.findall(r'"salt": "([^"]*)"', check.said) == ["VALUE_SPECIFIED_IN_NO_LOG_PARAMETER"] * 3
+    assert re.search(r'"salted": "[0-9a-f]{64}"', check.output)
+    assert re.findall(r'"salt": "([^"]*)"', check.output) == ["VALUE_SPECIFIED_IN_NO_LOG_PARAMETER"] * 3

@@ -38,9 +38,9 @@ def announced(site: Site) -> list[tuple[str, str, str]]:
         shown: list[str] = []
         for line in lines.splitlines():
             shown.append(line)
-            if told := ANSWER.match(line):
-                if told["state"] == "changed":
-                    changes.append((head.partition("]")[0], told["host"], "\n".join(shown)))
+            if answer := ANSWER.match(line):
+                if answer["state"] == "changed":
+                    changes.append((head.partition("]")[0], answer["host"], "\n".join(shown)))
                 shown = []
     return changes
 
@@ -124,7 +124,7 @@ def test_all_at_once_and_their_repair(site: Site) -> None:
 
 
 @pytest.mark.parametrize("seed", [seed for seed in SEEDS if seed.alone and seed.owned], ids=lambda seed: seed.name)
-def test_the_repair_of_one_that_stands_alone(site: Site, seed: Seed) -> None:
+def test_the_repair_of_one_alone(site: Site, seed: Seed) -> None:
     site.fleet.root(seed.host, seed.make)
     try:
         expect_announced(site, [seed])

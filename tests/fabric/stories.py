@@ -62,7 +62,7 @@ class _Watch:
         return self.lost
 
 
-def tell(fleet: FabricFleet, harms: Mapping[str, Harm]) -> dict[str, Story]:
+def run_harms(fleet: FabricFleet, harms: Mapping[str, Harm]) -> dict[str, Story]:
     """The story of each host's harmful change; all are made at the same time."""
     for host, harm in harms.items():
         fleet.root(host, harm.prepare)

@@ -51,8 +51,8 @@ def measure(fleet: FabricFleet, plans: dict[str, Any], *figures: str) -> Outcome
 def test_what_is_good_is_ok_where_it_was_measured(fleet: FabricFleet, plans: dict[str, Any]) -> None:
     outcome = measure(fleet, plans, "106.71 1.02", "105.90 1.02")
     assert outcome.failures() == {}
-    told = {host: table["bandwidth"] for host, table in outcome.verdicts("fabric").items()}
-    assert told == {"spark-2": "measured by the other end", "spark-3": "ok"}
+    messages = {host: table["bandwidth"] for host, table in outcome.verdicts("fabric").items()}
+    assert messages == {"spark-2": "measured by the other end", "spark-3": "ok"}
 
 
 @pytest.mark.parametrize(
@@ -72,11 +72,11 @@ def test_what_is_not_good_is_named(
     assert sentence in measure(fleet, plans, *figures).verdicts("msg")["spark-3"]
 
 
-def test_a_server_that_is_not_reached_is_told(fleet: FabricFleet, plans: dict[str, Any]) -> None:
+def test_a_server_that_is_not_reached_is_reported(fleet: FabricFleet, plans: dict[str, Any]) -> None:
     fleet.root("spark-2", "mv /usr/local/bin/ib_write_bw /srv")
-    told = measure(fleet, plans, "106.71 1.02", "105.90 1.02").verdicts("msg")
+    messages = measure(fleet, plans, "106.71 1.02", "105.90 1.02").verdicts("msg")
     fleet.root("spark-2", "mv /srv/ib_write_bw /usr/local/bin")
-    assert "ib_write_bw to spark-2 failed: rocep1s0f1: Unable to perform rdma_client function" in told["spark-3"]
+    assert "ib_write_bw to spark-2 failed: rocep1s0f1: Unable to perform rdma_client function" in messages["spark-3"]
 
 
 @pytest.mark.parametrize(("host", "other"), [("spark-2", "spark-3"), ("spark-3", "spark-2")])

@@ -31,7 +31,7 @@ def addresses(fleet: FabricFleet, host: str) -> str:
     return fleet.root(host, "ip -4 -br address show up | grep -v lo | tr -s ' ' | sort")
 
 
-def test_check_mode_tells_all_and_does_nothing(hosts: FabricFleet) -> None:
+def test_check_mode_reports_all_and_does_nothing(hosts: FabricFleet) -> None:
     before = hosts.root("spark-2", "find /etc /usr/local -xdev -newer /etc/machine-id | sort")
     outcome = converge(hosts, PAIR, "--check", "--diff")
     assert outcome.failures() == {}
@@ -42,11 +42,11 @@ def test_check_mode_tells_all_and_does_nothing(hosts: FabricFleet) -> None:
 
 def test_another_file_for_the_same_interface_is_refused_by_name(hosts: FabricFleet) -> None:
     hosts.root("spark-2", f'umask 077; echo "{OLD}" > {FOREIGN}')
-    told = converge(hosts, PAIR).failures()
-    assert set(told) == {"spark-2"}
-    assert f"{FOREIGN}: also configures enp1s0f1np1" in told["spark-2"]
-    assert "[netplan-foreign-claim]" in told["spark-2"]
-    assert "fabric_foreign=move" in told["spark-2"]
+    messages = converge(hosts, PAIR).failures()
+    assert set(messages) == {"spark-2"}
+    assert f"{FOREIGN}: also configures enp1s0f1np1" in messages["spark-2"]
+    assert "[netplan-foreign-claim]" in messages["spark-2"]
+    assert "fabric_foreign=move" in messages["spark-2"]
     assert not hosts.ok("spark-2", "test -e /etc/netplan/40-cx7.yaml")
 
 
@@ -102,9 +102,9 @@ def test_link_local_addresses_are_proven_as_well(hosts: FabricFleet) -> None:
 def test_the_interface_of_ssh_changes_only_when_named(hosts: FabricFleet) -> None:
     link = {"addresses": {f"{host}:enP7s7": f"{hosts.addresses[host]}/24" for host in HOSTS}}
     both = PAIR | {"links": [link]}
-    told = converge(hosts, both, "-e", "fabric_foreign=move").failures()
-    assert all("[netplan-ssh-interface]" in text for text in told.values())
-    assert set(told) == set(HOSTS)
+    messages = converge(hosts, both, "-e", "fabric_foreign=move").failures()
+    assert all("[netplan-ssh-interface]" in text for text in messages.values())
+    assert set(messages) == set(HOSTS)
     outcome = converge(hosts, both, "-e", "fabric_foreign=move", "-e", "fabric_ssh_interface=enP7s7")
     assert outcome.failures() == {}
     assert hosts.root("spark-2", "ls /etc/netplan").split() == ["40-cx7.yaml"]

@@ -12,7 +12,7 @@ import pytest
 
 from .fleet import FabricFleet
 from .harm import CATALOGUE
-from .stories import Story, tell
+from .stories import Story, run_harms
 
 HOSTS = [f"spark-{number}" for number in range(1, 7)]
 
@@ -21,16 +21,16 @@ HOSTS = [f"spark-{number}" for number in range(1, 7)]
 def stories(fleet: FabricFleet) -> dict[str, Story]:
     """As many changes at once as there are hosts, then the next ones on the same hosts: they are as they were."""
     fleet.up(HOSTS)
-    told: dict[str, Story] = {}
+    messages: dict[str, Story] = {}
     for first in range(0, len(CATALOGUE), len(HOSTS)):
         harms = dict(zip(HOSTS, CATALOGUE[first : first + len(HOSTS)], strict=False))
-        told |= {harms[host].name: story for host, story in tell(fleet, harms).items()}
-    return told
+        messages |= {harms[host].name: story for host, story in run_harms(fleet, harms).items()}
+    return messages
 
 
 def test_each_is_refused_by_name(stories: dict[str, Story]) -> None:
-    told = {harm.name: stories[harm.name].message for harm in CATALOGUE}
-    assert {name: text for harm in CATALOGUE if f"[{harm.rule}]" not in (text := told[name := harm.name])} == {}
+    messages = {harm.name: stories[harm.name].message for harm in CATALOGUE}
+    assert {name: text for harm in CATALOGUE if f"[{harm.rule}]" not in (text := messages[name := harm.name])} == {}
 
 
 @pytest.mark.parametrize("what", ["files", "links", "addresses", "routes"])
@@ -40,7 +40,7 @@ def test_all_is_as_before(stories: dict[str, Story], what: str) -> None:
         assert after == before, name
 
 
-def test_when_ssh_is_back_is_told(stories: dict[str, Story], record_property: Any) -> None:
+def test_when_ssh_is_back_is_reported(stories: dict[str, Story], record_property: Any) -> None:
     """Counted from the start of the play, whose first tasks take some seconds themselves.
 
     That it comes back is a condition of the stories. The figures are no test: on a busy machine connections time out

@@ -176,15 +176,15 @@ def test_a_disk_that_turns_read_only(fleet: FabricFleet, host: str) -> None:
     fleet.root(host, READ_ONLY)
     fleet.wait_for_ssh(host, LIMIT_S)
     print(f"read-only: SSH answers {time.monotonic() - began:.1f} s after")
-    told = Outcome.of(*play.communicate()).failures()[host]
-    assert "[netplan-restored]" in told
-    assert "60-change.yaml could not be put back (Read-only file system)" in told
+    messages = Outcome.of(*play.communicate()).failures()[host]
+    assert "[netplan-restored]" in messages
+    assert "60-change.yaml could not be put back (Read-only file system)" in messages
     after = state(fleet, host)
     assert {key: after[key] for key in after if key != "files"} == {
         key: before[key] for key in before if key != "files"
     }
-    told = Outcome.of(*start(fleet, host, HARMLESS).communicate()).failures()[host]
-    assert "read-only" in told.lower()
+    messages = Outcome.of(*start(fleet, host, HARMLESS).communicate()).failures()[host]
+    assert "read-only" in messages.lower()
     fleet.root(host, "umount -l /etc")
     other = "/etc/netplan/61-other.yaml"
     assert Outcome.of(*start(fleet, host, HARMLESS, other).communicate()).failures() == {}

@@ -114,15 +114,15 @@ def deaf(reached: FabricFleet) -> Iterator[FabricFleet]:
 def test_a_connection_that_lives_on_confirms_nothing(deaf: FabricFleet) -> None:
     """Neither Ansible's shared one nor one that the owner's ssh configuration keeps, there or at the jump host."""
     before = {host: deaf.netplan_files(host) for host in WAYS}
-    told = deaf.play("change.yml", owners(deaf, change=change("10.9.9.2/24"))).failures()
-    assert {host for host in WAYS if "[netplan-restored]" in told.get(host, "")} == set(WAYS)
+    messages = deaf.play("change.yml", owners(deaf, change=change("10.9.9.2/24"))).failures()
+    assert {host for host in WAYS if "[netplan-restored]" in messages.get(host, "")} == set(WAYS)
     assert {host: deaf.netplan_files(host) for host in WAYS} == before
 
 
 def test_the_interface_of_ssh_is_found(reached: FabricFleet) -> None:
     harm = {"content": ethernets("enP7s7: {mtu: 9000}"), "ssh_interface": ""}
-    told = reached.play("change.yml", owners(reached, change=harm)).failures()
-    assert {host for host in WAYS if "[netplan-ssh-interface]" in told.get(host, "")} == set(WAYS)
+    messages = reached.play("change.yml", owners(reached, change=harm)).failures()
+    assert {host for host in WAYS if "[netplan-ssh-interface]" in messages.get(host, "")} == set(WAYS)
 
 
 def test_the_firewall_leaves_just_its_ports_open(reached: FabricFleet) -> None:
@@ -135,6 +135,6 @@ def test_the_firewall_leaves_just_its_ports_open(reached: FabricFleet) -> None:
 
 
 def test_sudo_that_wants_a_terminal_is_named(reached: FabricFleet) -> None:
-    told = reached.play("preflight.yml", {"sudoer": {"ansible_become_password": PASSWORD}}).tasks
+    messages = reached.play("preflight.yml", {"sudoer": {"ansible_become_password": PASSWORD}}).tasks
     for task in ("Read the host", "Read its netplan files"):
-        assert "[sudo-needs-tty]" in told[task]["sudoer"]["msg"]
+        assert "[sudo-needs-tty]" in messages[task]["sudoer"]["msg"]

@@ -130,8 +130,10 @@ def test_a_dead_half_of_a_direct_cable_is_named(
     fleet.lab("cable", "plug", "pair-1:1")
     fleet.root("pair-2", "ip link set enP2p1s0f1np1 down")
     pair = {host: plans[host] for host in ("pair-1", "pair-2")}
-    told = fleet.play("verify.yml", pair).verdicts("msg")
+    messages = fleet.play("verify.yml", pair).verdicts("msg")
     fleet.lab("cable", "pull", "pair-1:1")
-    assert "pair-1: port 1 half 1 (enP2p1s0f1np1): no carrier, while the port's other half has one" in told["pair-1"]
-    assert "expected pair-2: port 1 half 1 (enP2p1s0f1np1)" in told["pair-1"]
-    assert "half 0" not in told["pair-1"]
+    assert (
+        "pair-1: port 1 half 1 (enP2p1s0f1np1): no carrier, while the port's other half has one" in messages["pair-1"]
+    )
+    assert "expected pair-2: port 1 half 1 (enP2p1s0f1np1)" in messages["pair-1"]
+    assert "half 0" not in messages["pair-1"]

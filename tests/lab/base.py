@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from . import kernel
-from .console import say
+from .console import announce
 from .errors import LabError
 from .requirements import DEBIAN_KEYS
 
@@ -90,7 +90,7 @@ def _only_one(cache: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say("another lab builds the base image; waiting for it")
+            announce("another lab builds the base image; waiting for it")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -103,7 +103,7 @@ def _build(root: Path) -> None:
     scratch.mkdir(exist_ok=True)
     remove_tree(part)
     part.mkdir()
-    say(f"building the base image: Debian {SUITE} by mmdebstrap, about a minute; log: {log_path}")
+    announce(f"building the base image: Debian {SUITE} by mmdebstrap, about a minute; log: {log_path}")
     started = time.monotonic()
     try:
         with log_path.open("w") as log:
@@ -112,7 +112,7 @@ def _build(root: Path) -> None:
     finally:
         remove_tree(part)
         scratch.rmdir()
-    say(f"base image built in {time.monotonic() - started:.0f} s: {root}")
+    announce(f"base image built in {time.monotonic() - started:.0f} s: {root}")
 
 
 def _debian_into(part: Path, scratch: Path, log_path: Path, log: int) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from . import base, lifecycle, orders, requirements
-from .console import say
+from .console import announce
 from .errors import LabError
 from .model import (
     Lab,
@@ -40,13 +40,13 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         status: int | None = options.run(options)
     except LabError as error:
-        say(str(error))
+        announce(str(error))
         return 1
     except OSError as error:
-        say(f"this machine refused: {error}")
+        announce(f"this machine refused: {error}")
         return 1
     except KeyboardInterrupt:
-        say("interrupted")
+        announce("interrupted")
         return 130
     return status or 0
 

@@ -8,5 +8,5 @@ from __future__ import annotations
 import sys
 
 
-def say(text: str) -> None:
+def announce(text: str) -> None:
     print(f"lab: {text}", file=sys.stderr, flush=True)

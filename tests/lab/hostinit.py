@@ -52,30 +52,30 @@ def start(place: Place, network: int) -> int:
 
     Raises LabError with the reason if the host could not be built.
     """
-    told_reader, told_writer = os.pipe()
+    outcome_reader, outcome_writer = os.pipe()
     child = os.fork()
     if child == 0:
-        _in_child(lambda: _fork_first_process(place, network, told_writer), told_writer)
-    os.close(told_writer)
+        _in_child(lambda: _fork_first_process(place, network, outcome_writer), outcome_writer)
+    os.close(outcome_writer)
     os.waitpid(child, 0)
-    with os.fdopen(told_reader) as told:
-        process, _, failure = told.read().partition("\n")
+    with os.fdopen(outcome_reader) as outcome:
+        process, _, failure = outcome.read().partition("\n")
     if failure or not process:
         raise LabError(f"{place.name} can't be built: {failure.strip() or 'its first process ended without a word'}")
     return int(process)
 
 
-def _in_child(act: Callable[[], None], told: int) -> NoReturn:
+def _in_child(act: Callable[[], None], outcome: int) -> NoReturn:
     """Whatever goes wrong is told; the child never returns to the parent's code."""
     try:
         act()
     except BaseException:
-        os.write(told, ("\n" + traceback.format_exc()).encode())
+        os.write(outcome, ("\n" + traceback.format_exc()).encode())
     finally:
         os._exit(0)
 
 
-def _fork_first_process(place: Place, network: int, told: int) -> None:
+def _fork_first_process(place: Place, network: int, outcome: int) -> None:
     """Enter the host's namespaces; the next child is process 1 there, and the daemon's own child when this one ends."""
     (place.cgroup / "cgroup.procs").write_text("0")
     with Path("/proc/self/timens_offsets").open("w") as clocks:  # opened while that is allowed
@@ -85,8 +85,8 @@ def _fork_first_process(place: Place, network: int, told: int) -> None:
         clocks.write(_since_now())
     first = os.fork()
     if first == 0:
-        _in_child(lambda: _boot(place), told)
-    os.write(told, f"{first}\n".encode())
+        _in_child(lambda: _boot(place), outcome)
+    os.write(outcome, f"{first}\n".encode())
 
 
 def _since_now() -> str:

@@ -199,13 +199,13 @@ class Daemon:
         signal.set_wakeup_fd(child_ended_writer)
         self._selector.register(child_ended, selectors.EVENT_READ, lambda: self._reap(child_ended))
         self._selector.register(self._control, selectors.EVENT_READ, self._answer_order)
-        self._selector.register(0, selectors.EVENT_READ, self._hear_from_up)
+        self._selector.register(0, selectors.EVENT_READ, self._receive_from_up)
         os.write(child_ended_writer, b"x")  # one may have ended before
         while True:
             for key, _ in self._selector.select():
                 key.data()
 
-    def _hear_from_up(self) -> None:
+    def _receive_from_up(self) -> None:
         if os.read(0, 64) != b"ready\n":
             log("`up` ended before the lab was ready")
             os._exit(1)
@@ -247,12 +247,12 @@ def _stage(settings: Settings, lab: Lab) -> dict[str, hostinit.Place]:
     return places
 
 
-def _bind_layer(source: str, place: hostinit.Place, name: str, said_as: str) -> None:
+def _bind_layer(source: str, place: hostinit.Place, name: str, shown_as: str) -> None:
     try:
         bind_mapped(source, place.directory / name, place.users, read_only=name == "base")
     except OSError as error:
         raise LabError(
-            f"the file system of {said_as} can't map owners ({os.strerror(error.errno or 0)}): "
+            f"the file system of {shown_as} can't map owners ({os.strerror(error.errno or 0)}): "
             "put the lab (-d) and the cache (XDG_CACHE_HOME) on ext4, xfs or btrfs"
         ) from error
 

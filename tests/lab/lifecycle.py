@@ -18,7 +18,7 @@ from typing import NoReturn
 
 from . import base, cgroups, disk, requirements, ssh, userns
 from .connect import connect
-from .console import say
+from .console import announce
 from .errors import LabError
 from .labd import Settings
 from .model import Lab
@@ -49,19 +49,19 @@ def up(workspace: Workspace, lab: Lab) -> None:
                 _remove_everything(workspace)
             raise
     seconds = time.monotonic() - started
-    say(f"{', '.join(lab.hosts)}: up after {seconds:.1f} s: ssh -F {workspace.ssh_config} {lab.hosts[0]}")
+    announce(f"{', '.join(lab.hosts)}: up after {seconds:.1f} s: ssh -F {workspace.ssh_config} {lab.hosts[0]}")
 
 
 def down(workspace: Workspace) -> None:
     """Leaves no process, mount, interface, cgroup, connection or file of the lab; also after a crash."""
     requirements.check()
     if not workspace.directory.exists() and not workspace.cgroup.exists():
-        say(f"no lab in {workspace.directory}")
+        announce(f"no lab in {workspace.directory}")
         return
     with workspace.locked(), _interrupts_ignored():
         used = cgroups.processor_seconds(workspace.cgroup) if workspace.cgroup.exists() else 0.0
         _remove_everything(workspace)
-    say(f"the lab in {workspace.directory} is gone; its processes used {used:.0f} s of processor time")
+    announce(f"the lab in {workspace.directory} is gone; its processes used {used:.0f} s of processor time")
 
 
 def _keep(workspace: Workspace, running: Running, wanted: Lab) -> None:
@@ -70,7 +70,7 @@ def _keep(workspace: Workspace, running: Running, wanted: Lab) -> None:
             f"another lab is up in {workspace.directory} ({', '.join(running.lab.hosts)}; "
             f"{', '.join(map(str, running.lab.cables)) or 'no cables'}): `lab down` first, or -d for a second one"
         )
-    say(f"the lab in {workspace.directory} is up already: {', '.join(running.lab.hosts)}")
+    announce(f"the lab in {workspace.directory} is up already: {', '.join(running.lab.hosts)}")
 
 
 def _check_shares(lab: Lab) -> None:
@@ -92,11 +92,11 @@ def _boot(workspace: Workspace, lab: Lab, root: Path) -> None:
     workspace.known_hosts.write_text(ssh.known_hosts(lab, keys))
     owners = {host: userns.first_id(workspace.id, index) for index, host in enumerate(lab.hosts)}
     cgroups.create(workspace.cgroup, owners)
-    with _daemon(workspace, lab, root) as (keeper, say_ready):
+    with _daemon(workspace, lab, root) as (keeper, report_ready):
         running = Running(lab, keeper, start_time(keeper) or 0)
         _wait_for_logins(workspace, running)
         running.save(workspace.state)
-        say_ready()
+        report_ready()
 
 
 @contextlib.contextmanager
@@ -167,7 +167,7 @@ def _wait_for_logins(workspace: Workspace, running: Running) -> None:
             if start_time(running.keeper) != running.started:
                 raise LabError(f"the lab's daemon ended; {_last_words(workspace)}")
             time.sleep(_POLL_SECONDS)
-        say(f"{host} is up at {running.lab.address(host)}")
+        announce(f"{host} is up at {running.lab.address(host)}")
 
 
 def _lets_in(workspace: Workspace, running: Running, host: str) -> bool:

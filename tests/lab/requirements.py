@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from .console import say
+from .console import announce
 from .errors import LabError
 
 PYTHON = "/usr/bin/python3"
@@ -60,12 +60,12 @@ def install() -> None:
     """``lab deps``: installs what is missing, after saying so."""
     missing = missing_packages()
     if not missing:
-        say("everything that the lab needs is installed")
+        announce("everything that the lab needs is installed")
         return
     if os.geteuid() != 0:
         raise LabError(f"installing {', '.join(missing)} needs root: use sudo")
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     for command in (["apt-get", "update"], ["apt-get", "install", "-y", "--no-install-recommends", *missing]):
-        say("running: " + " ".join(command))
+        announce("running: " + " ".join(command))
         if subprocess.run(command, env=environment, check=False).returncode != 0:
             raise LabError(f"`{' '.join(command)}` failed: see its own words above")

@@ -27,8 +27,8 @@ def test_interrupted_demo_leaves_nothing(tmp_path: Path, moment: str) -> None:
     if fleet.directory.exists():
         pytest.skip(f"{fleet.directory} is somebody's lab")
     log = tmp_path / "demo.log"
-    with log.open("w") as said:
-        demo = subprocess.Popen([ROOT / "demo"], stdout=said, stderr=subprocess.STDOUT, process_group=0)
+    with log.open("w") as output:
+        demo = subprocess.Popen([ROOT / "demo"], stdout=output, stderr=subprocess.STDOUT, process_group=0)
     traces = Traces.of(fleet.workspace)
     eventually(lambda: moment in log.read_text() or demo.poll() is not None, moment)
     if running := Running.find(fleet.workspace.state):

@@ -97,7 +97,7 @@ def test_poweroff_from_inside_leaves_the_host_off(fleet: Fleet) -> None:
     eventually(lambda: fleet.lab("ssh", "spark-3", "true", check=False).returncode == 0, "SSH answers")
 
 
-def test_status_tells_a_person_and_a_program(fleet: Fleet) -> None:
+def test_status_is_for_a_person_and_a_program(fleet: Fleet) -> None:
     assert "spark-2:1=spark-3:1" in fleet.lab("status").stdout
     assert fleet.lab("status", "--json").stdout.startswith("{")
 

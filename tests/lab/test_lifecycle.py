@@ -62,14 +62,14 @@ def test_down_leaves_nothing(fleet: Fleet) -> None:
     assert machine_links() == links
 
 
-def test_second_up_changes_nothing_and_says_so(fleet: Fleet) -> None:
+def test_second_up_changes_nothing_and_reports_it(fleet: Fleet) -> None:
     fleet.lab(*UP)
     before = fleet.running()
     assert "is up already" in fleet.lab(*UP).stderr
     assert fleet.running() == before
 
 
-def test_second_down_says_that_there_is_no_lab(fleet: Fleet) -> None:
+def test_second_down_reports_that_there_is_no_lab(fleet: Fleet) -> None:
     fleet.directory.rmdir()
     assert "no lab in" in fleet.lab("down").stderr
 
@@ -107,20 +107,20 @@ def test_interrupted_up_takes_everything_back(fleet: Fleet, number: signal.Signa
     up = start(fleet, *UP)
     eventually(lambda: (fleet.directory / moment).exists() or up.poll() is not None, f"{moment} is there")
     os.killpg(up.pid, number)
-    _, said = up.communicate()
+    _, output = up.communicate()
     if number == signal.SIGKILL:
         eventually(lambda: traces.living() == [], "nothing runs")
     elif up.returncode:
         assert up.returncode == 130
-        assert "interrupted" in said
-        assert "Traceback" not in said
+        assert "interrupted" in output
+        assert "Traceback" not in output
         assert traces.all() == []
     fleet.lab(*UP)
     fleet.lab("down")
     assert traces.all() == []
 
 
-def said_by(log: Path) -> str:
+def text_of(log: Path) -> str:
     return log.read_text() if log.exists() else ""
 
 
@@ -146,10 +146,10 @@ def test_interrupted_base_build_leaves_no_half_image(
     traces = Traces.of(fleet.workspace, None, tmp_path)
     path = f"{programs}:{os.environ['PATH']}"
     build = start(fleet, command, XDG_CACHE_HOME=str(tmp_path), PATH=path)
-    eventually(lambda: any(cache.glob("base-*.part/usr/half")) or moment in said_by(cache / "base.log"), moment)
+    eventually(lambda: any(cache.glob("base-*.part/usr/half")) or moment in text_of(cache / "base.log"), moment)
     os.killpg(build.pid, number)
-    _, said = build.communicate()
-    assert "Traceback" not in said
+    _, output = build.communicate()
+    assert "Traceback" not in output
     eventually(lambda: traces.living() == [], "mmdebstrap and its mounts are gone")
     assert not (cache / f"base-{base.identity()}").exists()
     if number == signal.SIGINT:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from . import base, cgroups
-from .console import say
+from .console import announce
 from .errors import LabError
 from .model import Lab
 
@@ -101,7 +101,7 @@ class Workspace:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say(f"another `up` or `down` works on {self.directory}; waiting for it")
+            announce(f"another `up` or `down` works on {self.directory}; waiting for it")
             fcntl.flock(lock, fcntl.LOCK_EX)
 
     def clear(self, *, keep_directory: bool) -> None:

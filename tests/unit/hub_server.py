@@ -64,7 +64,7 @@ def serving(hub: Hub) -> Iterator[Hub]:
             elif hub.token and self.headers["Authorization"] != f"Bearer {hub.token}":
                 self.refuse(401, "GatedRepo", f"Access to model {hub.repository} is restricted.")
             elif path == f"/api/models/{hub.repository}":
-                self.tell({"id": hub.repository, "sha": hub.commit})
+                self.send({"id": hub.repository, "sha": hub.commit})
             elif path.startswith((api, files)):
                 kind, _, rest = path.removeprefix(api).removeprefix(files.removesuffix("resolve/")).partition("/")
                 revision, _, name = rest.partition("/")
@@ -72,7 +72,7 @@ def serving(hub: Hub) -> Iterator[Hub]:
                     self.refuse(404, "RevisionNotFound", f"Invalid rev id: {revision}")
                 elif kind == "revision":
                     siblings = [{"rfilename": name, "size": len(content)} for name, content in hub.files.items()]
-                    self.tell({"id": hub.repository, "sha": hub.commit, "siblings": siblings})
+                    self.send({"id": hub.repository, "sha": hub.commit, "siblings": siblings})
                 elif kind == "resolve" and name in hub.files:
                     self.resolve(name)
                 else:
@@ -82,7 +82,7 @@ def serving(hub: Hub) -> Iterator[Hub]:
 
         do_HEAD = do_GET  # noqa: N815
 
-        def tell(self, value: object) -> None:
+        def send(self, value: object) -> None:
             body = json.dumps(value).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")

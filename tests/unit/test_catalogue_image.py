@@ -80,7 +80,7 @@ def test_an_image_is_read_once(engine: Path, tmp_path: Path) -> None:
         ("vllm:nightly", "/opt/vllm", "no package vllm"),
     ],
 )
-def test_what_is_missing_is_said(engine: Path, reference: str, package: str | None, expected: str) -> None:
+def test_what_is_missing_is_reported(engine: Path, reference: str, package: str | None, expected: str) -> None:
     with pytest.raises(FleetError, match=expected):
         catalogue_of_image(str(engine), reference, package, None)
     made = [call for call in calls(engine) if call.startswith("create")]

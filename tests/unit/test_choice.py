@@ -45,7 +45,7 @@ def test_what_is_chosen(scope: Any, service: str, services: list[str]) -> None:
         (SOLO, "groups", "", "name two hosts in a service"),
     ],
 )
-def test_what_can_not_be_chosen_is_said_with_its_remedy(plan: Any, scope: Any, service: str, words: str) -> None:
+def test_what_can_not_be_chosen_is_reported_with_its_remedy(plan: Any, scope: Any, service: str, words: str) -> None:
     services, (problem,) = choose(plan, scope, service)
     assert services == []
     assert words in problem.sentence()

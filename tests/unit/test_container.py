@@ -28,7 +28,7 @@ def test_no_container_is_privileged(network: str) -> None:
     assert run[run.index("--security-opt") + 1] == "no-new-privileges"
 
 
-def test_mounts_are_read_only_unless_said() -> None:
+def test_mounts_are_read_only_unless_asked() -> None:
     run = words(mounts=[Mount("/a", "/b"), Mount("/c", "/d", read_only=False)])
     assert "type=bind,source=/a,target=/b,readonly" in run
     assert "type=bind,source=/c,target=/d" in run

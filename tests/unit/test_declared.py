@@ -76,7 +76,7 @@ def test_the_other_services_can_still_be_looked_at() -> None:
     assert list(declared.services) == ["nano"]
 
 
-def test_a_misspelt_variable_is_found_where_it_stands() -> None:
+def test_a_misspelt_variable_is_found_at_its_place() -> None:
     (finding,) = read({"nano": NANO}, fleet_servcies={})[1]
     assert finding.place == "titan: fleet_servcies"
     assert finding.remedy == 'write "fleet_services"'

@@ -20,8 +20,8 @@ def _read(**host_config: Any) -> dict[str, Any]:
     image = {"Id": "sha256:i1", "Config": {"Env": ["PATH=/bin"]}}
 
     def run(command: Sequence[str]) -> tuple[int, str, str]:
-        said = {"ps": "c1\n", "inspect": json.dumps([container]), "image": json.dumps([image])}
-        return 0, said[command[1]], ""
+        answers = {"ps": "c1\n", "inspect": json.dumps([container]), "image": json.dumps([image])}
+        return 0, answers[command[1]], ""
 
     return read_containers(run, {"gb10-vllm-nano": ["VLLM_X"]})["gb10-vllm-nano"]
 

@@ -163,7 +163,7 @@ def test_a_fleet_as_planned_is_clean() -> None:
     CASES,
     ids=lambda value: None if callable(value) else str(value)[:40],
 )
-def test_a_change_is_said_where_it_is(
+def test_a_change_is_reported_where_it_is(
     host: str, change: Change, resource: str, rule: str, want: str, have: str
 ) -> None:
     result = compare(PLAN, changed(PLAN, host, change), TODAY)
@@ -279,7 +279,7 @@ def test_drift_is_accepted_with_a_reason_until_a_day(plan: dict[str, Any], verdi
     assert bool(result.accepted) == (verdict == "clean")
 
 
-def test_an_acceptance_that_ended_says_so() -> None:
+def test_an_acceptance_that_ended_reports_it() -> None:
     plan = accepting("2026-11-20")
     (one,) = compare(plan, changed(plan, "titan", put("sysctl", "vm.swappiness", "60")), TODAY).differences
     assert "ended on 2026-11-20 (being measured)" in one.reason
@@ -318,7 +318,7 @@ def test_two_runs_give_the_same_report_but_for_the_times() -> None:
     assert json.loads(first)["exit_code"] == 0
 
 
-def test_the_text_says_what_to_do_and_takes_no_control_characters() -> None:
+def test_the_text_names_the_remedy_and_takes_no_control_characters() -> None:
     found = changed(PLAN, "titan", put("driver", "590.44\x1b[2J"))
     text = as_text(report(compare(PLAN, found, TODAY), {}, "2026-11-21T03:00:00Z"))
     assert "remedy: install driver 580" in text

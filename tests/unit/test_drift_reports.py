@@ -40,7 +40,7 @@ def document(found: Any) -> dict[str, Any]:
     return report(compare(PLAN, found, "2026-11-21"), {}, SECOND)
 
 
-def test_since_is_when_it_was_first_seen_and_new_is_said_once() -> None:
+def test_since_is_when_it_was_first_seen_and_new_is_reported_once() -> None:
     history, new = remembered(EMPTY, DRIFTED, FIRST)
     assert new == [ID]
     history, new = remembered(history, DRIFTED, SECOND)
@@ -70,11 +70,11 @@ def test_only_so_many_nights_are_kept_and_the_weights_days_last() -> None:
 
 @pytest.mark.parametrize("found", [readings(PLAN), DRIFTED, readings(PLAN) | {"titan": Reading(None, {}, EVIL)}])
 def test_junit_has_a_case_a_finding_and_is_xml(found: Any) -> None:
-    told = document(found)
-    root = ElementTree.fromstring(junit(told))
+    found_document = document(found)
+    root = ElementTree.fromstring(junit(found_document))
     assert [suite.get("name") for suite in root] == ["spark-2", "spark-3", "titan"]
-    assert len(root.findall(".//failure")) == len(told["findings"])
-    assert len(root.findall(".//error")) == len(told["unknown"])
+    assert len(root.findall(".//failure")) == len(found_document["findings"])
+    assert len(root.findall(".//error")) == len(found_document["unknown"])
 
 
 def test_prometheus_counts_by_host_and_severity() -> None:
@@ -151,7 +151,7 @@ def test_the_worst_host_comes_first() -> None:
     assert order == ["spark-3", "titan"] == re.findall(r'<a href="#host-([^"]+)"', text)
 
 
-def test_what_could_not_be_read_is_not_said_to_be_as_declared() -> None:
+def test_what_could_not_be_read_is_not_called_as_declared() -> None:
     silent = readings(PLAN) | {"titan": Reading(None, {}, "unreachable")}
     assert "Nothing differs" in page(document(readings(PLAN)), [])
     assert "Nothing that could be read differs" in page(document(silent), [])
@@ -164,5 +164,5 @@ def test_a_folder_that_can_not_be_written_loses_no_finding(tmp_path: Path) -> No
     assert drift._write(tmp_path / "reports", found, kept, 100) == ""
     assert json.loads((tmp_path / "reports" / "history.json").read_text()) == kept
     (tmp_path / "file").write_text("x")
-    said = drift._write(tmp_path / "file", found, kept, 100)
-    assert f"make {tmp_path / 'file'} a folder with room" in said
+    message = drift._write(tmp_path / "file", found, kept, 100)
+    assert f"make {tmp_path / 'file'} a folder with room" in message

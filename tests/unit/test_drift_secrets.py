@@ -65,7 +65,7 @@ def test_a_file_that_the_controller_can_not_read_is_unknown(key: Managed) -> Non
     assert key.source in found["why"] and "no vault secrets found" in found["why"]
 
 
-def test_the_answer_tells_nothing_without_the_salt_and_nothing_of_it_is_kept(key: Managed) -> None:
+def test_the_answer_reveals_nothing_without_the_salt_and_nothing_of_it_is_kept(key: Managed) -> None:
     salt, content = new_salt(), Path(key.path).read_bytes()
     first, second = asked(key, salt), asked(key, new_salt())
     assert first != second
@@ -83,7 +83,7 @@ def test_the_answer_tells_nothing_without_the_salt_and_nothing_of_it_is_kept(key
         ({"same": None, "why": "no vault secrets found"}, "unknown", "no vault"),
     ],
 )
-def test_what_is_said_of_it(tmp_path: Path, answer: dict[str, Any], verdict: str, word: str) -> None:
+def test_what_is_reported_of_it(tmp_path: Path, answer: dict[str, Any], verdict: str, word: str) -> None:
     (tmp_path / "key").write_text(SECRET)
     service = {"recipe": "lab-tiny", "hosts": ["titan"], "port": 8000, "api_key_file": str(tmp_path / "key")}
     plan = planned(fleet_services={"tiny": service})
@@ -91,7 +91,7 @@ def test_what_is_said_of_it(tmp_path: Path, answer: dict[str, Any], verdict: str
     change: Callable[[dict[str, Any]], None] = lambda state: state["files"][mine.path].update(answer)  # noqa: E731
     result = compare(plan, changed(plan, "titan", change), "2026-11-21")
     assert result.verdict == verdict
-    said = json.dumps([one.as_dict() for one in (*result.differences, *result.unknown)])
-    assert word in said and SECRET not in said
+    shown = json.dumps([one.as_dict() for one in (*result.differences, *result.unknown)])
+    assert word in shown and SECRET not in shown
     ask = questions(plan, "titan", NOT_DEEP)
     assert [one["path"] for one in ask["files"] if one["salted"]] == [mine.path] and SECRET not in json.dumps(ask)

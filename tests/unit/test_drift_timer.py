@@ -31,13 +31,13 @@ BROKEN = [
         (0, "successful", ["", CLEAN, "PLAY RECAP"], (0, CLEAN)),
         (2, "failed", ["drift: not everything is as declared: 1 host, 1 error"],
          (2, "drift: not everything is as declared: 1 host, 1 error")),
-        (1, "failed", ["drift: could not tell: 1 unknown"], (1, "drift: could not tell: 1 unknown")),
+        (1, "failed", ["drift: unknown: 1 unknown"], (1, "drift: unknown: 1 unknown")),
         (4, "failed", [CLEAN], (1, CLEAN)),  # an exit code that is none of ours
-        (254, "timeout", [CLEAN], (1, "drift: could not tell: the check ran out of time")),
-        (1, "failed", BROKEN, (1, "drift: could not tell: Unable to parse /srv/site/hosts.yml as an inventory source: "
+        (254, "timeout", [CLEAN], (1, "drift: unknown: the check ran out of time")),
+        (1, "failed", BROKEN, (1, "drift: unknown: Unable to parse /srv/site/hosts.yml as an inventory source: "
                                   "No inventory was parsed, please check your configuration and options.")),
-        (2, "failed", ["fatal: [titan]: FAILED! => no"], (1, "drift: could not tell: fatal: [titan]: FAILED! => no")),
-        (0, "successful", [], (1, "drift: could not tell: ansible-playbook said nothing")),
+        (2, "failed", ["fatal: [titan]: FAILED! => no"], (1, "drift: unknown: fatal: [titan]: FAILED! => no")),
+        (0, "successful", [], (1, "drift: unknown: ansible-playbook said nothing")),
     ],
 )  # fmt: skip
 def test_a_night_in_one_line(code: int, status: str, lines: list[str], expected: tuple[int, str]) -> None:

@@ -233,7 +233,7 @@ def test_the_index_is_that_of_the_rails_ipv4_as_roce_v2(gids: tuple[str, ...], i
     assert index_of(table(*gids), "192.168.100.10") == index
 
 
-def test_one_index_is_said_and_different_ones_are_left_to_nccl() -> None:
+def test_one_index_is_reported_and_different_ones_are_left_to_nccl() -> None:
     addresses = {"rocep1s0f1": "192.168.100.10", "roceP2p1s0f1": "192.168.101.10"}
     other = IPV4.replace("640a", "650a")
     same = {"rocep1s0f1": table(LINK_LOCAL, IPV4), "roceP2p1s0f1": table(LINK_LOCAL, other)}

@@ -152,7 +152,7 @@ def test_link_local_gives_one_half_of_each_port_no_planned_address() -> None:
 # Files -------------------------------------------------------------------------------------------------------------
 
 
-def test_the_file_says_what_the_document_says() -> None:
+def test_the_file_holds_what_the_document_holds() -> None:
     for part in planned({"cables": RING, "prefix": 28}).values():
         text = part["files"][PATH]["content"]
         assert yaml.safe_load(text or "{}") == part["netplan"]
@@ -273,14 +273,14 @@ SENTENCES: list[tuple[str, dict[str, Any], str, str, str]] = [
 
 
 @pytest.mark.parametrize(("rule", "fabric", "place", "found", "remedy"), SENTENCES, ids=[row[0] for row in SENTENCES])
-def test_a_refusal_says_where_what_and_what_to_do(
+def test_a_refusal_names_where_what_and_what_to_do(
     rule: str, fabric: dict[str, Any], place: str, found: str, remedy: str
 ) -> None:
-    told = {(one.rule, one.place, one.found, one.remedy) for one in plan_fabric(fabric, HOSTS)[1]}
-    assert (rule, f"fleet_fabric.{place}", found, remedy) in told
+    refused = {(one.rule, one.place, one.found, one.remedy) for one in plan_fabric(fabric, HOSTS)[1]}
+    assert (rule, f"fleet_fabric.{place}", found, remedy) in refused
 
 
-def test_a_refused_cable_says_what_to_write() -> None:
+def test_a_refused_cable_shows_what_to_write() -> None:
     fabric = {"cables": [PAIR, ["spark-1:0", "spark-2:0"]]}
     remedies = {finding.place: finding.remedy for finding in plan_fabric(fabric, HOSTS)[1]}
     assert "{ends: [spark-1:0, spark-2:0], index: 1}" in remedies["fleet_fabric.cables[1]"]

@@ -29,12 +29,12 @@ DEVICES = """    device          \t   node GUID
 """
 
 
-def says(code: int, out: str = "", err: str = "") -> Callable[[list[str]], tuple[int, str, str]]:
+def answering(code: int, out: str = "", err: str = "") -> Callable[[list[str]], tuple[int, str, str]]:
     return lambda _command: (code, out, err)
 
 
 def test_a_link_is_read() -> None:
-    links = reading.read_links(says(0, IP), ["enp1s0f1np1", "enP2p1s0f1np1"])
+    links = reading.read_links(answering(0, IP), ["enp1s0f1np1", "enP2p1s0f1np1"])
     assert set(links) == {"enp1s0f1np1"}
     link = links["enp1s0f1np1"]
     assert (link["mac"], link["mtu"], link["up"], link["carrier"]) == ("02:c7:00:01:00:00", 9000, True, True)
@@ -42,16 +42,16 @@ def test_a_link_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("outcome", "said"),
+    ("outcome", "message"),
     [
-        (says(0, "3 packets transmitted, 3 received"), ""),
-        (says(1, LOST), "3 packets transmitted, 0 received, 100% packet loss, time 408ms"),
-        (says(1, "", TOO_LARGE), "ping: local error: message too long, mtu=1500"),
-        (says(2), "no answer"),
+        (answering(0, "3 packets transmitted, 3 received"), ""),
+        (answering(1, LOST), "3 packets transmitted, 0 received, 100% packet loss, time 408ms"),
+        (answering(1, "", TOO_LARGE), "ping: local error: message too long, mtu=1500"),
+        (answering(2), "no answer"),
     ],
 )
-def test_a_ping_is_read(outcome: Callable[[list[str]], tuple[int, str, str]], said: str) -> None:
-    assert reading._ping(outcome, "enp1s0f1np1", "192.168.100.11", 9000) == said
+def test_a_ping_is_read(outcome: Callable[[list[str]], tuple[int, str, str]], message: str) -> None:
+    assert reading._ping(outcome, "enp1s0f1np1", "192.168.100.11", 9000) == message
 
 
 def test_the_packet_fills_the_mtu() -> None:
@@ -69,10 +69,10 @@ def test_the_packet_fills_the_mtu() -> None:
 
 
 def test_whether_rdma_can_be_used_is_read() -> None:
-    assert reading.verbs(says(0, DEVICES)) == (True, "")
+    assert reading.verbs(answering(0, DEVICES)) == (True, "")
     lab = "Failed to get IB devices list: Function not implemented"
-    assert reading.verbs(says(1, "", f"{lab}\n")) == (False, lab)
-    assert reading.verbs(says(0, "".join(DEVICES.splitlines(keepends=True)[:2])))[0] is False
+    assert reading.verbs(answering(1, "", f"{lab}\n")) == (False, lab)
+    assert reading.verbs(answering(0, "".join(DEVICES.splitlines(keepends=True)[:2])))[0] is False
 
     def missing(_command: list[str]) -> tuple[int, str, str]:
         raise FileNotFoundError

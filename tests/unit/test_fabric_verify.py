@@ -88,8 +88,8 @@ LINK_LOCAL, _ = plan_fabric({"cables": [["spark-2:1", "spark-3:1"]], "mode": "li
     ],
 )
 def test_what_was_not_measured_is_not_called_ok(plan: Any, result: Any, rdma: str, bandwidth: str) -> None:
-    told = summary(plan, [], result)
-    assert (told["rdma"], told["bandwidth"]) == (rdma, bandwidth)
+    table = summary(plan, [], result)
+    assert (table["rdma"], table["bandwidth"]) == (rdma, bandwidth)
 
 
 def test_without_rdma_a_socket_fabric_is_fine() -> None:
@@ -231,19 +231,20 @@ def test_each_port_of_a_switch_is_measured() -> None:
     assert sorted(set(pairs)) == [("spark-3", "spark-2"), ("titan", "spark-3")]
 
 
-def measured(*gbps: float | None, counted: float | None = 1.02, said: str = "") -> dict[str, Any]:
+def measured(*gbps: float | None, counted: float | None = 1.02, message: str = "") -> dict[str, Any]:
     names = [("rocep1s0f1", FIRST), ("roceP2p1s0f1", SECOND)]
     rails = [
         {
             "interface": interface, "device": device, "server": "192.168.100.10", "port": 18515, "gbps": rate,
-            "said": said, "payload_bytes": 10**10, "counted_bytes": None if counted is None else int(counted * 10**10),
+            "message": message, "payload_bytes": 10**10,
+            "counted_bytes": None if counted is None else int(counted * 10**10),
         }
         for (device, interface), rate in zip(names, gbps, strict=False)
     ]  # fmt: skip
     name = "half 0" if len(gbps) == 1 else "both halves"
     one = {"name": name, "segment": "spark-2:1--spark-3:1", "peer": "spark-2", "rails": rails}
     speeds = dict.fromkeys((FIRST, SECOND), 200000)
-    return {"possible": True, "said": "", "virtualization": "none", "speeds": speeds, "measured": [one],
+    return {"possible": True, "message": "", "virtualization": "none", "speeds": speeds, "measured": [one],
             "left_out": []}  # fmt: skip
 
 
@@ -261,7 +262,7 @@ def measured(*gbps: float | None, counted: float | None = 1.02, said: str = "") 
         (["fabric-bandwidth"], measured(4.0)),
         (["fabric-not-rdma"], measured(106.7, counted=0.0)),
         (["fabric-not-rdma", "fabric-degraded"], measured(12.9, counted=0.1)),
-        (["fabric-bandwidth-failed"], measured(None, said="Unable to find the Infiniband/RoCE device")),
+        (["fabric-bandwidth-failed"], measured(None, message="Unable to find the Infiniband/RoCE device")),
     ],
 )
 def test_figures_are_judged(rules: list[str], result: dict[str, Any]) -> None:
@@ -270,7 +271,7 @@ def test_figures_are_judged(rules: list[str], result: dict[str, Any]) -> None:
     assert all(finding.severity == "error" and finding.place.startswith("spark-3: ") for finding in findings)
 
 
-def test_what_was_not_measured_for_a_limit_is_said() -> None:
+def test_what_was_not_measured_for_a_limit_is_reported() -> None:
     result = measured(106.7) | {"measured": [], "left_out": ["spark-3"]}
     (finding,) = judge_bandwidth("spark-2", GATES, result)
     assert (finding.rule, finding.severity) == ("fabric-bandwidth-partner", "warning")
@@ -278,7 +279,7 @@ def test_what_was_not_measured_for_a_limit_is_said() -> None:
     assert summary(PLANS["spark-2"], [finding], result)["bandwidth"] == "not proven"
 
 
-def test_the_known_fault_says_both_figures() -> None:
+def test_the_known_fault_gives_both_figures() -> None:
     (finding,) = judge_bandwidth("spark-3", GATES, measured(13.0))
     assert finding.found == "13.0 Gb/s to spark-2, while the link says 200000 Mb/s"
     slow = measured(13.0)
@@ -288,11 +289,11 @@ def test_the_known_fault_says_both_figures() -> None:
 
 @pytest.mark.parametrize(("virtualization", "severity"), [("container-other", "warning"), ("none", "error")])
 def test_what_can_not_be_measured_is_never_ok(virtualization: str, severity: str) -> None:
-    said = "Failed to get IB devices list: Function not implemented"
-    result = {"possible": False, "said": said, "virtualization": virtualization}
+    message = "Failed to get IB devices list: Function not implemented"
+    result = {"possible": False, "message": message, "virtualization": virtualization}
     (finding,) = judge_bandwidth("spark-3", GATES, result)
     assert (finding.rule, finding.severity) == ("fabric-rdma-unproven", severity)
-    assert finding.found == f"not possible here: {said}"
+    assert finding.found == f"not possible here: {message}"
     assert summary(PLANS["spark-3"], [finding], result)["bandwidth"] == "not possible here"
 
 

@@ -73,7 +73,7 @@ def test_ranks_that_meet_over_the_management_network_are_let_in_too() -> None:
     assert "ip saddr 10.0.0.3 accept" in rules(planned(peers=("10.0.0.3",)))
 
 
-def test_what_the_owner_allows_comes_in_from_where_he_says() -> None:
+def test_what_the_owner_allows_comes_in_from_the_sources_that_he_lists() -> None:
     own = {"port": 9100, "protocol": "tcp", "from": ["10.0.0.0/8", "fd00::/8"], "reason": 'metrics "of" the host'}
     shared = {"port": 60001, "protocol": "udp", "from": [], "reason": ""}
     lines = rules(planned({"allow": [own]}, allow=[shared]))
@@ -129,8 +129,8 @@ SOCKET = "ActiveState={}\nListen=0.0.0.0:2222 (Stream)\nListen=[::]:2222 (Stream
 )
 def test_ssh_is_found_where_it_listens_and_nowhere_else(state: str, ports: list[int]) -> None:
     """A socket that nobody started, and settings that a socket overrides, open nothing."""
-    said = {"/usr/sbin/sshd": SSHD, "systemctl": SOCKET.format(state)}
-    assert host.ssh_ports(lambda words: (0, said[words[0]], ""), 443) == ports
+    outputs = {"/usr/sbin/sshd": SSHD, "systemctl": SOCKET.format(state)}
+    assert host.ssh_ports(lambda words: (0, outputs[words[0]], ""), 443) == ports
 
 
 def test_a_host_without_openssh_keeps_the_port_of_this_session() -> None:
@@ -167,7 +167,7 @@ def test_a_table_that_is_not_there_needs_no_comparison(text: str) -> None:
     assert kernel.tried == []
 
 
-def test_a_table_on_an_open_host_is_told() -> None:
+def test_a_table_on_an_open_host_is_reported() -> None:
     assert host.in_kernel(Kernel("rules"), "") == ("rules", "")
 
 

@@ -25,7 +25,7 @@ def read(path: Path) -> Any:
     return yaml.safe_load(path.read_text("utf-8"))
 
 
-def test_at_the_top_stand_only_shims_of_playbooks_that_are_there() -> None:
+def test_at_the_top_are_only_shims_of_playbooks_that_are_there() -> None:
     shims = {path.name: read(path) for path in ROOT.glob("*.yml") if path.name != "galaxy.yml"}
     assert set(shims) <= SHIMS
     for name, plays in shims.items():

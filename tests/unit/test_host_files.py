@@ -37,7 +37,7 @@ def call(capsys: pytest.CaptureFixture[str], folder: Path, arguments: dict[str, 
     return result | {"changed_files": names}
 
 
-def test_check_mode_says_it_and_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_mode_reports_it_and_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     result = run(capsys, tmp_path, check=True, a="one\n", b="two\n")
     assert (result["changed"], result["changed_files"]) == (True, ["a", "b"])
     assert [(one["before"], one["after"]) for one in result["diff"]] == [("", "one\n"), ("", "two\n")]

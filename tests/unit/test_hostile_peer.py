@@ -92,10 +92,10 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 def answer(places: Places, line: bytes) -> tuple[dict[str, Any], bytes]:
     """The last answer of a real server to one line, and all that it said."""
-    said = io.BytesIO()
-    serve(io.BytesIO(line + b"\n"), said, Contents(places, NO_DOCKER))
-    lines = [each for each in said.getvalue().splitlines() if each != b'{"working": true}']
-    return json.loads(lines[0]), said.getvalue()
+    output = io.BytesIO()
+    serve(io.BytesIO(line + b"\n"), output, Contents(places, NO_DOCKER))
+    lines = [each for each in output.getvalue().splitlines() if each != b'{"working": true}']
+    return json.loads(lines[0]), output.getvalue()
 
 
 def reading(sha256: Any = SUM, ranges: Any = ((0, 7),)) -> bytes:
@@ -147,10 +147,10 @@ HOSTILE_REQUESTS: list[bytes] = [
 @pytest.mark.parametrize("line", HOSTILE_REQUESTS, ids=lambda line: line[:60].decode(errors="replace"))
 def test_a_hostile_request_is_refused_and_changes_nothing(places: Places, tmp_path: Path, line: bytes) -> None:
     before = tree(tmp_path)
-    head, said = answer(places, line.replace(b"{folder}", str(tmp_path).encode()))
+    head, output = answer(places, line.replace(b"{folder}", str(tmp_path).encode()))
     assert list(head) == ["failed"]
     assert 0 < len(head["failed"]) < 500
-    assert SECRET not in said
+    assert SECRET not in output
     assert tree(tmp_path) == before
 
 
@@ -159,19 +159,19 @@ def test_what_is_no_file_of_a_store_is_not_given(places: Places, tmp_path: Path,
     """A user's own cache, a link, what lies behind a linked folder, something that is no file."""
     before = tree(tmp_path)
     for line in (reading(name), encoded({"recipe": name, "packed": None})):
-        head, said = answer(places, line)
+        head, output = answer(places, line)
         assert list(head) in (["failed"], ["absent"])
-        assert SECRET not in said
+        assert SECRET not in output
     assert {path for path in tree(tmp_path) if not path.endswith("/lock")} == set(before)
 
 
 def test_the_server_goes_on_after_a_refusal_and_gives_what_it_should(places: Places) -> None:
-    said = io.BytesIO()
-    serve(io.BytesIO(b"{\n" + DEEP + b"\n" + reading() + b"\n"), said, Contents(places, NO_DOCKER))
-    assert said.getvalue().endswith(b'{"ok": 7}\nweights')
-    said = io.BytesIO()
-    serve(io.BytesIO(b"x" * (256 << 10) + b"y\n" + reading() + b"\n"), said, Contents(places, NO_DOCKER))
-    assert said.getvalue().count(b"\n") == 1, "after a line without an end nobody knows where the next one begins"
+    output = io.BytesIO()
+    serve(io.BytesIO(b"{\n" + DEEP + b"\n" + reading() + b"\n"), output, Contents(places, NO_DOCKER))
+    assert output.getvalue().endswith(b'{"ok": 7}\nweights')
+    output = io.BytesIO()
+    serve(io.BytesIO(b"x" * (256 << 10) + b"y\n" + reading() + b"\n"), output, Contents(places, NO_DOCKER))
+    assert output.getvalue().count(b"\n") == 1, "after a line without an end nobody knows where the next one begins"
 
 
 @given(JSON)

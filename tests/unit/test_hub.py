@@ -140,7 +140,7 @@ def test_a_gated_model_comes_by_a_token_that_nobody_sees(tmp_path: Path, hub: hu
 
 
 @pytest.mark.parametrize("given", [None, "hf_wrong"])
-def test_without_the_right_token_it_says_what_to_do(tmp_path: Path, hub: hub_server.Hub, given: str | None) -> None:
+def test_without_the_right_token_it_names_the_remedy(tmp_path: Path, hub: hub_server.Hub, given: str | None) -> None:
     hub.token = TOKEN
     token_file = tmp_path / "token" if given else None
     if token_file:

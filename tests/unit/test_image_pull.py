@@ -43,7 +43,7 @@ def test_bytes_come_and_then_are_unpacked() -> None:
         {"status": "Digest: sha256:1"},
     ):
         tally.take(one)
-        seen.append((tally.all_came, tally.done, tally.total))
+        seen.append((tally.all_received, tally.done, tally.total))
     assert seen == [
         (False, 0, 0),
         (False, 0, 0),
@@ -91,7 +91,7 @@ def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Doc
         thread.join()
 
 
-def test_a_pull_tells_its_events(docker: type[Docker]) -> None:
+def test_a_pull_reports_its_events(docker: type[Docker]) -> None:
     docker.answer = 200, b'{"status": "Pulling from vllm"}\n{"status": "Status: Downloaded"}\n'
     assert [one["status"] for one in pull.events("vllm@sha256:aa")] == ["Pulling from vllm", "Status: Downloaded"]
     assert docker.asked == ("/images/create?fromImage=vllm%40sha256%3Aaa", None)
@@ -104,14 +104,14 @@ def test_a_pull_tells_its_events(docker: type[Docker]) -> None:
         (200, b'{"status": "Pulling"}\n{"error": "manifest unknown", "errorDetail": {}}\n'),
     ],
 )
-def test_a_pull_that_fails_says_why(docker: type[Docker], answer: tuple[int, bytes]) -> None:
+def test_a_pull_that_fails_gives_the_reason(docker: type[Docker], answer: tuple[int, bytes]) -> None:
     docker.answer = answer
     with pytest.raises(FleetError, match="docker pull vllm:1: manifest unknown"):
         list(pull.events("vllm:1"))
 
 
 @pytest.mark.parametrize(
-    ("said", "rule"),
+    ("message", "rule"),
     [
         # what Docker 26 said in the lab, with the overlay2 and with the containerd store
         ("manifest for lab:5000/x@sha256:11 not found: manifest unknown: manifest unknown", "image-unknown"),
@@ -135,9 +135,9 @@ def test_a_pull_that_fails_says_why(docker: type[Docker], answer: tuple[int, byt
         ("something new", "docker-failed"),
     ],
 )
-def test_a_pull_that_fails_says_what_to_do(docker: type[Docker], said: str, rule: str) -> None:
-    docker.answer = 200, json.dumps({"error": said}).encode()
-    with pytest.raises(FleetError, match=re.escape(said)) as caught:
+def test_a_pull_that_fails_names_the_remedy(docker: type[Docker], message: str, rule: str) -> None:
+    docker.answer = 200, json.dumps({"error": message}).encode()
+    with pytest.raises(FleetError, match=re.escape(message)) as caught:
         list(pull.events("lab:5000/x@sha256:11"))
     [finding] = caught.value.findings
     assert finding.rule == rule
@@ -145,7 +145,7 @@ def test_a_pull_that_fails_says_what_to_do(docker: type[Docker], said: str, rule
         assert "lab:5000" in finding.remedy
 
 
-def test_a_docker_that_is_not_there_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_docker_that_is_not_there_reports_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pull, "SOCKET", "/nowhere")
     with pytest.raises(FleetError, match="No such file"):
         list(pull.events("vllm:1"))

@@ -148,7 +148,7 @@ def test_an_archive_of_an_older_docker_is_read_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda path: None, "there is no such file"),
         (lambda path: path.write_bytes(b"no archive"), "not a whole image archive"),
@@ -157,10 +157,10 @@ def test_an_archive_of_an_older_docker_is_read_too(tmp_path: Path) -> None:
         (lambda path: cut(write_archive(path, b"x" * 9000), 6000), "not a whole image archive"),
     ],
 )
-def test_what_is_no_archive_is_refused_with_its_path(tmp_path: Path, make: Any, said: str) -> None:
+def test_what_is_no_archive_is_refused_with_its_path(tmp_path: Path, make: Any, message: str) -> None:
     path = tmp_path / "a.tar"
     make(path)
-    with pytest.raises(FleetError, match=said) as caught:
+    with pytest.raises(FleetError, match=message) as caught:
         read_archive(path, parse_reference("demo:1"))
     assert caught.value.findings[0].place == str(path)
 
@@ -274,7 +274,7 @@ def test_a_pin_that_the_archive_does_not_keep_is_refused(tmp_path: Path, store: 
     assert store.examine([from_archive(archive, digest) for digest in kept])
 
 
-def test_all_obstacles_are_told_at_once_before_any_change(
+def test_all_obstacles_are_reported_at_once_before_any_change(
     tmp_path: Path, store: ImageStore, docker: FakeDocker
 ) -> None:
     good = from_archive(write_archive(tmp_path / "a.tar", b"base"))
@@ -320,7 +320,7 @@ def recorded(records: ImageRecords, tag: str, content: bytes, digest: str | None
 
 def names(records: ImageRecords, wanted: list[str], keep: int) -> list[str]:
     stale = records.stale(map(parse_reference, wanted), keep)
-    return [str(reference) if records.stands_for(reference, image) else image["id"] for reference, image in stale]
+    return [str(reference) if records.refers_to(reference, image) else image["id"] for reference, image in stale]
 
 
 def test_earlier_images_of_a_repository_are_stale_beyond_the_newest(tmp_path: Path) -> None:

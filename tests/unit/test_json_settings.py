@@ -52,11 +52,11 @@ def test_changed_keys() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [('{"a": 1,\n "b" 2}', "line 2, column 6"), ("[1]", "a list at the top"), ("nonsense", "line 1, column 1")],
 )
-def test_a_file_that_is_no_json_map_is_named_with_the_place(text: str, said: str) -> None:
-    with pytest.raises(FleetError, match=said) as caught:
+def test_a_file_that_is_no_json_map_is_named_with_the_place(text: str, message: str) -> None:
+    with pytest.raises(FleetError, match=message) as caught:
         parsed("/etc/docker/daemon.json", text)
     assert caught.value.findings[0].place == "/etc/docker/daemon.json"
 
@@ -91,11 +91,11 @@ def test_a_file_that_its_program_refuses_is_not_placed(capsys: pytest.CaptureFix
     assert path.read_text() == "{}"
 
 
-def test_the_diff_tells_of_a_mode(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
+def test_the_diff_shows_a_mode(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
     path = tmp_path / "daemon.json"
     path.write_text("{}")
     path.chmod(0o600)
     result = run(capsys, path=str(path), settings={}, mode="0644", _ansible_check_mode=True)
     assert result["changed"] is True
-    told = result["diff"][-1]
-    assert (told["before_header"], told["before"], told["after"]) == (str(path), {"mode": "0600"}, {"mode": "0644"})
+    diff = result["diff"][-1]
+    assert (diff["before_header"], diff["before"], diff["after"]) == (str(path), {"mode": "0600"}, {"mode": "0644"})

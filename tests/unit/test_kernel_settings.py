@@ -79,7 +79,7 @@ def test_a_value_that_the_kernel_rounded_is_an_error(monkeypatch: pytest.MonkeyP
     assert key.read_text() == "1\n"
 
 
-def test_a_swapoff_that_fails_says_why() -> None:
+def test_a_swapoff_that_fails_gives_the_reason() -> None:
     def swapoff(_argv: list[str]) -> tuple[int, str, str]:
         return 255, "", "swapoff: /swap.img: Cannot allocate memory\n"
 

@@ -291,7 +291,7 @@ def test_missing_programs_are_named_by_their_packages(monkeypatch: pytest.Monkey
         requirements.check()
 
 
-def test_without_root_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_root_it_reports_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     with pytest.raises(LabError, match="needs root"):
         requirements.check()

@@ -111,7 +111,7 @@ class Process:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The stand-in as it lies in its image."""
     root = tmp_path_factory.mktemp("image")
-    top_files.lay_stand_in(root)
+    top_files.build_stand_in(root)
     return root / SITE.lstrip("/")
 
 
@@ -139,7 +139,7 @@ def serve(site: Path, model: str) -> Iterator[Callable[..., Process]]:
 Serve = Callable[..., Process]
 
 
-def test_it_serves_and_says_what_it_is(serve: Serve) -> None:
+def test_it_serves_and_shows_what_it_is(serve: Serve) -> None:
     process = serve().until_healthy()
     status, answer = process.ask("POST", "/v1/chat/completions", CHAT)
     assert status == 200
@@ -221,7 +221,7 @@ def test_the_command_line_wins_over_the_file(serve: Serve, tmp_path: Path) -> No
         (["--enable-prefix-caching", "--no-async-scheduling", "--max_num_seqs", "4", "-tp", "3"], 1, "World size (3)"),
     ],
 )
-def test_what_the_command_line_may_not_say(serve: Serve, words: list[str], status: int, message: str) -> None:
+def test_what_the_command_line_may_not_contain(serve: Serve, words: list[str], status: int, message: str) -> None:
     process = serve(*words)
     assert message in process.output()
     assert process.status() == status
@@ -240,12 +240,12 @@ def test_the_version_is_the_releases(site: Path) -> None:
     assert process.status() == 0
 
 
-def test_the_boot_log_tells_the_kv_cache(serve: Serve) -> None:
+def test_the_boot_log_reports_the_kv_cache(serve: Serve) -> None:
     process = serve("--max-model-len", "2048", "--kv-cache-memory-bytes", "32M").until_healthy()
     process.popen.send_signal(signal.SIGTERM)
     assert process.status() == 0
-    said = process.output()
-    assert "GPU KV cache size: 65,536 tokens, Maximum concurrency for 2,048 tokens per request: 32.00x" in said
+    printed = process.output()
+    assert "GPU KV cache size: 65,536 tokens, Maximum concurrency for 2,048 tokens per request: 32.00x" in printed
 
 
 def test_the_key_is_in_no_log(serve: Serve) -> None:
@@ -297,7 +297,7 @@ def test_two_ranks_answer_together(serve: Serve) -> None:
     assert "-tp2-" in answer["system_fingerprint"]
 
 
-def test_health_says_nothing_of_a_dead_worker(serve: Serve) -> None:
+def test_health_reports_nothing_of_a_dead_worker(serve: Serve) -> None:
     pair = Pair(serve)
     worker, head = pair.worker(), pair.head().until_healthy()
     worker.popen.kill()

@@ -41,7 +41,7 @@ def eventually(true: Callable[[], bool]) -> None:
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
     """Start `ray` or `vllm` of the stand-in in the container `where`: each has a folder of its own."""
-    top_files.lay_stand_in(tmp_path)
+    top_files.build_stand_in(tmp_path)
     processes = []
     (tmp_path / "token").write_text("the token\n")
 
@@ -94,10 +94,10 @@ def test_a_node_joins_and_is_missed(start: Start, head: str) -> None:
     eventually(lambda: nodes(start) == 1)
 
 
-def test_nobody_is_heard_without_the_token(start: Start, head: str) -> None:
+def test_nobody_is_answered_without_the_token(start: Start, head: str) -> None:
     join(start, head, token="wrong")
-    told = start("ray", "head", "status", token="wrong")
-    assert "asks for a token" in told.communicate(timeout=GIVE_UP_SECONDS)[0]
+    status = start("ray", "head", "status", token="wrong")
+    assert "asks for a token" in status.communicate(timeout=GIVE_UP_SECONDS)[0]
     assert nodes(start) == 1
 
 

@@ -148,7 +148,7 @@ def test_a_damaged_record_counts_as_missing(tmp_path: Path) -> None:
     assert store.ensure(tmp_path / "x", "one", make)["made"] == 2
 
 
-def test_inputs_tell_every_change(tmp_path: Path) -> None:
+def test_inputs_report_every_change(tmp_path: Path) -> None:
     folder = tree(tmp_path / "tree")
     before = store.inputs("word", folder)
     assert store.inputs("word", folder) == before
@@ -168,7 +168,7 @@ def test_the_tiny_model_is_what_vllm_needs(tmp_path: Path) -> None:
     assert config["vocab_size"] == 259
 
 
-def test_the_tiny_model_has_the_kv_cache_that_the_readme_says() -> None:
+def test_the_tiny_model_has_the_kv_cache_of_the_readme() -> None:
     config = tiny_model.config()
     assert config["num_attention_heads"] % 2 == config["num_key_value_heads"] % 2 == 0, "for two ranks"
     per_token = 2 * config["num_hidden_layers"] * config["num_key_value_heads"] * config["head_dim"] * 2
@@ -203,7 +203,9 @@ def test_the_weights_fit_the_config_and_are_the_same_each_time(tmp_path: Path) -
         ("https://index.example/cpu", ["--index=https://index.example/cpu", "--index-strategy=unsafe-best-match"]),
     ],
 )
-def test_torch_comes_from_where_it_is_told(monkeypatch: pytest.MonkeyPatch, source: str, expected: list[str]) -> None:
+def test_torch_comes_from_where_it_is_configured(
+    monkeypatch: pytest.MonkeyPatch, source: str, expected: list[str]
+) -> None:
     monkeypatch.setenv("PIP_FIND_LINKS", "/one /two")
     monkeypatch.setenv("PIP_INDEX_URL", "https://index.example/simple")
     monkeypatch.setenv(packages.TORCH_SOURCE, source)
@@ -211,7 +213,7 @@ def test_torch_comes_from_where_it_is_told(monkeypatch: pytest.MonkeyPatch, sour
     assert packages.package_sources() == [*as_pip, *expected]
 
 
-def test_a_wheel_file_stands_for_its_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_wheel_file_replaces_its_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "torch.whl").touch()
     monkeypatch.setenv("PIP_FIND_LINKS", "")
     monkeypatch.setenv("PIP_INDEX_URL", "")
@@ -235,7 +237,7 @@ def test_wrong_usage_is_refused(arguments: list[str], capsys: pytest.CaptureFixt
     assert "error:" in capsys.readouterr().err
 
 
-def test_the_model_is_made_once_and_its_place_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_model_is_made_once_and_its_place_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answers = []
     for _ in range(2):
         assert main(["tiny", "--to", str(tmp_path)]) == 0

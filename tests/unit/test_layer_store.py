@@ -157,7 +157,7 @@ def test_containerd_gives_a_layer_in_the_form_it_has(containerd: Containerd, in_
     assert store.is_complete(image)
 
 
-def test_an_image_that_only_looks_complete_is_told(containerd: Containerd) -> None:
+def test_an_image_that_only_looks_complete_is_reported(containerd: Containerd) -> None:
     """What a load that left out a layer leaves behind where that layer came compressed from a registry."""
     image = containerd.add({"base": b"b"}, FILES, compressed=False)
     containerd.remove(digest_of(tar_of({"base": b"b"})))
@@ -196,7 +196,7 @@ def test_overlay2_can_be_given_its_own_layer_on_top_of_others(overlay2: Overlay2
     assert [layer.digest for layer in parts.missing] == [digest_of(tar_of(NEW))]
 
 
-def test_containerd_is_told_the_form_that_it_has(containerd: Containerd) -> None:
+def test_containerd_gets_the_form_that_it_has(containerd: Containerd) -> None:
     """The trap: an uncompressed layer that is offered, left out because its compressed form is here."""
     image = containerd.add(BASE, OLD)
     compressed = LayerStore(containerd.engine).image(image).layers[0]

@@ -162,7 +162,7 @@ def test_a_written_utilization_is_judged(utilization: float, rules: list[str]) -
     assert [finding.rule for finding in budget.findings] == rules
 
 
-def test_what_is_too_low_says_what_would_do() -> None:
+def test_what_is_too_low_shows_what_would_do() -> None:
     budget = plan_host("titan", TOTAL, [demand(observed=nano_boot(0.20, 4.2), utilization=0.15, kv_bytes=gib(4))])
     finding = budget.findings[0]
     assert finding.severity == "error"
@@ -200,7 +200,7 @@ def test_the_recipes_limits_hold() -> None:
 
 
 @pytest.mark.parametrize("kv_bytes", [None, gib(4)])
-def test_unknown_weights_are_said_and_leave_room_for_the_host(kv_bytes: int | None) -> None:
+def test_unknown_weights_are_reported_and_leave_room_for_the_host(kv_bytes: int | None) -> None:
     budget = plan_host("titan", TOTAL, [demand(weights_bytes=None, kv_bytes=kv_bytes)])
     assert [finding.rule for finding in budget.findings] == ["memory-weights-unknown"]
     assert budget.shares["nano"].utilization == fact("limits", "utilization")
@@ -256,7 +256,7 @@ def test_eager_loading_needs_its_own_room() -> None:
     assert "memory-load-peak" not in [finding.rule for finding in plan_host("titan", TOTAL, [big]).findings]
 
 
-def test_a_pool_that_does_not_hold_the_workload_is_said() -> None:
+def test_a_pool_that_does_not_hold_the_workload_is_reported() -> None:
     budget = plan_host("titan", TOTAL, [demand(utilization=0.25, kv_bytes=gib(40))])
     assert [finding.rule for finding in budget.findings] == ["memory-pool-too-small"]
     assert "40.0 GiB" in budget.findings[0].expected
@@ -301,7 +301,7 @@ def test_a_pinned_boot_shows_weights_and_graphs_only() -> None:
     assert (both.weights_source, both.source) == ("calibrated by the boot of 2026-06-01", "the guide")
 
 
-def test_the_printed_tokens_tell_the_digits_that_the_printed_gib_lack() -> None:
+def test_the_printed_tokens_give_the_digits_that_the_printed_gib_lack() -> None:
     """The pool that made these tokens, to one block, though 4.20 GiB stands for anything within 10 MiB."""
     model, _ = Library({}, (SHIPPED_RECIPES,)).config(NANO, "")
     kv = kv_for_service(model, NANO_FLAGS, "0.23.0")
@@ -329,7 +329,7 @@ def test_a_boot_makes_the_figures_exact_and_decides_nothing() -> None:
         assert after.non_kv.source == "calibrated by the boot of 2026-06-01"
 
 
-def test_a_boot_that_took_more_than_planned_is_said() -> None:
+def test_a_boot_that_took_more_than_planned_is_reported() -> None:
     hungry = replace(nano_boot(0.20, 4.2), non_kv=gib(30))
     (finding,) = plan_host("titan", TOTAL, [demand(kv_bytes=gib(4), observed=hungry)]).findings
     assert (finding.rule, finding.severity) == ("memory-boot-differs", "warning")

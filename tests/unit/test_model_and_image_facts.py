@@ -31,7 +31,7 @@ CONFIGS = Path(__file__).resolve().parents[2] / "recipes" / "configs"
         ("llama-3.3-70b", set()),
     ],
 )
-def test_what_a_configuration_tells(name: str, kinds: set[str]) -> None:
+def test_what_a_configuration_shows(name: str, kinds: set[str]) -> None:
     model = model_of({"config": json.loads((CONFIGS / f"{name}.json").read_text())}, None)
     assert {kind for kind in ("moe", "hybrid", "ssm", "mla", "vision", "audio") if getattr(model, kind)} == kinds
     assert model.native_length
@@ -51,7 +51,7 @@ def test_the_language_model_is_found_wherever_a_configuration_keeps_it(nested: s
 @pytest.mark.parametrize(
     "values", [{}, {"num_experts": None}, {"num_experts": "8"}, {"architectures": [], "text_config": 1}]
 )
-def test_a_configuration_may_say_nothing(values: dict[str, Any]) -> None:
+def test_a_configuration_may_be_silent(values: dict[str, Any]) -> None:
     config = ConfigJson(values)
     assert (config.architecture, config.vocabulary, config.positions, config.is_mixture) == (None, 0, None, False)
 

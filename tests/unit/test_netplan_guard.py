@@ -52,7 +52,7 @@ DARK = ["BROADCAST", "UP"]
         ),
     ],
 )
-def test_what_is_not_as_wanted_is_said(present: list[dict[str, Any]], problems: list[str]) -> None:
+def test_what_is_not_as_wanted_is_reported(present: list[dict[str, Any]], problems: list[str]) -> None:
     assert links.unmet([WANTED], present) == problems
 
 
@@ -192,11 +192,11 @@ def test_an_ipv6_address_by_which_the_owner_comes_goes_back_too() -> None:
 
 
 def test_routes_are_read_as_ip_takes_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    said = {
+    outputs = {
         "-4": "default via 10.77.0.1 dev enP7s7 proto static onlink \n192.168.100.0/24 dev enp1s0f1np1 linkdown \n",
         "-6": "fd77::/64 dev enP7s7 proto kernel metric 256\ndefault via fd77::1 dev enP7s7 proto static \n",
     }
-    monkeypatch.setattr(links, "run", lambda command: said[command[1]])
+    monkeypatch.setattr(links, "run", lambda command: outputs[command[1]])
     monkeypatch.setattr(links, "IPV6", tmp_path)
     of_4 = ["default via 10.77.0.1 dev enP7s7 proto static onlink", "192.168.100.0/24 dev enp1s0f1np1"]
     assert links.read_routes() == [*of_4, "-6 default via fd77::1 dev enP7s7 proto static"]
@@ -207,8 +207,8 @@ def test_routes_are_read_as_ip_takes_them(monkeypatch: pytest.MonkeyPatch, tmp_p
 def test_a_lease_that_runs_is_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a host with DHCP would never count as calm."""
     lifetimes = iter((86400, 86399))
-    said = '[{"addr_info":[{"local":"10.77.0.11","valid_life_time":%d,"preferred_life_time":60}]}]'
-    monkeypatch.setattr(links, "run", lambda command: said % next(lifetimes) if command[2] == "address" else "[]")
+    outputs = '[{"addr_info":[{"local":"10.77.0.11","valid_life_time":%d,"preferred_life_time":60}]}]'
+    monkeypatch.setattr(links, "run", lambda command: outputs % next(lifetimes) if command[2] == "address" else "[]")
     assert links.read_state() == links.read_state()
 
 
@@ -274,14 +274,14 @@ def test_room_is_set_aside_and_given_back(staged: dict[str, Any], tmp_path: Path
     assert not reserve.exists()
 
 
-def test_a_change_that_never_began_says_so(
+def test_a_change_that_never_began_reports_it(
     staged: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when not even the record could be written, on a full disk: what was set aside is enough for it."""
     monkeypatch.setattr(sys, "argv", ["netplan", "settle"])
     guard.main()
-    told = record.load() or {}
-    assert (told["phase"], "could not begin" in told["reason"]) == ("restored", True)
+    seen = record.load() or {}
+    assert (seen["phase"], "could not begin" in seen["reason"]) == ("restored", True)
     assert not (tmp_path / "state" / "reserve").exists()
 
 
@@ -336,7 +336,7 @@ def test_a_disk_that_became_read_only_keeps_no_owner_out(
     assert (tmp_path / "shadows" / "60-new.yaml").read_bytes() == b"network: {version: 2}\n"
     status = outcome.newest((tmp_path / "run" / "status.json").read_text(), "1") or {}
     assert status["phase"] == "restored"
-    words = outcome.refusal(outcome.Hearing(status, answered=True))
+    words = outcome.refusal(outcome.Contact(status, answered=True))
     assert "40-old.yaml could not be put back (Read-only file system): its old text is in effect from" in words
     assert "make /etc writable again" in words
 
@@ -379,8 +379,8 @@ def test_a_confirmation_that_can_not_be_kept_does_not_count(
     monkeypatch.setattr(record, "put", put)
     with pytest.raises(links.CommandError, match="can't be recorded on the disk"):
         guard.change_and_wait(staged)
-    told = [outcome.newest((tmp_path / folder / "status.json").read_text(), "1") or {} for folder in ("state", "run")]
-    assert {status["phase"] for status in told} == {"applied"}
+    seen = [outcome.newest((tmp_path / folder / "status.json").read_text(), "1") or {} for folder in ("state", "run")]
+    assert {status["phase"] for status in seen} == {"applied"}
 
 
 # The guard's own state ------------------------------------------------------------------------------------------------
@@ -496,7 +496,7 @@ def test_the_script_takes_a_change_back_without_our_program(staged: dict[str, An
         ]
 
 
-def test_systemd_hears_that_the_guard_is_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_systemd_is_notified_that_the_guard_is_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A guard that stands still is ended by the watchdog, and what it left is settled (harm F11)."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(tmp_path / "notify"))
@@ -524,7 +524,7 @@ def test_systemd_hears_that_the_guard_is_alive(tmp_path: Path, monkeypatch: pyte
     ],
 )
 def test_the_newer_status_of_this_change_counts(answer: str, phase: str) -> None:
-    assert outcome.Hearing(outcome.newest(answer, "1") or {}).phase == phase
+    assert outcome.Contact(outcome.newest(answer, "1") or {}).phase == phase
 
 
 def test_status_and_confirmation_need_a_shell_alone(tmp_path: Path, staged: dict[str, Any]) -> None:
@@ -541,16 +541,19 @@ def test_status_and_confirmation_need_a_shell_alone(tmp_path: Path, staged: dict
 
 
 @pytest.mark.parametrize(
-    ("heard", "words"),
+    ("contact", "words"),
     [
-        (outcome.Hearing(), "has not been reachable since"),
-        (outcome.Hearing({"phase": "applied"}), "has not been reachable since"),
-        (outcome.Hearing({"phase": "applied"}, answered=True), "did not record how the network change ended"),
-        (outcome.Hearing(answered=True), "no readable record"),
-        (outcome.Hearing(answered=True, said="sudo: I/O error"), "not asked how the network change ended: sudo: I/O"),
-        (outcome.Hearing({"phase": "restored", "reason": "x"}, answered=True), "took the network change back, the old"),
+        (outcome.Contact(), "has not been reachable since"),
+        (outcome.Contact({"phase": "applied"}), "has not been reachable since"),
+        (outcome.Contact({"phase": "applied"}, answered=True), "did not record how the network change ended"),
+        (outcome.Contact(answered=True), "no readable record"),
+        (
+            outcome.Contact(answered=True, error="sudo: I/O error"),
+            "not asked how the network change ended: sudo: I/O",
+        ),
+        (outcome.Contact({"phase": "restored", "reason": "x"}, answered=True), "took the network change back, the old"),
     ],
 )
-def test_the_words_fit_what_happened(heard: outcome.Hearing, words: str) -> None:
-    assert words in outcome.refusal(heard)
-    assert ("reachable since" in outcome.refusal(heard)) == (not heard.answered)
+def test_the_words_fit_what_happened(contact: outcome.Contact, words: str) -> None:
+    assert words in outcome.refusal(contact)
+    assert ("reachable since" in outcome.refusal(contact)) == (not contact.answered)

@@ -87,11 +87,11 @@ def test_our_file_goes_and_anothers_stays() -> None:
         {"first": {"match": {"macaddress": LINKS["enp1s0f1np1"]}, "dhcp4": True}},
     ],
 )
-def test_another_file_for_a_rail_is_found_however_it_says_it(entry: dict[str, Any]) -> None:
+def test_another_file_for_a_rail_is_found_in_any_form(entry: dict[str, Any]) -> None:
     foreign = {"/etc/netplan/50-old.yaml": ethernets(**entry)}
-    told = refusals(foreign)
-    assert set(told) == {"netplan-foreign-claim"}
-    assert "/etc/netplan/50-old.yaml: also configures enp1s0f1np1" in told["netplan-foreign-claim"]
+    rules = refusals(foreign)
+    assert set(rules) == {"netplan-foreign-claim"}
+    assert "/etc/netplan/50-old.yaml: also configures enp1s0f1np1" in rules["netplan-foreign-claim"]
     decision = decide(foreign, move_foreign=True)
     (copy,) = decision.moved.values()
     assert decision.files == {"/etc/netplan/50-old.yaml": None, PATH: OURS.encode(), copy: ethernets(**entry)}
@@ -122,20 +122,20 @@ def test_a_moved_file_is_named_in_the_diff_and_not_shown() -> None:
 
 def test_the_interface_of_ssh_is_touched_only_when_named() -> None:
     content = MARK + "\n" + ethernets(enP7s7={"mtu": 9000}).decode()
-    told = refusals({}, content, interfaces=[])
-    assert set(told) == {"netplan-ssh-interface"}
-    assert "fabric_ssh_interface=enP7s7" in told["netplan-ssh-interface"]
+    rules = refusals({}, content, interfaces=[])
+    assert set(rules) == {"netplan-ssh-interface"}
+    assert "fabric_ssh_interface=enP7s7" in rules["netplan-ssh-interface"]
     assert set(decide({}, content, interfaces=[], ssh_interface="enP7s7").files) == {PATH}
-    told = refusals({}, content, interfaces=[], ssh_links=["br0", "enP7s7"])
-    assert set(told) == {"netplan-ssh-interface"}
+    rules = refusals({}, content, interfaces=[], ssh_links=["br0", "enP7s7"])
+    assert set(rules) == {"netplan-ssh-interface"}
     assert decide({}, content, interfaces=[], ssh_links=["br0", "enP7s7"], ssh_interface="br0").files
     by_pattern = MARK + "\n" + ethernets(**{"0all": {"match": {"name": "en*"}, "dhcp4": True}}).decode()
     assert set(refusals({}, by_pattern, interfaces=[])) == {"netplan-ssh-interface"}
 
 
 def test_what_netplan_refuses_is_not_written() -> None:
-    told = refusals({}, "network: [\n")
-    assert set(told) == {"netplan-invalid"}
+    rules = refusals({}, "network: [\n")
+    assert set(rules) == {"netplan-invalid"}
     assert set(refusals({"/etc/netplan/99-broken.yaml": b"network: [\n"})) == {"netplan-already-invalid"}
 
 
@@ -145,8 +145,8 @@ def test_our_own_broken_file_is_replaced() -> None:
 
 
 def test_a_missing_interface_is_named() -> None:
-    told = refusals({}, interfaces=["enp1s0f0np0"])
-    assert "enp1s0f0np0: there is no such interface" in told["netplan-no-interface"]
+    rules = refusals({}, interfaces=["enp1s0f0np0"])
+    assert "enp1s0f0np0: there is no such interface" in rules["netplan-no-interface"]
 
 
 # The SSH session ---------------------------------------------------------------------------------------------------

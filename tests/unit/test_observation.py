@@ -46,8 +46,8 @@ def run(folder: Path, tasks: str, *words: str, **variables: Any) -> list[str]:
     ]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    said = [line.strip().rstrip(",") for line in done.stdout.splitlines() if line.strip().startswith('"msg"')]
-    return [str(json.loads("{" + line + "}")["msg"]) for line in said]
+    messages = [line.strip().rstrip(",") for line in done.stdout.splitlines() if line.strip().startswith('"msg"')]
+    return [str(json.loads("{" + line + "}")["msg"]) for line in messages]
 
 
 def test_a_record_is_kept_on_the_host_and_beside_the_inventory(tmp_path: Path) -> None:

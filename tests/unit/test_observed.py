@@ -56,7 +56,7 @@ def commands(plan: dict[str, Any]) -> list[Any]:
     return [(rank["files"], rank["container"]) for rank in ranks_of(plan, "qwen")]
 
 
-def test_after_its_boot_the_plan_says_exactly_what_the_log_said() -> None:
+def test_after_its_boot_the_plan_has_exactly_what_the_log_had() -> None:
     before = planned(UTILIZATION)
     service = before["services"]["qwen"]
     assert not service["kv"]["exact"]
@@ -135,7 +135,7 @@ def test_what_verify_wrote_is_read_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", "{}", '{"service": 1}', "\x00", "[" * 100_000, '{"log": {}}', '{"service": NaN}']
 )
-def test_a_file_of_no_use_is_said_and_left_out(tmp_path: Path, text: str) -> None:
+def test_a_file_of_no_use_is_reported_and_left_out(tmp_path: Path, text: str) -> None:
     for place in ("boots/titan/x.json", "catalogues/x.json"):
         path = tmp_path / ".fleet" / "observed" / place
         path.parent.mkdir(parents=True)
@@ -156,7 +156,7 @@ def test_nothing_observed_is_nothing(tmp_path: Path) -> None:
     assert read_observed(tmp_path) == Observed()
 
 
-def test_the_log_of_a_real_vllm_makes_the_plan_say_its_tokens() -> None:
+def test_the_log_of_a_real_vllm_gives_the_plan_its_tokens() -> None:
     """A start of vLLM 0.32 on a CPU, sized by utilization (tests/data/vllm_logs/README.md)."""
     library, _ = load_all([ROOT / "inventories" / "lab" / "recipes", SHIPPED_RECIPES])
     service = {"recipe": "lab-tiny", "hosts": ["titan"], "port": 8000, "workload": {"max_model_len": 2048}}

@@ -24,7 +24,7 @@ def of(recipe: str) -> list[Mapping[str, Any]]:
     return overlays
 
 
-def test_a_missing_key_is_laid_over_the_models_config() -> None:
+def test_a_missing_key_is_added_over_the_models_config() -> None:
     overlays, findings = planned(of("qwen3.5-122b-a10b-fp8"))
     assert findings == []
     path = "/var/overlays/x/0-config.json"

@@ -220,7 +220,7 @@ def test_who_only_looks_moves_nothing(tmp_path: Path, kind: str) -> None:
     assert file.exists()
 
 
-def test_a_file_that_can_not_be_moved_is_said_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_can_not_be_moved_is_reported_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_words: object) -> Iterator[Path]:
         raise OSError(errno.EROFS, "Read-only file system")
 
@@ -259,7 +259,7 @@ def test_a_lock_whose_words_are_damaged_is_a_lock(tmp_path: Path, text: str) -> 
     ],
 )
 @pytest.mark.parametrize("is_named", [True, False])
-def test_what_the_disk_refuses_is_said_with_its_place(
+def test_what_the_disk_refuses_is_reported_with_its_place(
     tmp_path: Path, number: int, rule: str, words: str, is_named: bool
 ) -> None:
     """harm.md T2."""

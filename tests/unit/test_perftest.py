@@ -48,15 +48,15 @@ def test_the_last_row_of_several_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("no-server", "Unable to perform rdma_client function"),
         ("no-device", "IB device roceP2p1s0f1 not found"),
         ("port-down", "Port number 1 state is Down"),
     ],
 )
-def test_a_failure_is_told_in_the_tools_own_words(name: str, said: str) -> None:
-    with pytest.raises(NoResultError, match=said):
+def test_a_failure_is_reported_in_the_tools_own_words(name: str, message: str) -> None:
+    with pytest.raises(NoResultError, match=message):
         parse(recorded(name))
 
 

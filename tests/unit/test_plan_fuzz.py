@@ -165,7 +165,7 @@ def test_absurd_records_of_a_boot(log: dict[str, Any], requested: Any) -> None:
     check(planned(SITE, observed=Observed({"titan": {key: bent}})))
 
 
-def test_references_that_lead_nowhere_are_said() -> None:
+def test_references_that_lead_nowhere_are_reported() -> None:
     wrong = {
         "recipe": "nemotron-nano",
         "hosts": ["titann"],
@@ -177,7 +177,7 @@ def test_references_that_lead_nowhere_are_said() -> None:
     assert "fleet_services.b.recipe" in found
 
 
-def test_hosts_that_fetch_from_each_other_are_said() -> None:
+def test_hosts_that_fetch_from_each_other_are_reported() -> None:
     services = {
         name: {
             "recipe": "lab-tiny",

@@ -52,7 +52,7 @@ def test_the_command_can_be_pasted() -> None:
     assert shlex.split(pasted) == ranks_of(plan, "titan")[0]["command"]
 
 
-def test_every_value_says_who_wants_it_and_why() -> None:
+def test_every_value_names_who_wants_it_and_why() -> None:
     for recipe in SINGLE:
         plan = planned({"titan": recipe}, workload={"max_model_len": 4096}, env={"OMP_NUM_THREADS": "2"})
         assert [
@@ -60,13 +60,13 @@ def test_every_value_says_who_wants_it_and_why() -> None:
         ] == []
 
 
-def test_the_budget_is_told_line_by_line() -> None:
+def test_the_budget_is_reported_line_by_line() -> None:
     lines = section(as_text(planned({"titan": "nemotron-3-nano-30b-a3b-nvfp4"}), ["titan"]), "memory on titan (solo)")
     names = ["line", "weights", "runtime", "graphs", "KV pool", "processes", "reserve", "co-tenants", "left"]
     assert [line.split("  ")[0] for line in lines] == names
 
 
-def test_what_is_found_at_several_places_is_said_once() -> None:
+def test_what_is_found_at_several_places_is_reported_once() -> None:
     one = as_text(planned({"a": "qwen3.6-35b-a3b-nvfp4"}), ["a"])
     two = planned({"a": "qwen3.6-35b-a3b-nvfp4", "b": "qwen3.6-35b-a3b-nvfp4"})
     text = as_text(two, ["a", "b"])
@@ -75,7 +75,7 @@ def test_what_is_found_at_several_places_is_said_once() -> None:
     assert "\n         fleet_services.b" in text
 
 
-def test_a_pool_that_only_a_boot_will_show_is_told_with_its_bounds() -> None:
+def test_a_pool_that_only_a_boot_will_show_is_reported_with_its_bounds() -> None:
     text = as_text(planned({"a": "qwen3.6-35b-a3b-nvfp4"}, flags={"gpu-memory-utilization": 0.6}), ["a"])
     assert "KV pool    about " in text
     assert "exact after the first boot" in text
@@ -90,7 +90,7 @@ def test_a_table_is_wrapped_where_it_is_too_wide() -> None:
     assert table(rows).splitlines()[1].startswith("x" * 50 + "  1")
 
 
-def test_a_plan_that_was_refused_counts_its_errors_and_says_nothing_of_cables() -> None:
+def test_a_plan_that_was_refused_counts_its_errors_and_reports_nothing_of_cables() -> None:
     titan = {"address": "titan.lan", "variables": {"fleet_services": {}, "fleet_fabric": {"cable": []}}}
     text = as_text(plan_fleet({"hosts": {"titan": titan}, "folder": "/none"}, LIBRARY, OF_RECIPES), ["titan"])
     assert "findings: 1 error, 0 warnings, 0 hints" in text

@@ -28,7 +28,7 @@ def documentation(module: str) -> str:
     return text
 
 
-def test_an_argument_spec_is_what_the_documentation_says() -> None:
+def test_an_argument_spec_is_what_the_documentation_states() -> None:
     spec = documented(
         """
         options:
@@ -63,7 +63,7 @@ def test_no_action_writes_a_spec_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_every_module_says_what_it_does_in_check_and_diff_mode(module: str) -> None:
+def test_every_module_shows_what_it_does_in_check_and_diff_mode(module: str) -> None:
     written = yaml.safe_load(documentation(module))
     fragments = written.get("extends_documentation_fragment", [])
     shared = [name.rpartition(".")[2].upper() for name in fragments if name.startswith("gb10.fleet.attributes.")]
@@ -73,7 +73,7 @@ def test_every_module_says_what_it_does_in_check_and_diff_mode(module: str) -> N
     assert {"check_mode", "diff_mode"} <= {*attributes, *written.get("attributes", {})}
 
 
-def test_what_several_modules_say_of_check_mode_stands_in_a_fragment() -> None:
+def test_what_several_modules_share_of_check_mode_is_in_a_fragment() -> None:
     written = [yaml.safe_load(documentation(module)).get("attributes", {}) for module in MODULES]
     times = Counter(one["check_mode"]["description"] for one in written if "check_mode" in one)
     assert [text for text, count in times.items() if count > 1] == []

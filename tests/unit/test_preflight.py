@@ -107,7 +107,9 @@ def test_the_linters_rules_are_judged_with_what_only_the_host_knows(state: dict[
         (10 * GIB, None, []),
     ],
 )
-def test_the_size_that_a_checkpoint_says_is_told(planned: int | None, on_host: int | None, remedy: list[str]) -> None:
+def test_the_size_that_a_checkpoint_states_is_reported(
+    planned: int | None, on_host: int | None, remedy: list[str]
+) -> None:
     file = NEEDS["files"][0] | {"weights_bytes": planned}
     findings = preflight(NEEDS | {"files": [file]}, with_path("/srv/tiny", weights_bytes=on_host))
     assert [finding.remedy for finding in findings] == remedy

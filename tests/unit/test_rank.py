@@ -109,7 +109,7 @@ def test_the_budget_outlives_the_supervisor(tmp_path: Path) -> None:
     assert second.begin() == 2
     second.launched(20.0)
     assert ledger().starts == [10.0, 20.0]
-    second.forgive()
+    second.restore_budget()
     assert ledger().starts == [10.0]
     second.clear()
     assert (ledger().starts, ledger().epoch) == ([], 2)
@@ -268,8 +268,8 @@ WHO = {"service": "pair", "rank": 1, "definition": "abc", "host": "spark-3"}
     ],
 )
 def test_who_is_taken_in(who: dict[str, Any], address: str, problem: str) -> None:
-    said = members.unfit(HEAD, who, address)
-    assert problem in said if problem else not said
+    problem_found = members.unfit(HEAD, who, address)
+    assert problem in problem_found if problem else not problem_found
 
 
 @pytest.mark.parametrize(
@@ -312,9 +312,13 @@ def test_the_gid_index_goes_behind_docker_run() -> None:
 
 
 @pytest.mark.parametrize(("available", "fits"), [(10 << 30, True), (9 << 30, False)])
-def test_memory_that_is_not_there_is_said(available: int, fits: bool) -> None:
-    said = host.short_of_memory(available, 10 << 30)
-    assert said is None if fits else "9.0 GiB of memory are free, this service needs 10.0 GiB" in str(said)
+def test_memory_that_is_not_there_is_reported(available: int, fits: bool) -> None:
+    problem_found = host.short_of_memory(available, 10 << 30)
+    assert (
+        problem_found is None
+        if fits
+        else "9.0 GiB of memory are free, this service needs 10.0 GiB" in str(problem_found)
+    )
 
 
 def test_shared_memory_of_dead_ranks_goes_and_that_of_others_stays(tmp_path: Path) -> None:
@@ -347,16 +351,16 @@ def test_this_process_is_in_its_own_usage() -> None:
 # What is told -----------------------------------------------------------------------------------------------------
 
 
-def test_secrets_are_masked_in_all_that_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_secrets_are_masked_in_all_that_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = Report(HEAD, ["s3cret", ""], tmp_path)
     report.enter("loading", "the key is s3cret", error="s3cret")
-    report.say("argv: --api-key s3cret")
+    report.log("argv: --api-key s3cret")
     written = (tmp_path / "pair" / "status.json").read_text()
     assert "s3cret" not in capsys.readouterr().out + written
     assert json.loads(written)["state"] == "loading"
 
 
-def test_a_sentence_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sentence_is_reported_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = Report(HEAD, [], tmp_path)
     report.enter("waiting", "for rank 1")
     report.enter("waiting", "for rank 1")

@@ -75,9 +75,9 @@ def test_a_report_that_can_not_be_written_ends_nothing(
 ) -> None:
     """harm.md G9, G10, G11, S1, S1b."""
     folder = tmp_path / "run" / "pair"
-    said = Report(HEAD, [], folder.parent, began_ns=1_000_000_000)
-    ledger = Ledger(HEAD, said.note, folder.parent)
-    said.enter("waiting", "first", error="x")
+    reported = Report(HEAD, [], folder.parent, began_ns=1_000_000_000)
+    ledger = Ledger(HEAD, reported.note, folder.parent)
+    reported.enter("waiting", "first", error="x")
     ledger.begin()
     with pytest.MonkeyPatch.context() as patched:
         if harm == "full":
@@ -86,20 +86,20 @@ def test_a_report_that_can_not_be_written_ends_nothing(
             harm(folder)
         capsys.readouterr()
         for number in range(3):
-            said.update(error=f"error {number}")
+            reported.update(error=f"error {number}")
         ledger.launched(5.0)
-        heard = capsys.readouterr().out
+        output = capsys.readouterr().out
         if is_healed:
-            assert heard == ""
+            assert output == ""
         else:
-            assert heard.count(f"{folder / 'status.json'} can't be written") == 1
-            assert heard.count(f"{folder / 'starts.json'} can't be written") == 1
+            assert output.count(f"{folder / 'status.json'} can't be written") == 1
+            assert output.count(f"{folder / 'starts.json'} can't be written") == 1
     if not is_healed:
         if folder.is_dir():
             shutil.rmtree(folder)
         else:
             folder.unlink()
-        said.update(error="last")
+        reported.update(error="last")
         ledger.launched(6.0)
         assert "status.json is written again" in capsys.readouterr().out
     assert json.loads((folder / "status.json").read_text())["error"] == ("error 2" if is_healed else "last")
@@ -140,10 +140,10 @@ def test_a_supervisor_that_runs_shows_it_to_people_and_to_systemd(
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(tmp_path / "notify"))
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
-        said = Report(HEAD, [], tmp_path)
+        reported = Report(HEAD, [], tmp_path)
 
         async def two_beats() -> None:
-            pulse = asyncio.ensure_future(said.pulse())
+            pulse = asyncio.ensure_future(reported.pulse())
             await asyncio.sleep(0)
             shutil.rmtree(tmp_path / "pair")
             await asyncio.sleep(0)
@@ -154,7 +154,7 @@ def test_a_supervisor_that_runs_shows_it_to_people_and_to_systemd(
         assert systemd.recv(100) == systemd.recv(100) == b"WATCHDOG=1"
     assert json.loads((tmp_path / "pair" / "status.json").read_text())["updated_at"] <= report.now_text()
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody listens"))
-    said.enter("serving", "still")
+    reported.enter("serving", "still")
 
 
 # How it ends ------------------------------------------------------------------------------------------------------
@@ -291,7 +291,7 @@ def test_what_counts_as_a_start_is_a_container_that_was_launched(
     assert script.kept == ["it died" for step in steps if step == "dies"]
 
 
-def test_what_is_waited_for_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_waited_for_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = Script(tmp_path, monkeypatch, [PORT])
     asyncio.run(script.head.run())
     sentence = f"it can't start yet, and tries again after 5 s: rank 0: {PORT}"
@@ -304,14 +304,14 @@ def test_a_meeting_port_that_is_taken_is_waited_for(tmp_path: Path, monkeypatch:
         other.bind(("127.0.0.1", 0))
         other.listen()
         pair = from_plan(WRITTEN | {"rendezvous": {"address": "127.0.0.1", "port": other.getsockname()[1]}})
-        said = Report(pair, [], tmp_path)
-        leader = head.Head(pair, said, b"x", "")
+        reported = Report(pair, [], tmp_path)
+        leader = head.Head(pair, reported, b"x", "")
         pauses: list[float] = []
 
         async def sleep(seconds: float) -> None:
             pauses.append(seconds)
-            assert f"port {pair.port} can't be had (Address already in use): `ss -ltnp" in said.fields["error"]
-            assert said.state == "preparing"
+            assert f"port {pair.port} can't be had (Address already in use): `ss -ltnp" in reported.fields["error"]
+            assert reported.state == "preparing"
             if len(pauses) == 3:
                 other.close()
 
@@ -350,7 +350,7 @@ async def _nothing_async() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "kind", "said"),
+    ("words", "kind", "reported"),
     [
         (["/no/such/docker"], host.NotLaunchedError, "/no/such/docker can't be run"),
         (
@@ -362,7 +362,7 @@ async def _nothing_async() -> None:
     ],
 )
 def test_a_launch_that_fails(
-    monkeypatch: pytest.MonkeyPatch, words: list[str], kind: type[Exception], said: str
+    monkeypatch: pytest.MonkeyPatch, words: list[str], kind: type[Exception], reported: str
 ) -> None:
     """harm.md S5: Docker's own error, not its hint."""
     monkeypatch.setattr(container, "inspect", lambda _name: {})
@@ -371,7 +371,7 @@ def test_a_launch_that_fails(
     async def launch() -> None:
         await container.Container("gb10-vllm-pair", lambda _line: None).launch(words)
 
-    with pytest.raises(host.RankError, match=said.replace(".", r"\.")) as found:
+    with pytest.raises(host.RankError, match=reported.replace(".", r"\.")) as found:
         asyncio.run(launch())
     assert type(found.value) is kind
 
@@ -396,7 +396,7 @@ def test_a_kill_is_not_called_want_of_memory() -> None:
     assert words.startswith("137: killed, by somebody (`docker kill`, `docker rm -f`) or by the kernel")
 
 
-def test_a_worker_says_what_is_in_its_way(tmp_path: Path) -> None:
+def test_a_worker_shows_what_is_in_its_way(tmp_path: Path) -> None:
     rank = worker.Worker(from_plan(WRITTEN | {"rank": 1}), Report(HEAD, [], tmp_path), b"")
     sent: list[Any] = []
 
@@ -468,8 +468,8 @@ def test_an_engine_that_hangs_is_found_within_the_bound_of_the_docs(
 
     monkeypatch.setattr(serving.endpoint, "metrics", metrics)
     monkeypatch.setattr(serving.endpoint, "ask", ask)
-    said = Report(SOLO, [], tmp_path)
-    watched = serving.Serving(SOLO, said, "", members.Members(SOLO, said, b"", _never), Local())  # type: ignore[arg-type]
+    reported = Report(SOLO, [], tmp_path)
+    watched = serving.Serving(SOLO, reported, "", members.Members(SOLO, reported, b"", _never), Local())  # type: ignore[arg-type]
     with pytest.raises(host.RankError, match="the endpoint is dead"):
         asyncio.run(watched.watch())
     assert clock.now - 1000 <= bound_s

@@ -119,7 +119,7 @@ def test_a_message_that_is_changed_or_repeated_is_noticed(harm: Harm) -> None:
     asyncio.run(meet(SECRET, SECRET, notice, harm))
 
 
-def test_silence_and_an_end_are_told_apart() -> None:
+def test_silence_and_an_end_are_distinguished() -> None:
     async def listen(head: wire.Channel, rank: wire.Channel) -> None:
         with pytest.raises(wire.WireError, match="nothing was heard"):
             await head.receive(0.01)
@@ -138,13 +138,13 @@ NO_GREETINGS += [b'{"nonce": ' * 60_000 + b"\n", b'{"nonce": "\\ud800", "who": "
 @pytest.mark.parametrize("line", NO_GREETINGS, ids=lambda line: line[:30].decode(errors="replace"))
 def test_who_speaks_something_else_is_turned_away(line: bytes) -> None:
     async def speak() -> None:
-        told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         async def head(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
                 await wire.welcome(reader, writer, SECRET)
             except wire.WireError as problem:
-                told.set_exception(problem)
+                failure.set_exception(problem)
             writer.close()
 
         server = await asyncio.start_server(head, "127.0.0.1", 0)
@@ -152,7 +152,7 @@ def test_who_speaks_something_else_is_turned_away(line: bytes) -> None:
         writer.write(line)
         writer.write_eof()
         with pytest.raises(wire.WireError):
-            await told
+            await failure
         server.close()
 
     asyncio.run(speak())

@@ -208,7 +208,7 @@ def test_the_supervisors_know_where_they_meet() -> None:
     assert head["ports"] == [8000, 22000]
 
 
-def test_the_gids_are_looked_up_for_the_devices_that_nccl_is_told_of() -> None:
+def test_the_gids_are_looked_up_for_the_devices_that_nccl_uses() -> None:
     assert ranks()[1]["supervisor"]["gids"] == [
         {"device": "rocep1s0f1", "address": "192.168.100.11"},
         {"device": "roceP2p1s0f1", "address": "192.168.101.11"},
@@ -254,7 +254,7 @@ def test_a_warm_up_fits_into_the_context() -> None:
 # The slices of their hosts
 
 
-def test_each_host_is_told_its_own_part() -> None:
+def test_each_host_gets_its_own_part() -> None:
     found = plan()
     (head,), (worker,) = (found["hosts"][name]["services"] for name in ("spark-2", "spark-3"))
     assert (head["rank"], worker["rank"]) == (0, 1)
@@ -268,14 +268,19 @@ def test_each_host_is_told_its_own_part() -> None:
 
 def test_a_service_on_one_host_is_a_group_of_one() -> None:
     (rank,) = ranks(hosts=["spark-2"])
-    told = rank["supervisor"]
-    assert (rank["ranks"], told["ranks"], told["peers"]) == (1, 1, [])
-    assert (told["rendezvous"], told["secret_file"], told["gids"], told["serve"]) == (None, None, None, None)
-    assert told["endpoint"]["url"] == "http://127.0.0.1:8000"
+    supervisor = rank["supervisor"]
+    assert (rank["ranks"], supervisor["ranks"], supervisor["peers"]) == (1, 1, [])
+    assert (supervisor["rendezvous"], supervisor["secret_file"], supervisor["gids"], supervisor["serve"]) == (
+        None,
+        None,
+        None,
+        None,
+    )
+    assert supervisor["endpoint"]["url"] == "http://127.0.0.1:8000"
     assert "--network" not in rank["command"]
 
 
-def test_what_listens_is_said_of_each_host() -> None:
+def test_what_listens_is_reported_of_each_host() -> None:
     found = plan()["hosts"]
     assert [(row["port"], row["address"]) for row in found["spark-2"]["listens"]] == [
         (8000, "0.0.0.0"),

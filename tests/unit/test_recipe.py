@@ -126,7 +126,7 @@ def test_what_is_not_pinned_is_a_warning_unless_it_comes_from_elsewhere(path: st
     assert parse(elsewhere, "tiny.yml: ")[1] == []
 
 
-def test_a_known_bad_recipe_is_usable_and_says_so() -> None:
+def test_a_known_bad_recipe_is_usable_and_reports_it() -> None:
     bad = changed("status/state", "known-bad")
     bad["status"]["note"] = "use the other one"
     recipe, findings = parse(bad, "tiny.yml: ")

@@ -98,7 +98,7 @@ def imported(text: str, name: str = "other") -> tuple[dict[str, Any], set[tuple[
 
 
 def test_eugrs_solo_recipe() -> None:
-    recipe, said = imported(EUGR_NANO, "nano")
+    recipe, warned = imported(EUGR_NANO, "nano")
     assert recipe["name"] == "nano"
     assert recipe["summary"] == "vLLM serving Nemotron-3-Nano"
     assert recipe["host_counts"] == [1]
@@ -116,11 +116,11 @@ def test_eugrs_solo_recipe() -> None:
         "tool-call-parser": "qwen3_coder",
         "trust-remote-code": True,
     }
-    assert said == {("import-planned", "nano.command"), ("import-mod", "nano.mods")}
+    assert warned == {("import-planned", "nano.command"), ("import-mod", "nano.mods")}
 
 
 def test_eugrs_cluster_recipe() -> None:
-    recipe, said = imported(EUGR_DEEPSEEK, "dsv4")
+    recipe, warned = imported(EUGR_DEEPSEEK, "dsv4")
     assert recipe["host_counts"] == [2]
     assert recipe["env"] == {"DG_JIT_USE_NVRTC": "0", "VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}
     assert recipe["flags"] == {
@@ -132,21 +132,21 @@ def test_eugrs_cluster_recipe() -> None:
         "scheduler-reserve-full-isl": False,
         "speculative-config": {"method": "mtp", "num_speculative_tokens": 2},
     }
-    assert said == {
+    assert warned == {
         ("import-planned", "dsv4.command"),
         ("import-build", "dsv4.build_args"),
         ("import-secret", "dsv4.env.HF_TOKEN"),
     }
 
 
-def test_what_eugrs_launcher_knows_is_said() -> None:
-    recipe, said = imported(EUGR_GEMMA, "gemma")
+def test_what_eugrs_launcher_knows_is_reported() -> None:
+    recipe, warned = imported(EUGR_GEMMA, "gemma")
     assert recipe["host_counts"] == [1]
     assert recipe["model"]["draft"]["repository"] == "google/gemma-4-26B-A4B-it-assistant"
     assert recipe["flags"]["chat-template"] == "/overlays/unsloth.jinja"
     assert recipe["overlays"][0]["file"] == "unsloth.jinja"
     assert {"max-model-len", "gpu-memory-utilization"}.isdisjoint(recipe["flags"])
-    assert said == {
+    assert warned == {
         ("import-planned", "gemma.command"),
         ("import-mod", "gemma.mods"),
         ("import-solo", "gemma.solo_only"),
@@ -154,12 +154,12 @@ def test_what_eugrs_launcher_knows_is_said() -> None:
 
 
 def test_sparkruns_recipe_with_a_command() -> None:
-    recipe, said = imported(SPARKRUN_QWEN, "qwen")
+    recipe, warned = imported(SPARKRUN_QWEN, "qwen")
     assert recipe["summary"] == "Qwen3.6 35B with MTP"
     assert recipe["model"]["quantization"] == "fp8"
     assert recipe["image"]["family"] == "eugr"
     assert recipe["env"] == {"VLLM_MARLIN_USE_ATOMIC_ADD": "1"}
-    assert said == {
+    assert warned == {
         ("import-planned", "qwen.command"),
         ("import-revision", "qwen.model_revision"),
         ("import-variable", "qwen.env.CACHE"),
@@ -169,11 +169,11 @@ def test_sparkruns_recipe_with_a_command() -> None:
 
 
 def test_sparkruns_recipe_without_a_command() -> None:
-    recipe, said = imported(SPARKRUN_MINIMAX, "minimax")
+    recipe, warned = imported(SPARKRUN_MINIMAX, "minimax")
     assert recipe["host_counts"] == [2]
     assert recipe["flags"] == {"load-format": "instanttensor", "max-model-len": 196608, "trust-remote-code": True}
     assert recipe["image"]["entrypoint"] == "/usr/bin/env"
-    assert said == set()
+    assert warned == set()
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_sparkruns_recipe_without_a_command() -> None:
         ({"defaults": {"x": 10**5000}}, "schema-range"),
     ],
 )
-def test_what_cannot_be_imported_says_why(changes: dict[str, Any], rule: str) -> None:
+def test_what_cannot_be_imported_gives_the_reason(changes: dict[str, Any], rule: str) -> None:
     source = {"name": "x", "container": "vllm-node", "command": "vllm serve x/y", **changes}
     recipe, findings = import_recipe(source, "other")
     assert recipe is None

@@ -30,7 +30,7 @@ def verdicts(folder: Path, **changes: Any) -> dict[str, Verdict]:
     return {verdict.name: verdict for verdict in found if str(folder) in verdict.file}
 
 
-def test_what_the_plan_says_stands_at_the_recipes_own_place(tmp_path: Path) -> None:
+def test_what_the_plan_finds_is_at_the_recipes_own_place(tmp_path: Path) -> None:
     verdict = verdicts(tmp_path, flags={"max-model-len": 4096, "gpu-memory-utilization": 0.05})["mine"]
     assert not verdict.passed
     places = [finding.place for finding in verdict.findings if finding.rule == "memory-utilization-too-low"]

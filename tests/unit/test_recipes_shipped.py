@@ -60,7 +60,7 @@ def test_what_a_recipe_names_is_there(recipe: Recipe) -> None:
             assert LIBRARY.overlay(overlay, recipe.name)[1] == []
 
 
-def test_a_recipe_says_what_a_plan_needs(recipe: Recipe) -> None:
+def test_a_recipe_has_what_a_plan_needs(recipe: Recipe) -> None:
     assert {"max-model-len", "max-num-seqs"} <= recipe.data["flags"].keys()
     assert not {"gpu-memory-utilization", "kv-cache-memory-bytes"} & recipe.data["flags"].keys(), "the plan computes it"
     assert recipe.data["status"]["when"]
@@ -83,7 +83,7 @@ def test_configs_belong_to_no_tool() -> None:
         assert not [key for key in config if key.startswith("//")]
 
 
-def test_every_gb10_fact_says_why_and_where_from() -> None:
+def test_every_gb10_fact_has_a_reason_and_a_source() -> None:
     for section, entries in facts().items():
         for key, entry in entries.items():
             assert set(entry) == {"value", "reason", "source"}, f"{section}.{key}"

@@ -144,7 +144,7 @@ def test_a_misleading_name_is_complete(row: Name) -> None:
 
 
 @pytest.mark.parametrize("area", [*AREAS, launch], ids=lambda area: area.__name__.rsplit(".", 1)[-1])
-def test_gb10s_figures_stand_in_its_data(area: Any) -> None:
+def test_gb10s_figures_are_in_its_data(area: Any) -> None:
     """A threshold that data/gb10.yml has is read from there."""
     limits = [entry["value"] for entry in facts()["limits"].values()]
     known = {value for value in limits if isinstance(value, float)} - {0.9, 0.92}  # vLLM's own defaults too
@@ -209,7 +209,7 @@ def test_what_a_service_is_for_reaches_its_rule(identity: str, service: dict[str
         assert (identity in [finding["rule"] for finding in findings]) == wanted
 
 
-def test_plan_and_preflight_have_the_facts_that_are_said_of_them() -> None:
+def test_plan_and_preflight_have_the_facts_that_are_claimed_of_them() -> None:
     everything = {"profile": "interactive", "tools": True, "reasoning": True, "video": True, "media_files": True}
     pair = {"recipe": "qwen3.5-122b-a10b-fp8", "hosts": ["spark-2", "spark-3"], "workload": everything}
     requests, _ = planned(

@@ -85,7 +85,7 @@ def test_the_staged_revision_is_asked_for() -> None:
     assert "--revision" not in argv_of(placed(model=RECIPE["model"] | {"revision": None}))
 
 
-def test_a_key_is_a_mounted_file_and_stands_in_no_argument_or_variable() -> None:
+def test_a_key_is_a_mounted_file_and_in_no_argument_or_variable() -> None:
     service = placed({"api_key_file": "keys/nano"})
     run = docker_run(container_of(service))
     assert "type=bind,source=/etc/gb10-fleet/secrets/nano.yaml,target=/run/secrets/vllm.yaml,readonly" in run

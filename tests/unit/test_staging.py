@@ -38,14 +38,14 @@ from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging impor
         ({"done": GIB, "total": 91 * GIB, "seconds": 1}, "image x, 1.0 GiB of 91.0 GiB, 1.0 GiB/s, 1 min 30 s left"),
         ({"done": 2 * GIB, "total": 2 * GIB, "seconds": 10}, "image x, 2.0 GiB in 10 s"),
         ({"done": GIB, "total": 0, "seconds": 10}, "image x, 1.0 GiB, 102.4 MiB/s, 10 s"),
-        ({"done": 0, "total": 0, "seconds": 61, "said": "2 of 9 layers"}, "image x, 2 of 9 layers, 1 min 01 s"),
+        ({"done": 0, "total": 0, "seconds": 61, "message": "2 of 9 layers"}, "image x, 2 of 9 layers, 1 min 01 s"),
         (
-            {"done": GIB, "total": 2 * GIB, "seconds": 9, "said": "it broke"},
+            {"done": GIB, "total": 2 * GIB, "seconds": 9, "message": "it broke"},
             "image x, 1.0 GiB of 2.0 GiB, it broke, 9 s",
         ),
     ],
 )
-def test_progress_tells_bytes_rate_and_time_left(job: dict[str, int], line: str) -> None:
+def test_progress_reports_bytes_rate_and_time_left(job: dict[str, int], line: str) -> None:
     assert progress_line({"what": "image x", **job}) == line
 
 
@@ -65,15 +65,15 @@ def test_progress_reaches_its_file(tmp_path: Path) -> None:
     }
 
 
-def test_what_was_said_holds_until_bytes_come(tmp_path: Path) -> None:
+def test_what_was_reported_holds_until_bytes_come(tmp_path: Path) -> None:
     seconds = iter(range(0, 99, 2))
     progress = Progress(tmp_path / "progress", lambda: float(next(seconds)))
     progress.start("image x", 100)
-    progress.say("it broke")
-    said = [json.loads((tmp_path / "progress").read_bytes()).get("said")]
+    progress.report("it broke")
+    message = [json.loads((tmp_path / "progress").read_bytes()).get("message")]
     progress.add(1)
-    said.append(json.loads((tmp_path / "progress").read_bytes()).get("said"))
-    assert said == ["it broke", None]
+    message.append(json.loads((tmp_path / "progress").read_bytes()).get("message"))
+    assert message == ["it broke", None]
 
 
 def test_a_job_whose_controller_is_gone_ends(tmp_path: Path) -> None:
@@ -115,12 +115,12 @@ def test_a_lock_is_waited_for(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
     with held(lock, "first"):
         waits: list[float] = []
-        said: list[str] = []
-        with pytest.raises(FleetError), held(lock, "second", 10, said.append, waits.append):
+        message: list[str] = []
+        with pytest.raises(FleetError), held(lock, "second", 10, message.append, waits.append):
             pass
     assert sum(waits) == pytest.approx(10)
-    assert f"waiting for process {os.getpid()} of " in said[0]
-    assert "first, since" in said[0]
+    assert f"waiting for process {os.getpid()} of " in message[0]
+    assert "first, since" in message[0]
 
 
 def test_who_only_looks_at_a_lock_keeps_nobody_out(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._verify.tables import e
 
 GIB = 1 << 30
 PLAN: dict[str, Any] = {"services": {"pair": {"hosts": ["spark-2", "spark-3"]}}}
-TOLD: dict[str, Any] = {
+SUPERVISOR: dict[str, Any] = {
     "state": "serving",
     "since": "2026-11-21T19:00:00+00:00",
     "error": "",
@@ -38,7 +38,7 @@ def rank(number: int = 0, *, active: str = "active", free: int = 20 * GIB, **cha
         "rank": number,
         "ranks": 2,
         "unit": {"active": active, "result": "exit-code"},
-        "told": TOLD | {key: value for key, value in changes.items() if key in TOLD},
+        "supervisor": SUPERVISOR | {key: value for key, value in changes.items() if key in SUPERVISOR},
         "definition": "one",
         "wanted": "one",
         "memory_floor_bytes": 6 * GIB,
@@ -55,8 +55,8 @@ def rank(number: int = 0, *, active: str = "active", free: int = 20 * GIB, **cha
         (rank(definition=None), "not there", "rank-missing", "run site.yml"),
         (rank(active="inactive"), "stopped", "rank-stopped", "ansible-playbook gb10.fleet.restart -e service=pair"),
         (rank(active="failed", error="3 starts did not last"), "failed", "rank-failed", "gb10.fleet.restart -e"),
-        (rank(told=None), "starting", None, ""),
-        (rank(told=None, active="failed"), "failed", "rank-failed", "journalctl -u gb10-vllm-pair"),
+        (rank(supervisor=None), "starting", None, ""),
+        (rank(supervisor=None, active="failed"), "failed", "rank-failed", "journalctl -u gb10-vllm-pair"),
         (rank(state="waiting", error="spark-3 is not there"), "waiting", "rank-waits", "the rank that it names"),
         (rank(state="loading"), "loading", None, ""),
         # harm.md S8, G3
@@ -74,9 +74,9 @@ def rank(number: int = 0, *, active: str = "active", free: int = 20 * GIB, **cha
 )
 def test_a_rank(found: dict[str, Any], word: str, rule: str | None, remedy: str) -> None:
     assert health(found) == word
-    said = [*problems(found)]
-    assert [problem.rule for problem in said] == ([rule] if rule else [])
-    assert all(remedy in problem.remedy for problem in said)
+    findings = [*problems(found)]
+    assert [problem.rule for problem in findings] == ([rule] if rule else [])
+    assert all(remedy in problem.remedy for problem in findings)
 
 
 def test_the_table_has_a_row_a_rank_and_a_line_a_problem() -> None:
@@ -84,9 +84,9 @@ def test_the_table_has_a_row_a_rank_and_a_line_a_problem() -> None:
     text = status_table(PLAN, ["pair"], {("spark-2", "pair"): rank(), ("spark-3", "pair"): worker}, {})
     head_row, worker_row = text.splitlines()[1:3]
     assert head_row.split() == [
-        *("pair", "0", "spark-2", "serving", TOLD["since"], "12.3", "2", "+", "1", "25%", "20.0", "GiB")
+        *("pair", "0", "spark-2", "serving", SUPERVISOR["since"], "12.3", "2", "+", "1", "25%", "20.0", "GiB")
     ]
-    assert worker_row.split()[3:] == ["waiting", TOLD["since"], "-", "-", "-", "20.0", "GiB"]
+    assert worker_row.split()[3:] == ["waiting", SUPERVISOR["since"], "-", "-", "-", "20.0", "GiB"]
     assert "spark-3: pair, rank 1: no word from the head" in text
 
 
@@ -96,7 +96,7 @@ def test_a_host_that_can_not_be_asked_has_its_row() -> None:
     assert "spark-3: unreachable: no route" in text
 
 
-def test_all_well_is_said_too() -> None:
+def test_all_well_is_reported_too() -> None:
     both = {("spark-2", "pair"): rank(), ("spark-3", "pair"): rank(1)}
     assert status_table(PLAN, ["pair"], both, {}).endswith("no problems")
 
@@ -140,7 +140,7 @@ def test_the_end_of_a_run_has_a_row_for_each_rank() -> None:
         (b'{"state": "serving", "updated_at": "9999-11-22T08:00:00+00:00"}', 0.0),
     ],
 )
-def test_what_a_supervisor_says_has_an_age(tmp_path: Path, written: bytes | None, age: Any) -> None:
+def test_what_a_supervisor_reports_has_an_age(tmp_path: Path, written: bytes | None, age: Any) -> None:
     file = tmp_path / "status.json"
     if written is not None:
         file.write_bytes(written)

@@ -52,7 +52,7 @@ class Host:
         self.places = Places(folder / name, folder / name / "hf")
         self.contents = Contents(self.places, NO_DOCKER)
         self.given = 0
-        self.spoil: Callable[[bytes], bytes] = lambda content: content
+        self.corrupt: Callable[[bytes], bytes] = lambda content: content
 
     def put(self, content: bytes) -> str:
         """Give the host a file of a model; its sha256."""
@@ -73,7 +73,7 @@ class Host:
         except LateError:
             raise PeerLateError from None
         self.given += len(content)
-        return self.spoil(content)
+        return self.corrupt(content)
 
     def close(self) -> None:
         pass
@@ -174,7 +174,7 @@ def test_a_file_that_gets_its_name_while_it_is_asked_for_is_read_there(
     assert fleet["b"].contents.read(sha256, [(0, SIZE)]) == content
 
 
-def test_what_came_before_is_not_sent_again(fleet: Fleet, content: bytes) -> None:
+def test_what_was_received_before_is_not_sent_again(fleet: Fleet, content: bytes) -> None:
     sha256 = fleet["a"].put(content)
     fleet.fetch(sha256, "b", "a")
     Incoming(fleet["b"].places.files_in, sha256).unmark([2, 5])
@@ -190,7 +190,7 @@ def flipped(content: bytes) -> bytes:
 def test_a_byte_that_flips_on_the_way_is_fetched_elsewhere_and_named(fleet: Fleet, content: bytes) -> None:
     sha256 = fleet["a"].put(content)
     fleet["b"].put(content)
-    fleet["b"].spoil = flipped
+    fleet["b"].corrupt = flipped
     path, route = fleet.fetch(sha256, "c", "b", "a")
     assert path.read_bytes() == content
     assert route.notes == ["b: it sent damaged bytes of model.safetensors"]
@@ -399,7 +399,7 @@ def served(fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     yield path
 
 
-def test_a_server_answers_and_tells_what_it_lacks(fleet: Fleet, served: Path, content: bytes) -> None:
+def test_a_server_answers_and_reports_what_it_lacks(fleet: Fleet, served: Path, content: bytes) -> None:
     sha256 = fleet["a"].put(content)
     connection = served_by(served)(Peer("a", ""))
     try:
@@ -413,7 +413,7 @@ def test_a_server_answers_and_tells_what_it_lacks(fleet: Fleet, served: Path, co
         connection.close()
 
 
-def test_a_connection_that_breaks_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_that_breaks_gives_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     connection = Connection(["sh", "-c", "read request; echo 'Permission denied (publickey).' >&2"])
     with pytest.raises(PeerError, match="Permission denied"):
         connection.ask({"read": ""})
@@ -441,8 +441,8 @@ def test_a_killed_target_goes_on_where_it_was(
             assert target.poll() is None or sum(incoming.marks()) == 9
             time.sleep(0.001)
         target.send_signal(signal.SIGKILL)
-    came = incoming.marks()
+    received = incoming.marks()
     again = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    assert int(again[1]) == sum(min(PART, SIZE - i * PART) for i, mark in enumerate(came) if not mark)
+    assert int(again[1]) == sum(min(PART, SIZE - i * PART) for i, mark in enumerate(received) if not mark)
     assert again[2] == "done"
     assert incoming.data.read_bytes() == content

@@ -74,8 +74,8 @@ def test_what_is_no_tar_is_cut_all_the_same(content: bytes) -> None:
 @given(files, st.integers(0, 4000))
 def test_a_tar_that_is_cut_off_or_garbled_is_cut_all_the_same(content: dict[str, bytes], at: int) -> None:
     tar = tar_of(content)
-    for spoilt in (tar[:-at], tar[:at] + b"\xff" * 600 + tar[at:]):
-        assert rebuilt(cut(spoilt), spoilt) == spoilt
+    for corrupt in (tar[:-at], tar[:at] + b"\xff" * 600 + tar[at:]):
+        assert rebuilt(cut(corrupt), corrupt) == corrupt
 
 
 def sums(recipe: Recipe) -> set[bytes]:

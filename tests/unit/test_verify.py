@@ -19,11 +19,11 @@ UNIT = "gb10-vllm-nano.service"
 
 
 def reading(
-    active: str = "active", restarts: int = 0, reply: Any = None, log: list[str] | None = None, **told: Any
+    active: str = "active", restarts: int = 0, reply: Any = None, log: list[str] | None = None, **status: Any
 ) -> dict[str, Any]:
     """told: what the supervisor says besides that it serves."""
     unit = {"active": active, "sub": "running", "result": "exit-code", "restarts": restarts, "invocation": "x"}
-    supervisor = {"state": "serving", "error": "", "last_end": ""} | told
+    supervisor = {"state": "serving", "error": "", "last_end": ""} | status
     return {"unit": unit, "reply": reply, "log_tail": log or [], "supervisor": supervisor, "boot": {}}
 
 
@@ -32,10 +32,10 @@ def expected(tokens: int | None, low: int | None = None, high: int | None = None
     return {"release": None, "kv_tokens": tokens, "kv_tokens_low": low, "kv_tokens_high": high}
 
 
-def obstructed(now: str, **told: Any) -> dict[str, Any]:
+def obstructed(now: str, **status: Any) -> dict[str, Any]:
     """A service that could not start since eight o'clock."""
     since = {"since": "2026-11-22T08:00:00+00:00", "updated_at": now}
-    return reading(**({"state": "preparing", "error": "port 8000 can't be had"} | since | told))
+    return reading(**({"state": "preparing", "error": "port 8000 can't be had"} | since | status))
 
 
 ANSWER = {"ok": True, "answer": "Hello", "error": "", "fingerprint": ""}
@@ -78,7 +78,7 @@ def test_no_error_line_means_no_last_words() -> None:
     assert last_words(["INFO all fine"]) == ""
 
 
-def test_what_a_supervisor_says_is_shown_meanwhile() -> None:
+def test_what_a_supervisor_reports_is_shown_meanwhile() -> None:
     assert "rank 1 left" in verdict(UNIT, reading(state="loading", last_end="rank 1 left"), 0).text
     assert "spark-3" in verdict(UNIT, reading(state="waiting", error="spark-3 is not there"), 0).text
 
@@ -88,7 +88,7 @@ def test_a_budget_that_is_used_up_is_explained_by_the_supervisor() -> None:
     assert "3 starts did not last" in text
 
 
-def test_plan_and_boot_log_agree_or_a_finding_says_by_how_much() -> None:
+def test_plan_and_boot_log_agree_or_a_finding_shows_by_how_much() -> None:
     assert promised("nano", expected(1000), {"kv_cache_tokens": 1000}) == []
     assert promised("nano", expected(None), {"kv_cache_tokens": 1000}) == []
     assert promised("nano", expected(1000, 900, 1100), {"kv_cache_tokens": 990}) == []
@@ -106,7 +106,7 @@ def test_plan_and_boot_log_agree_or_a_finding_says_by_how_much() -> None:
         ((None,), ""),
     ],
 )
-def test_every_start_says_how_it_compares(wanted: tuple[int | None, ...], words: str) -> None:
+def test_every_start_shows_how_it_compares(wanted: tuple[int | None, ...], words: str) -> None:
     assert comparison(expected(*wanted), {"kv_cache_tokens": 990}) == words
     assert comparison(expected(*wanted), {}) == ""
 
@@ -122,7 +122,9 @@ def test_every_start_says_how_it_compares(wanted: tuple[int | None, ...], words:
         ("nightly", "0.24.0", []),
     ],
 )
-def test_another_release_than_the_recipe_names_is_said(named: str | None, runs: str | None, rules: list[str]) -> None:
+def test_another_release_than_the_recipe_names_is_reported(
+    named: str | None, runs: str | None, rules: list[str]
+) -> None:
     found = promised("nano", expected(None) | {"release": named}, {"release": runs})
     assert [finding.rule for finding in found] == rules
 
@@ -161,7 +163,7 @@ def test_a_reply_without_an_answer_is_no_answer(reply: dict[str, Any]) -> None:
         answer_text("chat", reply)
 
 
-def test_the_end_of_a_run_tells_how_a_start_compares() -> None:
+def test_the_end_of_a_run_reports_how_a_start_compares() -> None:
     kv = {"context": 8192, "bytes": 1 << 30, "tokens": 1000}
     service = {"endpoint": "http://titan:8000/v1", "served_name": "nano", "kv": kv, "hosts": ["titan"]}
     plan = {

@@ -141,7 +141,7 @@ def test_variables(name: str, value: str, version: str, rule: str | None, severi
         (["--tool-call-parser", "nemotron_v3"], "0.24.0", "no name of any", "--tool-parser-plugin"),
     ],
 )
-def test_a_finding_says_since_when_and_what_next(words: list[str], version: str, found: str, remedy: str) -> None:
+def test_a_finding_names_since_when_and_what_next(words: list[str], version: str, found: str, remedy: str) -> None:
     finding = only(words, version)
     assert found in finding["found"]
     assert remedy in finding["remedy"]
@@ -177,7 +177,7 @@ def test_vllm_is_found_in_every_form(argv: list[str], image: str) -> None:
         (["--port", "1"], "0.24.0", "catalogue-no-model"),
     ],
 )
-def test_where_the_model_stands(words: list[str], version: str, rule: str) -> None:
+def test_where_the_model_is(words: list[str], version: str, rule: str) -> None:
     findings = lint_map({"argv": ["vllm", "serve", *words], "vllm_version": version})
     assert (rule, "error") in [(finding["rule"], finding["severity"]) for finding in findings]
 
@@ -198,7 +198,7 @@ class TestBetweenReleases:
     def test_what_neither_knows_is_an_error(self) -> None:
         assert ("catalogue-unknown-option", "error", "argv --nosuch") in catalogue(["--nosuch"], self.BUILD)
 
-    def test_it_is_said(self) -> None:
+    def test_it_is_reported(self) -> None:
         assert ("catalogue-between-releases", "hint", "image") in catalogue([], self.BUILD)
 
 

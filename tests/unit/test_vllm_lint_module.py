@@ -48,7 +48,7 @@ def test_the_module(form: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments, words", [("@nosuch.json", "nosuch.json"), ("blah", "takes options, or @file")])
-def test_a_wrong_file_is_said(arguments: str, words: str) -> None:
+def test_a_wrong_file_is_reported(arguments: str, words: str) -> None:
     status, text = module(arguments)
     assert status != 0
     assert words in text

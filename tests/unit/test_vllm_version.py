@@ -88,7 +88,7 @@ def test_no_range(text: str) -> None:
 
 
 @given(st.lists(st.booleans(), min_size=len(RELEASES), max_size=len(RELEASES)).filter(any))
-def test_a_range_says_what_it_was_made_from(present: list[bool]) -> None:
+def test_a_range_shows_what_it_was_made_from(present: list[bool]) -> None:
     made = parse_range(as_range(present, RELEASES))
     assert [release in made for release in RELEASES] == present
 

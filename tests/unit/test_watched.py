@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.gb10.fleet.plugins.plugin_utils import _watched
 
 
-def stand(done: int) -> str:
+def status(done: int) -> str:
     return json.dumps({"what": "image x", "done": done, "total": 4_000_000, "seconds": 2.0, "pid": 7})
 
 
@@ -44,8 +44,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_watched, "_LOOK_SECONDS", 0)
 
 
-def test_a_line_is_shown_now_and_then_when_something_came() -> None:
-    looks = [stand(0), stand(0), stand(0), stand(0), stand(1_000_000), stand(2_000_000), stand(3_000_000)]
+def test_a_line_is_shown_now_and_then_when_something_arrived() -> None:
+    looks = [status(0), status(0), status(0), status(0), status(1_000_000), status(2_000_000), status(3_000_000)]
     action = Watched(["\n", *(look + "\n" for look in looks)], len(looks) + 1)
     assert action._watch("titan", None) == {"finished": 1, "changed": True}
     assert action.shown == [
@@ -55,27 +55,27 @@ def test_a_line_is_shown_now_and_then_when_something_came() -> None:
 
 
 def test_a_new_step_is_shown_at_once() -> None:
-    teller = _watched.Teller()
+    progress = _watched.ProgressLines()
     steps = ({"what": what, "done": 0, "total": 0, "seconds": 1} for what in ("reading", "reading", "loading"))
-    assert [line for step in steps for line in teller.lines(step)] == ["reading, begun, 1 s", "loading, begun, 1 s"]
+    assert [line for step in steps for line in progress.lines(step)] == ["reading, begun, 1 s", "loading, begun, 1 s"]
 
 
 def test_what_is_not_as_it_should_be_is_shown_at_once_and_once() -> None:
-    teller = _watched.Teller()
+    progress = _watched.ProgressLines()
     steps = [
         {"what": "x", "done": 0, "total": 0, "seconds": 1, "notes": notes} for notes in ([], ["b: gone"], ["b: gone"])
     ]
-    assert [line for step in steps for line in teller.lines(step)] == ["x, begun, 1 s", "b: gone"]
+    assert [line for step in steps for line in progress.lines(step)] == ["x, begun, 1 s", "b: gone"]
 
 
 def test_a_job_that_was_killed_with_its_wrapper_is_not_waited_for() -> None:
-    lost = stand(0) + "\n\ngone\n"
-    result = Watched([stand(0) + "\n", lost, lost], 99)._watch("titan", None)
+    lost = status(0) + "\n\ngone\n"
+    result = Watched([status(0) + "\n", lost, lost], 99)._watch("titan", None)
     assert result["failed"]
     assert "titan: image x: its process ended without a result" in result["msg"]
 
 
-def test_a_job_that_has_just_ended_may_still_tell_its_result() -> None:
-    lost = stand(0) + "\n\ngone\n"
-    assert Watched([stand(0) + "\n", lost, lost], 3)._watch("titan", None) == {"finished": 1, "changed": True}
-    assert Watched([stand(0) + "\n", lost], 2)._watch("titan", None) == {"finished": 1, "changed": True}
+def test_a_job_that_has_just_ended_may_still_give_its_result() -> None:
+    lost = status(0) + "\n\ngone\n"
+    assert Watched([status(0) + "\n", lost, lost], 3)._watch("titan", None) == {"finished": 1, "changed": True}
+    assert Watched([status(0) + "\n", lost], 2)._watch("titan", None) == {"finished": 1, "changed": True}

@@ -130,7 +130,7 @@ def test_without_a_revision_the_content_names_itself(tmp_path: Path, folder: Pat
 
 
 @pytest.mark.parametrize(
-    ("spoil", "rule", "said"),
+    ("corrupt", "rule", "message"),
     [
         (lambda f: (f / "model-2.safetensors").unlink(), "model-file", "model-2.safetensors: it is missing"),
         (lambda f: os.truncate(f / "model-1.safetensors", 700), "model-file", "model-1.safetensors: 700 bytes"),
@@ -141,10 +141,10 @@ def test_without_a_revision_the_content_names_itself(tmp_path: Path, folder: Pat
     ],
 )
 def test_an_incomplete_folder_is_refused_with_the_file(
-    tmp_path: Path, folder: Path, store: ModelStore, spoil: Any, rule: str, said: str
+    tmp_path: Path, folder: Path, store: ModelStore, corrupt: Any, rule: str, message: str
 ) -> None:
-    spoil(folder)
-    with pytest.raises(FleetError, match=said) as caught:
+    corrupt(folder)
+    with pytest.raises(FleetError, match=message) as caught:
         store.examine([from_folder(folder)])
     assert {finding.rule for finding in caught.value.findings} == {rule}
     assert not (tmp_path / "hf").exists()
@@ -157,7 +157,7 @@ def note(folder: Path, name: str, commit: str, etag: str) -> None:
     path.write_text(f"{commit}\n{etag}\n1700000000.0\n")
 
 
-def test_a_folder_that_says_it_is_another_revision_is_refused(folder: Path, store: ModelStore) -> None:
+def test_a_folder_of_another_revision_by_its_own_record_is_refused(folder: Path, store: ModelStore) -> None:
     note(folder, "config.json", OTHER, "0" * 40)
     with pytest.raises(FleetError, match=f"revision {OTHER}; expected {COMMIT}"):
         store.examine([from_folder(folder, COMMIT)])
@@ -222,7 +222,7 @@ def test_a_download_is_verified_before_it_is_visible(
     assert not (tmp_path / "hf" / ".staging" / "hub" / "models--org--model").exists()
 
 
-def test_a_download_that_fails_says_what_the_tool_said(hub: Path, store: ModelStore) -> None:
+def test_a_download_that_fails_shows_the_tools_message(hub: Path, store: ModelStore) -> None:
     with pytest.raises(FleetError, match=f"Revision Not Found for revision '{OTHER}'"):
         converge(store, Wanted("org/model", OTHER, "hub"))
 

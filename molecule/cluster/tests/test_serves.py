@@ -34,7 +34,7 @@ def test_a_rank_has_what_rdma_needs_and_no_more(pair: Pair, rank: str) -> None:
     assert (settings["NetworkMode"], settings["IpcMode"]) == ("host", "host")
 
 
-def test_each_rank_is_told_of_the_gid_that_its_host_has_now(pair: Pair) -> None:
+def test_each_rank_gets_the_gid_that_its_host_has_now(pair: Pair) -> None:
     for host in HOSTS:
         environment = json.loads(pair.fleet.root(host, f"docker inspect {CONTAINER}"))[0]["Config"]["Env"]
         (index,) = [word.partition("=")[2] for word in environment if word.startswith("NCCL_IB_GID_INDEX=")]

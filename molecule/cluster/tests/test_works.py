@@ -34,8 +34,8 @@ def test_a_change_waits_for_a_host_that_fails(pair: Pair, change: dict[str, obje
     run = pair.playbook("cluster-tp2.yml", "-vvv", "--diff", **change)
     pair.fleet.root("spark-2", f"rmdir {RANK_FILE}; mv {RANK_FILE}.kept {RANK_FILE}")
     assert run.returncode != 0
-    said = " ".join(run.stdout[run.stdout.index("PLAY RECAP") :].split())
-    assert said.count("spark-3: tiny-pair is left as it is, since spark-2, its head, failed before") == 1
+    output = " ".join(run.stdout[run.stdout.index("PLAY RECAP") :].split())
+    assert output.count("spark-3: tiny-pair is left as it is, since spark-2, its head, failed before") == 1
     assert len({*pair.secrets()}) == 1
     assert pair.epochs() == before
     assert all(pair.status(host)["state"] == "serving" for host in HOSTS)
@@ -54,7 +54,7 @@ def test_the_next_run_restarts_the_group_once_the_head_first_to_stop(pair: Pair,
     assert (pair.ask(OTHER_KEY)[0], pair.ask(pair.key)[0]) == (200, 401)
 
 
-def test_stopped_it_stays_stopped_and_says_so(pair: Pair) -> None:
+def test_stopped_it_stays_stopped_and_reports_it(pair: Pair) -> None:
     pair.fail_once()
     assert pair.playbook("gb10.fleet.stop", "-e", "service=tiny-pair").returncode == 0
     for host in HOSTS:
@@ -68,8 +68,8 @@ def test_stopped_it_stays_stopped_and_says_so(pair: Pair) -> None:
     again = pair.playbook("gb10.fleet.stop", "-e", "service=tiny-pair")
     assert again.returncode == 0
     assert "changed: [" not in again.stdout
-    said = pair.playbook("status.yml").stdout
-    assert said.count("gb10.fleet.restart -e service=tiny-pair") == len(HOSTS)
+    output = pair.playbook("status.yml").stdout
+    assert output.count("gb10.fleet.restart -e service=tiny-pair") == len(HOSTS)
 
 
 def test_restart_brings_it_back_and_proves_it(pair: Pair) -> None:
@@ -135,7 +135,7 @@ def test_what_can_not_be_is_refused_first(pair: Pair) -> None:
 
 
 def refused(run: subprocess.CompletedProcess[str], *sentences: str) -> None:
-    said = " ".join(run.stdout.split())
+    output = " ".join(run.stdout.split())
     assert run.returncode != 0
-    assert [sentence for sentence in sentences if sentence not in said] == []
+    assert [sentence for sentence in sentences if sentence not in output] == []
     assert "changed: [" not in run.stdout

@@ -51,8 +51,8 @@ def control() -> Control:
 
 
 def test_typed_on_the_control_host_it_is_the_same(control: Control) -> None:
-    said = control.run(f"{PLAYBOOK} gb10.fleet.drift_timer --diff -e '{PIP}'")
-    assert "changed=0 " in said, said
+    output = control.run(f"{PLAYBOOK} gb10.fleet.drift_timer --diff -e '{PIP}'")
+    assert "changed=0 " in output, output
 
 
 def test_the_timer_waits_for_the_night(control: Control) -> None:
@@ -77,14 +77,14 @@ def test_the_nights(control: Control) -> None:
     assert control.night() == clean
 
     control.fleet.lab("power", "off", "spark-2")
-    said = "drift: could not tell: not everything could be read: 1 host, 1 unknown"
-    assert control.night() == ("1", "failed", said)
+    output = "drift: unknown: not everything could be read: 1 host, 1 unknown"
+    assert control.night() == ("1", "failed", output)
     control.fleet.lab("power", "on", "spark-2")
 
     control.inventory("all: [")
-    status, state, said = control.night()
+    status, state, output = control.night()
     assert (status, state) == ("1", "failed")
-    assert said.startswith("drift: could not tell: ") and "/srv/site/hosts.yml" in said
+    assert output.startswith("drift: unknown: ") and "/srv/site/hosts.yml" in output
     control.inventory((SCENARIO / "files" / "hosts.yml").read_text())
     assert control.night() == clean
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from fabric.fleet import FabricFleet, Outcome
 from fabric.harm import CATALOGUE
-from fabric.stories import tell
+from fabric.stories import run_harms
 from testinfra.host import Host
 
 testinfra_hosts = ["ssh://spark-2"]
@@ -67,15 +67,15 @@ def test_all_is_proven_again_after_a_boot(fleet: FabricFleet) -> None:
 
 
 def test_a_pulled_cable_is_named(fleet: FabricFleet, unplugged: None) -> None:
-    told = proof(fleet).verdicts("msg")["spark-3"]
-    assert "spark-3: port 1 half 1 (enP2p1s0f1np1): no carrier" in told
-    assert "expected a cable to spark-2: port 1 half 1 (enP2p1s0f1np1)" in told
-    assert "[fabric-no-carrier]" in told
+    verdict = proof(fleet).verdicts("msg")["spark-3"]
+    assert "spark-3: port 1 half 1 (enP2p1s0f1np1): no carrier" in verdict
+    assert "expected a cable to spark-2: port 1 half 1 (enP2p1s0f1np1)" in verdict
+    assert "[fabric-no-carrier]" in verdict
 
 
 def test_a_change_that_cuts_off_ssh_is_taken_back(fleet: FabricFleet) -> None:
     (harm,) = (harm for harm in CATALOGUE if harm.name == "wrong-gateway")
-    story = tell(fleet, {"spark-2": harm})["spark-2"]
+    story = run_harms(fleet, {"spark-2": harm})["spark-2"]
     assert "[netplan-restored]" in story.message
     assert story.lost
     assert story.after == story.before

@@ -19,8 +19,8 @@ def versions(host: Host) -> list[str]:
 
 def test_a_container_starts_from_it(host: Host) -> None:
     for version in versions(host):
-        said = host.check_output(f"docker run --rm --network none demo:{version}")
-        assert said == f"version {version}"
+        output = host.check_output(f"docker run --rm --network none demo:{version}")
+        assert output == f"version {version}"
 
 
 def test_it_can_be_saved_as_a_whole(host: Host) -> None:

@@ -19,7 +19,7 @@ REGISTRY = "10.77.0.11:5000"
 RECORD = "/var/lib/gb10-fleet/images/10.77.0.11%3A5000%2Fpulled%3A1.json"
 
 
-def test_it_came_by_its_digest_and_the_digest_is_on_record(host: Host) -> None:
+def test_it_was_fetched_by_its_digest_and_the_digest_is_on_record(host: Host) -> None:
     if host.backend.hostname == "titan":
         return
     digest = json.loads(host.file(RECORD).content_string)["images"][0]["digest"]
@@ -41,12 +41,14 @@ def test_only_the_first_run_took_bytes(host: Host) -> None:
         ("10.77.0.11:5001/pulled:1", ["no basic auth credentials", "docker login 10.77.0.11:5001"]),
     ],
 )
-def test_what_can_not_be_pulled_is_told_by_each_host(playbook: Playbook, reference: str, sentences: list[str]) -> None:
+def test_what_can_not_be_pulled_is_reported_by_each_host(
+    playbook: Playbook, reference: str, sentences: list[str]
+) -> None:
     digest = f"sha256:{64 * '1'}"
     variables = json.dumps({"reference": reference, "digest": digest})
     run = playbook("molecule/image_store/refused.yml", "--extra-vars", variables)
-    said = " ".join(run.stdout.split() + run.stderr.split())
+    output = " ".join(run.stdout.split() + run.stderr.split())
     for sentence in sentences:
-        assert sentence in said
-    assert said.count("failed=1") == 2
-    assert digest in said
+        assert sentence in output
+    assert output.count("failed=1") == 2
+    assert digest in output

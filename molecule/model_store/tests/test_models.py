@@ -28,7 +28,7 @@ def snapshot(record: dict[str, Any]) -> str:
     return f"{HUB}/models--{manifest['repository'].replace('/', '--')}/snapshots/{manifest['revision']}"
 
 
-def test_every_file_is_there_and_is_what_the_manifest_says(host: Host) -> None:
+def test_every_file_is_there_and_is_what_the_manifest_states(host: Host) -> None:
     for record in records(host):
         sums = "".join(f"{file['sha256']}  {file['path']}\n" for file in record["manifest"]["files"])
         assert len(record["manifest"]["files"]) == 4

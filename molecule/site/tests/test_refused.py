@@ -48,9 +48,9 @@ def test_bad_input(playbook: Playbook, cases: list[tuple[dict[str, Any], str]]) 
     """All that is wrong is named in one run."""
     services = {f"other-{number}": service for number, (service, _sentence) in enumerate(cases)}
     run = playbook("site.yml", "--limit", "titan,spark-2", "--extra-vars", json.dumps({"fleet_services": services}))
-    said = " ".join(run.stdout.split())
+    output = " ".join(run.stdout.split())
     assert run.returncode != 0
-    assert [sentence for _service, sentence in cases if sentence not in said] == []
+    assert [sentence for _service, sentence in cases if sentence not in output] == []
     assert not changed(run)
 
 

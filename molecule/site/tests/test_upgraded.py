@@ -44,9 +44,9 @@ def images(host: Host) -> set[str]:
 def test_what_was_served_stays_when_the_new_service_does_not_come_up(host: Host, playbook: Playbook) -> None:
     [revision] = host.file(SNAPSHOTS).listdir()
     run = upgrade(playbook, entrypoint="/nowhere/vllm")
-    said = " ".join((run.stdout + run.stderr).split())
+    output = " ".join((run.stdout + run.stderr).split())
     assert run.returncode != 0
-    assert f"Kept from before: image {BEFORE}, model gb10-lab/tiny revision {revision}. To go back," in said
+    assert f"Kept from before: image {BEFORE}, model gb10-lab/tiny revision {revision}. To go back," in output
     assert images(host) == {BEFORE, AFTER}
     assert set(host.file(SNAPSHOTS).listdir()) == {revision, REVISION}
 

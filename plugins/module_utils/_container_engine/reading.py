@@ -22,11 +22,11 @@ def read_engine(run: Run) -> dict[str, Any]:
     except FileNotFoundError:
         return {"installed": False, "running": False}
     info = json.loads(out) if out.strip() else {}
-    said = " ".join([*(info.get("ServerErrors") or []), err])
-    if any(mark in said for mark in _DOWN):
+    message = " ".join([*(info.get("ServerErrors") or []), err])
+    if any(mark in message for mark in _DOWN):
         return {"installed": True, "running": False}
     if code != 0 or not info.get("ServerVersion"):
-        raise UnreadableError(said.strip() or f"docker info ended with {code}")
+        raise UnreadableError(message.strip() or f"docker info ended with {code}")
     driver = dict(info.get("DriverStatus") or ()).get("driver-type", "")
     store = "containerd" if driver.startswith("io.containerd.snapshotter") else info["Driver"]
     return {"installed": True, "running": True, "version": info["ServerVersion"], "store": store}

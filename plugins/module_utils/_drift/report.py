@@ -18,7 +18,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._report import table
 _HEADLINES = {
     "clean": "everything is as declared",
     "drift": "not everything is as declared",
-    "unknown": "could not tell: not everything could be read",
+    "unknown": "unknown: not everything could be read",
 }
 _WIDTH = 44
 
@@ -62,10 +62,10 @@ def summary(document: Mapping[str, Any]) -> str:
         (sum(finding["severity"] == severity for finding in findings), severity)
         for severity in ("error", "warning", "hint")
     ]
-    said = [_count(number, word) for number, word in counts if number]
-    said += [_count(len(document["unknown"]), "unknown")] if document["unknown"] else []
-    said += [f"{len(document['accepted'])} accepted"] if document["accepted"] else []
-    return f"drift: {_HEADLINES[document['verdict']]}: " + ", ".join([_count(hosts, "host"), *said])
+    counted = [_count(number, word) for number, word in counts if number]
+    counted += [_count(len(document["unknown"]), "unknown")] if document["unknown"] else []
+    counted += [f"{len(document['accepted'])} accepted"] if document["accepted"] else []
+    return f"drift: {_HEADLINES[document['verdict']]}: " + ", ".join([_count(hosts, "host"), *counted])
 
 
 def _count(number: int, word: str) -> str:

@@ -72,9 +72,9 @@ def _pairs(
 def judge_bandwidth(host: str, gates: Mapping[str, float], result: Mapping[str, Any]) -> list[Finding]:
     """The findings of one host's measurements.
 
-    result: {possible, said, virtualization, speeds: {interface: Mb/s}, measured: [...], left_out: [peer]}; each of
-    measured as in `measurements`, its rails with gbps (None: no result), said, payload_bytes and counted_bytes (None:
-    not counted).
+    result: {possible, message, virtualization, speeds: {interface: Mb/s}, measured: [...], left_out: [peer]}; each of
+    measured as in `measurements`, its rails with gbps (None: no result), message, payload_bytes and counted_bytes
+    (None: not counted).
     """
     if not result["possible"]:
         return [_not_possible(host, result)]
@@ -103,7 +103,7 @@ def _not_possible(host: str, result: Mapping[str, Any]) -> Finding:
         kind="fabric",
         severity="warning" if simulated else "error",
         place=f"{host}: ib_write_bw",
-        found=f"not possible here: {result['said']}",
+        found=f"not possible here: {result['message']}",
         expected="RDMA, measured",
         remedy=remedy,
         reason="that RDMA carries the traffic, and how much, is not known",
@@ -117,9 +117,9 @@ def _judge_one(
     place = where(host, rails[0]["interface"]) if len(rails) == 1 else f"{host}: {one['segment']}, {one['name']}"
     failed = [rail for rail in rails if rail["gbps"] is None]
     if failed:
-        said = "; ".join(f"{rail['device']}: {rail['said']}" for rail in failed)
+        message = "; ".join(f"{rail['device']}: {rail['message']}" for rail in failed)
         remedy = f"`show_gids` on {host} and {one['peer']}; a firewall must let the fabric's addresses through"
-        found = f"ib_write_bw to {one['peer']} failed: {said}"
+        found = f"ib_write_bw to {one['peer']} failed: {message}"
         yield error("fabric-bandwidth-failed", place, found=found, expected="a result", remedy=remedy, kind="fabric")
         return
     yield from _not_by_rdma(place, rails)

@@ -249,8 +249,8 @@ class _Interface:
         its = (peer["host"], peer["interface"])
         answered = [address for address, mac in self.asked["answers"].items() if self.owners.get(mac) == its]
         for address in [peer["address"]] if peer["address"] else answered:
-            if said := self.asked["pings"].get(address, ""):
-                found = f"packets of {link['mtu']} bytes to {peer['host']} ({address}) do not come back: {said}"
+            if message := self.asked["pings"].get(address, ""):
+                found = f"packets of {link['mtu']} bytes to {peer['host']} ({address}) do not come back: {message}"
                 remedy = "set the MTU of the other end, and of a switch between, to the same"
                 expected = f"whole packets of {link['mtu']} bytes"
                 yield self._of_peer(peer["host"], "fabric-frames", found=found, expected=expected, remedy=remedy)

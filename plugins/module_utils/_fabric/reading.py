@@ -83,8 +83,8 @@ def _ping(run: Run, interface: str, address: str, mtu: int) -> str:
     if code == 0:
         return ""
     lines = [line for line in (out + err).splitlines() if line.strip()]
-    telling = [line for line in lines if "packet loss" in line or "rror" in line]
-    return (telling or lines or ["no answer"])[0]
+    relevant = [line for line in lines if "packet loss" in line or "rror" in line]
+    return (relevant or lines or ["no answer"])[0]
 
 
 def read_rdma(devices: Iterable[str], sysfs: Path = SYSFS) -> dict[str, dict[str, Any]]:

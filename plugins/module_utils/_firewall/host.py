@@ -60,17 +60,17 @@ def in_kernel(run: Run, text: str) -> tuple[str, str]:
     Both as nft lists them, so that equal rules are equal texts however they were written. What becomes of the text is
     seen in a network of its own, which ends with the command; without a table there is nothing to compare it with.
     """
-    tables = _told(run, ["nft", "list", "tables"])
+    tables = _output(run, ["nft", "list", "tables"])
     if f"table {TABLE}" not in tables.splitlines():
         return "", text
-    live = _told(run, ["nft", "--stateless", "list", "table", *TABLE.split()])
-    return live, _told(run, ["unshare", "--net", "sh", "-c", _TRY, "sh", text]) if text else ""
+    live = _output(run, ["nft", "--stateless", "list", "table", *TABLE.split()])
+    return live, _output(run, ["unshare", "--net", "sh", "-c", _TRY, "sh", text]) if text else ""
 
 
 _TRY = f'printf %s "$1" | nft -f - && nft --stateless list table {TABLE}'
 
 
-def _told(run: Run, command: list[str]) -> str:
+def _output(run: Run, command: list[str]) -> str:
     code, out, err = run(command)
     if code != 0:
         raise FirewallError(f"{command[0]} can't tell the rules, nothing was changed: {(err or out).strip()[:500]}")

@@ -20,16 +20,18 @@ def ruleset(plan: Mapping[str, Any], ssh_ports: Sequence[int]) -> str:
         return ""
     if not ssh_ports:
         raise ValueError("no port of SSH is known on this host: closing it would lock its owner out")
-    doors = [{"port": port, "protocol": "tcp", "from": [], "reason": "SSH"} for port in sorted({*ssh_ports})]
+    openings = [{"port": port, "protocol": "tcp", "from": [], "reason": "SSH"} for port in sorted({*ssh_ports})]
     return _TEXT.format(
         table=TABLE,
         containers="\n".join(f'        iifname "{name}" accept' for name in _OF_CONTAINERS),
         neighbours="\n".join(_neighbour(one) for one in plan["neighbours"]),
-        doors="\n".join(line for door in [*doors, *plan["open"]] for line in _door(door, "{protocol} dport {port}")),
+        openings="\n".join(
+            line for opening in [*openings, *plan["open"]] for line in _accepts(opening, "{protocol} dport {port}")
+        ),
         published="\n".join(
             line
-            for door in plan["open"]
-            for line in _door(door, "meta l4proto {protocol} ct original proto-dst {port}")
+            for opening in plan["open"]
+            for line in _accepts(opening, "meta l4proto {protocol} ct original proto-dst {port}")
         ),
         not_containers=" ".join(f'iifname != "{name}"' for name in _OF_CONTAINERS),
     )
@@ -40,13 +42,15 @@ def _neighbour(one: Mapping[str, Any]) -> str:
     return f"        {here}ip saddr {one['address']} accept"
 
 
-def _door(door: Mapping[str, Any], match: str) -> Iterable[str]:
+def _accepts(opening: Mapping[str, Any], match: str) -> Iterable[str]:
     """One line an address family that the sources have; one for all without sources."""
-    words = match.format(**door) + " accept" + (f" comment {_quoted(door['reason'])}" if door["reason"] else "")
-    if not door["from"]:
+    words = (
+        match.format(**opening) + " accept" + (f" comment {_quoted(opening['reason'])}" if opening["reason"] else "")
+    )
+    if not opening["from"]:
         yield f"        {words}"
     for family, mark in (("ip", "."), ("ip6", ":")):
-        sources = [source for source in door["from"] if mark in source]
+        sources = [source for source in opening["from"] if mark in source]
         if sources:
             yield f"        {family} saddr {{ {', '.join(sources)} }} {words}"
 
@@ -72,7 +76,7 @@ table {table} {{
         # an address by DHCP, and the host's name in the local network (spark-1234.local)
         udp dport {{ 68, 546, 5353 }} accept
 {neighbours}
-{doors}
+{openings}
         # who knocks in vain shall know at once, not after a timeout
         meta l4proto tcp counter reject with tcp reset
         counter drop

@@ -122,9 +122,9 @@ class Docker:
             except BaseException:
                 process.kill()
                 raise
-            said = process.stdout.read().decode(errors="replace")
+            output = process.stdout.read().decode(errors="replace")
         if process.returncode:
-            raise _failed(arguments, said)
+            raise _failed(arguments, output)
 
     def _ask(self, arguments: Sequence[str]) -> str:
         status, out, err = self._run(["docker", *arguments])
@@ -143,11 +143,11 @@ def _local_image(image: dict[str, Any]) -> LocalImage:
     )
 
 
-def _failed(arguments: Sequence[str], said: str) -> Exception:
+def _failed(arguments: Sequence[str], output: str) -> Exception:
     return refusal(
         "docker-failed",
         f"docker {' '.join(arguments)}",
-        found=said.strip() or "failed without a word",
+        found=output.strip() or "failed without a word",
         expected="success",
         remedy="run it on that host by hand to see more; journalctl -u docker has the daemon's side",
     )

@@ -104,22 +104,22 @@ class Fetch:
         old: open uncompressed tars of layers that are here and may resemble them.
         """
         route = Route(self._sources.peers, self._what, notes=self._progress.notes)
-        come = [_uncompressed(layer) if old and may_resemble(layer) else layer for layer in layers]
+        chosen = [_uncompressed(layer) if old and may_resemble(layer) else layer for layer in layers]
         with Transfer(route, self._folder, self._progress, self._sources.streams, self._sources.connect) as transfer:
             self._progress.start(f"{self._what}, asking how its layers are made", 0)
-            transfer.begin([self._wish(*pair) for pair in zip(layers, come, strict=True)])
+            transfer.begin([self._wish(*pair) for pair in zip(layers, chosen, strict=True)])
             for tar in old if any(map(may_resemble, layers)) else ():
                 self._progress.start(f"{self._what}, reading a layer that is here", 0)
                 transfer.take_from(cut_tar(tar().read))
             for index, layer in enumerate(layers):
-                if come[index] != layer and transfer.missing_bytes(_hex(layer.diff_id)) > layer.size:
+                if chosen[index] != layer and transfer.missing_bytes(_hex(layer.diff_id)) > layer.size:
                     transfer.drop(_hex(layer.diff_id))
                     transfer.begin([self._wish(layer, layer)])
-                    come[index] = layer
+                    chosen[index] = layer
             require_space(self._folder, transfer.missing_bytes(), self._what)
             self._progress.start(f"{self._what} from {self._sources.peers[0].host}", transfer.missing_bytes())
             paths = transfer.finish()
-        return [replace(layer, size=paths[_hex(layer.digest)].stat().st_size) for layer in come]
+        return [replace(layer, size=paths[_hex(layer.digest)].stat().st_size) for layer in chosen]
 
     def chunks(self, layer: Layer) -> Iterator[bytes]:
         """A layer's bytes that came."""
@@ -127,11 +127,11 @@ class Fetch:
             while block := stream.read(_BLOCK):
                 yield block
 
-    def _wish(self, offered: Layer, come: Layer) -> Wish:
+    def _wish(self, offered: Layer, chosen: Layer) -> Wish:
         return Wish(
-            _hex(come.digest),
-            f"{self._what}, layer {come.digest}",
-            packed=offered.digest if come != offered else None,
+            _hex(chosen.digest),
+            f"{self._what}, layer {chosen.digest}",
+            packed=offered.digest if chosen != offered else None,
         )
 
 

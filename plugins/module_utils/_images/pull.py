@@ -95,7 +95,7 @@ class Tally:
     def __init__(self) -> None:
         self._awaited: set[str] = set()
         self._sizes: dict[str, int] = {}
-        self._come: dict[str, int] = {}
+        self._received: dict[str, int] = {}
         self._unpacked: dict[str, int] = {}
 
     def take(self, event: Mapping[str, Any]) -> None:
@@ -104,18 +104,18 @@ class Tally:
         if status == "Pulling fs layer":
             self._awaited.add(layer)
         elif status == "Downloading" and "total" in detail:
-            self._sizes[layer], self._come[layer] = detail["total"], detail["current"]
+            self._sizes[layer], self._received[layer] = detail["total"], detail["current"]
         elif status == "Extracting" and "current" in detail:
             self._unpacked[layer] = detail["current"]
         elif status in ("Download complete", "Already exists", "Pull complete"):
             self._awaited.discard(layer)
             if layer in self._sizes:
-                self._come[layer] = self._sizes[layer]
+                self._received[layer] = self._sizes[layer]
             if status == "Pull complete":
                 self._unpacked[layer] = self._sizes.get(layer, 0)
 
     @property
-    def all_came(self) -> bool:
+    def all_received(self) -> bool:
         return bool(self._sizes) and not self._awaited
 
     @property
@@ -126,7 +126,7 @@ class Tally:
     @property
     def done(self) -> int:
         """Bytes that came; once all have, bytes that are unpacked."""
-        return sum((self._unpacked if self.all_came else self._come).values())
+        return sum((self._unpacked if self.all_received else self._received).values())
 
 
 def events(name: str) -> Iterator[dict[str, Any]]:
@@ -186,13 +186,13 @@ def registry_of(name: str) -> str:
     return first if slash and ("." in first or ":" in first or first == "localhost") else _HUB
 
 
-def _failed(name: str, said: str) -> Exception:
-    cause = next((cause for cause in _CAUSES if any(mark in said for mark in cause.marks)), _OTHERWISE)
+def _failed(name: str, output: str) -> Exception:
+    cause = next((cause for cause in _CAUSES if any(mark in output for mark in cause.marks)), _OTHERWISE)
     registry = registry_of(name)
     return refusal(
         cause.rule,
         f"docker pull {name}",
-        found=said.strip() or "failed without a word",
+        found=output.strip() or "failed without a word",
         expected=cause.expected.format(registry=registry),
         remedy=cause.remedy.format(registry=registry),
     )

@@ -69,7 +69,7 @@ class ImageRecords:
             for _, reference, image in sorted(same, key=lambda entry: entry[0], reverse=True)[keep:]
         ]
 
-    def stands_for(self, reference: Reference, image: Mapping[str, Any]) -> bool:
+    def refers_to(self, reference: Reference, image: Mapping[str, Any]) -> bool:
         """Whether the reference still stands for that image, rather than for a newer one."""
         return self.newest(reference) == image
 

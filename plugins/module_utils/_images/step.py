@@ -76,9 +76,9 @@ class Parts:
     def size(self) -> int:
         return sum({layer.digest: layer.size for layer in self.missing}.values())
 
-    def with_forms(self, come: Sequence[Layer]) -> Parts:
+    def with_forms(self, received: Sequence[Layer]) -> Parts:
         """The same with the forms in which the missing layers came."""
-        forms = {layer.diff_id: layer for layer in come}
+        forms = {layer.diff_id: layer for layer in received}
         return replace(self, layers=tuple(forms.get(layer.diff_id, layer) for layer in self.layers))
 
 

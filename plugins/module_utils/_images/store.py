@@ -86,7 +86,7 @@ class ImageStore:
         wanted = step.wanted
         self._progress.start(f"image {wanted.reference}", 0)
         try:
-            offer = self._sources(wanted).wait(*_question(wanted), self._progress.say)
+            offer = self._sources(wanted).wait(*_question(wanted), self._progress.report)
         except FleetError:
             if wanted.source == "host":
                 raise
@@ -130,9 +130,9 @@ class ImageStore:
     def _fetch(self, step: Step) -> None:
         what = f"image {step.wanted.reference}"
         fetch = Fetch(what, self._sources(step.wanted), self._places.layers_in, self._progress)
-        come = fetch.layers(step.parts.missing, self._resembling(step, self._here()))
-        parts = step.parts.with_forms(come)
-        self._progress.start(f"{what}, loading", sum(layer.size for layer in come))
+        received = fetch.layers(step.parts.missing, self._resembling(step, self._here()))
+        parts = step.parts.with_forms(received)
+        self._progress.start(f"{what}, loading", sum(layer.size for layer in received))
         self._feed(step, parts, fetch.chunks)
 
     def _feed(self, step: Step, parts: Parts, missing: Callable[[Layer], Iterator[bytes]]) -> None:
@@ -165,12 +165,12 @@ class ImageStore:
         self._progress.start(f"image {wanted.reference} from its registry", 0)
         tally = Tally()
         for event in self._docker.pull(name):
-            came = tally.all_came
+            was_received = tally.all_received
             tally.take(event)
-            if tally.all_came and not came:
+            if tally.all_received and not was_received:
                 self._progress.start(f"image {wanted.reference}, unpacking", tally.total)
             if event.get("status", "").startswith("Retrying in"):
-                self._progress.say("the connection broke, Docker tries again")
+                self._progress.report("the connection broke, Docker tries again")
             else:
                 self._progress.reach(tally.done, tally.total)
         if wanted.digest:

@@ -206,22 +206,22 @@ def _shared(path: str, others: set[str]) -> Finding:
     )
 
 
-def _already_invalid(said: str) -> Finding:
+def _already_invalid(message: str) -> Finding:
     remedy = "repair them first: `netplan generate` on the host says the same"
     return error(
         "netplan-already-invalid",
         "/etc/netplan",
-        found=f"netplan refuses the files as they are: {said}",
+        found=f"netplan refuses the files as they are: {message}",
         remedy=remedy,
         kind="host",
     )
 
 
-def _invalid(path: str, said: str) -> Finding:
+def _invalid(path: str, message: str) -> Finding:
     return error(
         "netplan-invalid",
         path,
-        found=f"netplan refuses it: {said}",
+        found=f"netplan refuses it: {message}",
         remedy="nothing was changed; correct the fabric",
         kind="host",
     )

@@ -60,8 +60,8 @@ def run(command: Sequence[str]) -> str:
     except subprocess.TimeoutExpired:
         raise CommandError(f"`{' '.join(command)}` took more than {COMMAND_TIMEOUT_S:.0f} s") from None
     if done.returncode != 0:
-        said = (done.stderr.strip() or done.stdout.strip())[-2000:]
-        raise CommandError(f"`{' '.join(command)}` ended with {done.returncode}: {said}")
+        output = (done.stderr.strip() or done.stdout.strip())[-2000:]
+        raise CommandError(f"`{' '.join(command)}` ended with {done.returncode}: {output}")
     return done.stdout
 
 

@@ -39,42 +39,42 @@ def newest(answer: str, change: str) -> dict[str, Any] | None:
 
 
 @dataclass
-class Hearing:
-    """What the controller has heard of a change so far.
+class Contact:
+    """What the controller knows of a change so far.
 
-    status: the newest one. answered: whether the last attempt to reach the host succeeded. said: its words where it was
-    reached and could not be asked.
+    status: the newest one. answered: whether the last attempt to reach the host succeeded. error: its message where it
+    was reached and could not be asked.
     """
 
     status: dict[str, Any] = field(default_factory=dict)
     answered: bool = False
-    said: str = ""
+    error: str = ""
 
     @property
     def phase(self) -> str:
         return str(self.status.get("phase", ""))
 
 
-def refusal(heard: Hearing) -> str:
+def refusal(contact: Contact) -> str:
     """Why the change is not in force, or not known to be, and what to do."""
-    reason = heard.status.get("reason", "")
-    if heard.phase == "restored" and "could not be put back" in reason:
+    reason = contact.status.get("reason", "")
+    if contact.phase == "restored" and "could not be put back" in reason:
         return (
             f"the host took the network change back: {reason}; make /etc writable again (`findmnt /etc /`, `dmesg`, "
             "`df /etc`) and run again, the files are then put back first [netplan-restored]"
         )
-    if heard.phase == "restored":
+    if contact.phase == "restored":
         return (
             f"the host took the network change back, the old files are in place and applied: {reason}; "
             "correct fleet_fabric or the host's files and run again [netplan-restored]"
         )
-    if heard.said:
+    if contact.error:
         return (
-            f"the host can be reached, but not asked how the network change ended: {heard.said}; mend that and look "
+            f"the host can be reached, but not asked how the network change ended: {contact.error}; mend that and look "
             f"there: {_JOURNAL}; the next run first takes back what was not confirmed [netplan-unconfirmed]"
         )
-    if heard.answered:
-        seen = f"its record still says {heard.phase}" if heard.phase else "it has no readable record of the change"
+    if contact.answered:
+        seen = f"its record still says {contact.phase}" if contact.phase else "it has no readable record of the change"
         return (
             f"the host can be reached, but did not record how the network change ended: {seen}; look there: "
             f"{_JOURNAL}; run again: what was not confirmed is taken back first [netplan-unconfirmed]"

@@ -39,18 +39,18 @@ def lint_recipes(library: Library, of_recipes: Iterable[Finding]) -> list[Verdic
 
     of_recipes: what `_recipes.recipe.load_all` said of the files.
     """
-    said: dict[str, list[Finding]] = {}
+    by_file: dict[str, list[Finding]] = {}
     for finding in of_recipes:
-        said.setdefault(finding.place.partition(": ")[0], []).append(finding)
+        by_file.setdefault(finding.place.partition(": ")[0], []).append(finding)
     verdicts = []
     for name in sorted(library.recipes):
         recipe = library.recipes[name]
-        findings = ordered([*said.pop(str(recipe.path), []), *_planned(recipe, library)])
+        findings = ordered([*by_file.pop(str(recipe.path), []), *_planned(recipe, library)])
         status = recipe.data["status"]["state"]
         passed = status == "known-bad" or not _has_error(findings)
         verdicts.append(Verdict(name, str(recipe.path), status, passed, findings))
-    for file in sorted(said):
-        verdicts.append(Verdict(file, file, "unusable", not _has_error(said[file]), ordered(said[file])))
+    for file in sorted(by_file):
+        verdicts.append(Verdict(file, file, "unusable", not _has_error(by_file[file]), ordered(by_file[file])))
     return verdicts
 
 

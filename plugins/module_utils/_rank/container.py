@@ -34,8 +34,8 @@ class Container:
     or that of a command run inside (`execute`), whichever comes first.
     """
 
-    def __init__(self, name: str, say: Callable[[str], None]) -> None:
-        self._name, self._say = name, say
+    def __init__(self, name: str, log: Callable[[str], None]) -> None:
+        self._name, self._log = name, log
         self._kinds: set[str] = set()
         self._clients: list[asyncio.subprocess.Process] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -101,7 +101,7 @@ class Container:
             self.ended.set_result(status)
 
     def _print(self, line: str) -> None:
-        self._say(line)
+        self._log(line)
         self.tail.append(line)
         if len(self._kinds) < _KINDS:
             self._kinds.add(judge.kind_of_line(line))

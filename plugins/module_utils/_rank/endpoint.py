@@ -84,8 +84,8 @@ def judged(kind: str, reply: Reply) -> Answer:
     """A token was generated, or an embedding came back: nothing less shows that the ranks compute."""
     if reply.status != 200:
         final = 400 <= reply.status < 500 and reply.status not in (408, 425, 429)
-        said = f"HTTP {reply.status}: {reply.text[:300]}" if reply.status else reply.text
-        return Answer(False, said, final)
+        message = f"HTTP {reply.status}: {reply.text[:300]}" if reply.status else reply.text
+        return Answer(False, message, final)
     try:
         document = json.loads(reply.text)
         computed = len(document["data"][0]["embedding"]) if kind == "embed" else document["usage"]["completion_tokens"]

@@ -28,10 +28,10 @@ _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS|PWD|AUTH|CREDENTIAL", re.IGNOR
 
 def keep(service: Service, report: Report, container: Container | None, reason: str, home: Path = EVIDENCE) -> Path:
     """Write the bundle, remove all but the newest KEPT; returns its folder."""
-    shelf = home / service.name
-    shelf.mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder = home / service.name
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-epoch-{report.fields['epoch']}"
-    part = shelf / f".{name}"
+    part = folder / f".{name}"
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(mode=0o700)
     for file, read in _parts(service, report, container, reason).items():
@@ -41,10 +41,10 @@ def keep(service: Service, report: Report, container: Container | None, reason: 
             text = f"could not be read: {error}"
         (part / file).write_text(report.conceal(text) + "\n", encoding="utf-8")
     os.sync()
-    bundle = shelf / name
+    bundle = folder / name
     shutil.rmtree(bundle, ignore_errors=True)
     part.rename(bundle)
-    for old in sorted(entry for entry in shelf.iterdir() if not entry.name.startswith("."))[:-KEPT]:
+    for old in sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))[:-KEPT]:
         shutil.rmtree(old, ignore_errors=True)
     return bundle
 
@@ -58,10 +58,10 @@ def _parts(
         "container.log": lambda: "\n".join(container.tail if container else ()),
         "inspect.json": lambda: json.dumps(without_secrets(container.inspected if container else {}), indent=1),
         "processes.txt": lambda: _process_table(container),
-        "journal.log": lambda: _said("journalctl", "--no-pager", "--unit", service.unit, "--lines", "500"),
-        "kernel.log": lambda: _said("journalctl", "--no-pager", "--dmesg", "--lines", "200"),
+        "journal.log": lambda: _output("journalctl", "--no-pager", "--unit", service.unit, "--lines", "500"),
+        "kernel.log": lambda: _output("journalctl", "--no-pager", "--dmesg", "--lines", "200"),
         "memory.txt": _memory,
-        "network.txt": lambda: _said("ip", "-brief", "address") + _said("ss", "-tanp"),
+        "network.txt": lambda: _output("ip", "-brief", "address") + _output("ss", "-tanp"),
         "gids.txt": _gids,
         "versions.txt": _versions,
     }
@@ -80,7 +80,7 @@ def _masked(variable: str) -> str:
     return f"{name}{equals}***" if _SECRET_NAME.search(name) and not names_a_file else variable
 
 
-def _said(*command: str) -> str:
+def _output(*command: str) -> str:
     done = run(command, _COMMAND_S)
     return f"$ {' '.join(command)}\n{done.stdout}{done.stderr}"
 
@@ -96,7 +96,7 @@ def _process_table(container: Container | None) -> str:
 
 
 def _memory() -> str:
-    return _text(Path("/proc/meminfo")) + _said("ps", "-eo", "pid,rss,etimes,stat,comm", "--sort", "-rss")
+    return _text(Path("/proc/meminfo")) + _output("ps", "-eo", "pid,rss,etimes,stat,comm", "--sort", "-rss")
 
 
 def _gids() -> str:
@@ -107,7 +107,7 @@ def _gids() -> str:
 
 def _versions() -> str:
     driver = _text(Path("/proc/driver/nvidia/version"))
-    return _said("uname", "-a") + driver + _said("docker", "version") + _text(Path("/etc/dgx-release"))
+    return _output("uname", "-a") + driver + _output("docker", "version") + _text(Path("/etc/dgx-release"))
 
 
 def _text(path: Path) -> str:

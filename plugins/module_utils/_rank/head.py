@@ -65,7 +65,7 @@ class Head:
                     continue
                 await self._close(end)
                 if self._launched and not end.failed:
-                    self._ledger.forgive()
+                    self._ledger.restore_budget()
                 self._report.update(starts_left=self._starts_left())
                 if self._starts_left():
                     await asyncio.sleep(judge.pause_s(0))
@@ -103,7 +103,7 @@ class Head:
             f"stopped: {limits.starts} starts within {limits.within_s / 60:.0f} minutes did not last, the last one "
             f"because {last}; see {evidence}, mend it, then: systemctl start {unit}"
         )
-        await self._members.tell({"do": "stopped", "reason": sentence})
+        await self._members.broadcast({"do": "stopped", "reason": sentence})
         self._ledger.clear()
         self._report.enter("stopped", sentence, error=sentence)
         return EXIT_STOPPED
@@ -155,7 +155,7 @@ class Head:
         try:
             await self._named(self._local.launch())
         except NotLaunchedError:
-            self._ledger.forgive()
+            self._ledger.restore_budget()
             self._launched = False
             self._report.update(starts_left=self._starts_left())
             raise

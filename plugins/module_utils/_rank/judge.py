@@ -182,5 +182,5 @@ def describe_exit(status: int) -> str:
 
 def last_words(lines: Reversible[str]) -> str:
     """The last line that says something: `docker run` ends each of its errors with a hint at its help."""
-    telling = (line.strip() for line in reversed(lines) if line.strip() and not _HELP.search(line))
-    return next(telling, "nothing")[:300]
+    informative = (line.strip() for line in reversed(lines) if line.strip() and not _HELP.search(line))
+    return next(informative, "nothing")[:300]

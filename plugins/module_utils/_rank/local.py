@@ -44,7 +44,7 @@ class LocalRank:
     async def launch(self) -> None:
         """The container runs when this returns."""
         self._stopping = False
-        container = self._container = Container(self._service.container, self._report.say)
+        container = self._container = Container(self._service.container, self._report.log)
         container.ended.add_done_callback(lambda ended: self._ended(container, ended.result()))
         await container.launch(host.with_environment(self._service.run, self._variables))
 

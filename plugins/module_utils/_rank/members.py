@@ -24,12 +24,12 @@ Over = Callable[[str, bool], None]
 
 
 class Member:
-    """One other rank while it is connected. heard: its last beat."""
+    """One other rank while it is connected. reported: its last beat."""
 
     def __init__(self, rank: int, host: str, address: str, channel: wire.Channel, report: Report) -> None:
         self.rank, self.host, self.address, self.channel = rank, host, address, channel
         self.since = now_text()
-        self.heard: dict[str, Any] = {}
+        self.reported: dict[str, Any] = {}
         self._report = report
         self._waiting: dict[str, asyncio.Future[str]] = {}
 
@@ -107,7 +107,7 @@ class Members:
         beats = asyncio.create_task(beat(channel, lambda: {}))
         try:
             while True:
-                self._hear(member, await channel.receive(LOST_S))
+                self._receive(member, await channel.receive(LOST_S))
         except Exception as problem:
             self._leave(member, f"{member.name} is lost: {_why(problem)}")
         finally:
@@ -128,14 +128,14 @@ class Members:
             former.channel.close()
         self._by_rank[member.rank] = member
         self._report.note(f"{member.name} has joined from {address}")
-        self._tell()
+        self._notify()
         return member
 
-    def _hear(self, member: Member, message: Mapping[str, Any]) -> None:
+    def _receive(self, member: Member, message: Mapping[str, Any]) -> None:
         epoch = self._report.fields["epoch"]
         if "beat" in message:
-            member.heard = dict(message["beat"])
-            self._tell()
+            member.reported = dict(message["beat"])
+            self._notify()
         elif "did" in message:
             member.done(message["did"], message["error"])
         elif "failed" in message and message["epoch"] == epoch:
@@ -149,9 +149,9 @@ class Members:
             self._report.note(reason)
             member.lost(reason)
             self._over(reason, failed)
-            self._tell()
+            self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self._changed.set()
         self._report.update(
             ranks_seen=[
@@ -159,9 +159,9 @@ class Members:
                     "rank": member.rank,
                     "host": member.host,
                     "address": member.address,
-                    "state": member.heard.get("state", "waiting"),
+                    "state": member.reported.get("state", "waiting"),
                     "since": member.since,
-                    "memory_available": member.heard.get("memory_available"),
+                    "memory_available": member.reported.get("memory_available"),
                 }
                 for member in self.in_order()
             ]
@@ -169,7 +169,7 @@ class Members:
 
     # Orders ------------------------------------------------------------------------------------------------------
 
-    async def tell(self, message: Mapping[str, Any]) -> None:
+    async def broadcast(self, message: Mapping[str, Any]) -> None:
         for member in self.in_order():
             try:
                 await member.channel.send(message)
@@ -208,11 +208,11 @@ def unfit(service: Service, who: Mapping[str, Any], address: str) -> str:
     return ""
 
 
-async def beat(channel: wire.Channel, tell: Callable[[], Mapping[str, Any]]) -> None:
+async def beat(channel: wire.Channel, status: Callable[[], Mapping[str, Any]]) -> None:
     """Say every BEAT_S that we are there, until cancelled or the connection breaks."""
     try:
         while True:
-            await channel.send({"beat": dict(tell())})
+            await channel.send({"beat": dict(status())})
             await asyncio.sleep(BEAT_S)
     except wire.WireError:
         return  # whoever receives on this channel says so

@@ -51,7 +51,7 @@ class Report:
     ) -> None:
         self._secrets = [spelling for secret in secrets for spelling in spellings(secret)]
         self._file = folder / service.name / "status.json"
-        self._said = ""
+        self._last_sentence = ""
         self._unwritten = ""
         self._began_ns = time.time_ns() if began_ns is None else began_ns
         self.fields: dict[str, Any] = {
@@ -79,15 +79,15 @@ class Report:
         if state != self.state:
             self.fields["since"] = now_text()
         self.note(sentence)
-        _tell_systemd(f"STATUS={state}: {redacted(sentence, self._secrets)}")
+        _notify_systemd(f"STATUS={state}: {redacted(sentence, self._secrets)}")
         self.update(state=state, **news)
 
     def note(self, sentence: str) -> None:
-        if sentence != self._said:
-            self._said = sentence
-            self.say(f"gb10.fleet: {sentence}")
+        if sentence != self._last_sentence:
+            self._last_sentence = sentence
+            self.log(f"gb10.fleet: {sentence}")
 
-    def say(self, line: str) -> None:
+    def log(self, line: str) -> None:
         """To the journal, which must not hold a key."""
         with contextlib.suppress(OSError):  # a journal that is gone, too, ends no service
             print(redacted(line, self._secrets), flush=True)
@@ -102,7 +102,7 @@ class Report:
         """Show every PULSE_S that this process runs, until cancelled."""
         while True:
             self._write()
-            _tell_systemd("WATCHDOG=1")
+            _notify_systemd("WATCHDOG=1")
             await asyncio.sleep(PULSE_S)
 
     def _write(self) -> None:
@@ -112,7 +112,7 @@ class Report:
         if not problem and not (self._file.parent / _STARTED).exists():
             mark_start(self._file.parent, self._began_ns)
         if problem != self._unwritten:
-            self.say(f"gb10.fleet: {problem or f'{self._file} is written again'}")
+            self.log(f"gb10.fleet: {problem or f'{self._file} is written again'}")
             self._unwritten = problem
 
     def conceal(self, text: str) -> str:
@@ -155,7 +155,7 @@ def mark_start(folder: Path, at_ns: int | None = None) -> int:
         return time.time_ns() if at_ns is None else at_ns
 
 
-def _tell_systemd(line: str) -> None:
+def _notify_systemd(line: str) -> None:
     """sd_notify(3); nothing outside a unit, or while systemd does not listen."""
     path = os.environ.get("NOTIFY_SOCKET", "")
     if path:
@@ -195,7 +195,7 @@ class Ledger:
         self.starts.append(now)
         self._keep()
 
-    def forgive(self) -> None:
+    def restore_budget(self) -> None:
         """The last launch does not count."""
         self.starts = self.starts[:-1]
         self._keep()

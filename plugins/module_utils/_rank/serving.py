@@ -57,7 +57,7 @@ class Serving:
 
     async def _load_look(self) -> judge.LoadLook:
         """Of all ranks together: one that moves is enough."""
-        used = [await self._local.usage(), *(member.heard for member in self._members.in_order())]
+        used = [await self._local.usage(), *(member.reported for member in self._members.in_order())]
 
         def total(name: str) -> int:
             return sum(int(one.get(name, 0)) for one in used)
@@ -89,7 +89,7 @@ class Serving:
             await asyncio.sleep(max(_POLL_S, limits.canary_s - (time.monotonic() - before.at)))
             now = await self._look()
             verdict = judge.liveness(before, now, alive_at)
-            self._tell(before, now)
+            self._show_progress(before, now)
             problem = "" if now.metrics else "no /metrics"
             if verdict == "canary":
                 answer = await self._ask(endpoint.canary(self._endpoint), limits.canary_s)
@@ -116,7 +116,7 @@ class Serving:
         used = await self._local.usage()
         return judge.Look(began, metrics, float(used["cpu_s"]))
 
-    def _tell(self, before: judge.Look, now: judge.Look) -> None:
+    def _show_progress(self, before: judge.Look, now: judge.Look) -> None:
         rate = judge.tokens_a_second(before, now)
         self._report.update(tokens_per_s=None if rate is None else round(rate, 1))
         if now.metrics is not None:

@@ -36,8 +36,8 @@ async def supervise(file: Path) -> int:
     pulse = asyncio.ensure_future(report.pulse())
     rank = Worker(service, report, secret) if service.rank else Head(service, report, secret, key)
     running = asyncio.ensure_future(rank.run())
-    for told in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(told, running.cancel)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, running.cancel)
     try:
         return await running
     finally:

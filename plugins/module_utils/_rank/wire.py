@@ -120,7 +120,7 @@ async def _plain(reader: asyncio.StreamReader) -> Message:
     return _message(await _line(reader, HANDSHAKE_S))
 
 
-async def _say(writer: asyncio.StreamWriter, message: Message) -> None:
+async def _write_message(writer: asyncio.StreamWriter, message: Message) -> None:
     writer.write(json.dumps(message).encode() + b"\n")
     await writer.drain()
 
@@ -132,12 +132,12 @@ async def join(address: str, port: int, secret: bytes, who: Mapping[str, Any]) -
     try:
         _no_delay(writer)
         nonce, words = secrets.token_hex(_NONCE_BYTES), json.dumps(who, sort_keys=True)
-        await _say(writer, {"nonce": nonce, "who": words})
+        await _write_message(writer, {"nonce": nonce, "who": words})
         head = await _plain(reader)
         theirs = str(head.get("nonce"))
         if not _is(str(head.get("proof")), _mac(secret, "head", nonce, theirs, words)):
             raise WireError("this host has another secret of the group than the head: site.yml gives it the head's")
-        await _say(writer, {"proof": _mac(secret, "rank", nonce, theirs, words)})
+        await _write_message(writer, {"proof": _mac(secret, "rank", nonce, theirs, words)})
     except BaseException:
         writer.transport.abort()
         raise
@@ -152,7 +152,7 @@ async def welcome(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, se
     first = await _plain(reader)
     nonce, words = str(first.get("nonce")), str(first.get("who"))
     ours = secrets.token_hex(_NONCE_BYTES)
-    await _say(writer, {"nonce": ours, "proof": _mac(secret, "head", nonce, ours, words)})
+    await _write_message(writer, {"nonce": ours, "proof": _mac(secret, "head", nonce, ours, words)})
     answer = await _plain(reader)
     if not _is(str(answer.get("proof")), _mac(secret, "rank", nonce, ours, words)):
         raise WireError("it has another secret of the group than the head: site.yml gives it the head's")

@@ -45,7 +45,7 @@ def _container(
     one: Mapping[str, Any], image: Mapping[str, Any], variables: Mapping[str, Sequence[str]]
 ) -> dict[str, Any]:
     config, host, own = one["Config"], one["HostConfig"], image.get("Config") or {}
-    told = {*variables.get(one["Name"].lstrip("/"), ())}
+    given = {*variables.get(one["Name"].lstrip("/"), ())}
     brought = {*(own.get("Env") or ())}
     words = config.get("Env") or ()
     env = dict(word.partition("=")[::2] for word in words)
@@ -57,8 +57,8 @@ def _container(
         "argv": config.get("Cmd") or [],
         "entrypoint": config.get("Entrypoint") or [],
         "image_entrypoint": own.get("Entrypoint") or [],
-        "env": {name: value for name, value in sorted(env.items()) if name in told},
-        "other_env": sorted(added - told),
+        "env": {name: value for name, value in sorted(env.items()) if name in given},
+        "other_env": sorted(added - given),
         "mounts": sorted(
             [mount.get("Source", ""), mount["Destination"], not mount["RW"]]
             for mount in one["Mounts"]

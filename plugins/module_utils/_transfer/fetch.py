@@ -130,7 +130,7 @@ class _Todo:
                 taken.append(self._parts.popleft()[1])
             return file, taken
 
-    def came(self, file: _File, indexes: Sequence[int]) -> bool:
+    def finished(self, file: _File, indexes: Sequence[int]) -> bool:
         """Note parts that are in place; whether they were the file's last."""
         with self._lock:
             file.left -= len(indexes)
@@ -247,7 +247,7 @@ class Transfer:
                 file, indexes = batch
                 seconds = self._bring(asker, file, indexes)
                 budget = min(_MOST_BYTES, budget * 2) if seconds < _REQUEST_SECONDS else max(_LEAST_BYTES, budget // 2)
-                if todo.came(file, indexes):
+                if todo.finished(file, indexes):
                     prove(file)
                 yield file.bytes_in(indexes) / seconds
 

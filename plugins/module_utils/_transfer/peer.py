@@ -111,9 +111,9 @@ class Connection:
     """One conversation with a host's peer server. command: what reaches it."""
 
     def __init__(self, command: list[str]) -> None:
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the connection
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the connection
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, bufsize=0
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, bufsize=0
         )
         self._rest = b""
 
@@ -143,7 +143,7 @@ class Connection:
     def close(self) -> None:
         self._process.kill()
         self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout, self._said):
+        for stream in (self._process.stdin, self._process.stdout, self._stderr):
             with contextlib.suppress(BrokenPipeError):
                 if stream:
                     stream.close()
@@ -178,8 +178,8 @@ class Connection:
             self._process.wait(_LAST_WORDS_SECONDS)
         self._process.kill()
         self._process.wait()
-        self._said.seek(max(0, self._said.seek(0, os.SEEK_END) - _WORDS_BYTES))
-        words = self._said.read().decode(errors="replace").strip().splitlines()
+        self._stderr.seek(max(0, self._stderr.seek(0, os.SEEK_END) - _WORDS_BYTES))
+        words = self._stderr.read().decode(errors="replace").strip().splitlines()
         return PeerError(one_line(words[-1]) if words else "the connection broke")
 
 

@@ -130,8 +130,8 @@ class Route:
 
     def _revive(self) -> None:
         if not self._peers or self._revivals == _REVIVALS:
-            said = "; ".join(f"{peer.host} ({peer.address}): {why}" for peer, why in self._why.items())
-            raise nobody(self._what, said or "no host is named as its source")
+            reasons = "; ".join(f"{peer.host} ({peer.address}): {why}" for peer, why in self._why.items())
+            raise nobody(self._what, reasons or "no host is named as its source")
         self._revivals += 1
         self._pause(_REVIVAL_SECONDS)
         self._usable = list(self._peers)
@@ -141,12 +141,12 @@ class Route:
             self.notes.append(sentence)
 
 
-def nobody(what: str, said: str) -> FleetError:
+def nobody(what: str, reasons: str) -> FleetError:
     """No host could give something."""
     return refusal(
         "transfer-no-source",
         what,
-        found=said,
+        found=reasons,
         expected="a host that has it",
         remedy="see to those hosts and run again: what has come is kept",
     )

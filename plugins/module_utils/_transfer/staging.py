@@ -254,20 +254,20 @@ class Progress:
         total, done = self._job.get("total", 0), self._job.get("done", 0)
         return max(0, int(total) - int(done))
 
-    def say(self, words: str) -> None:
+    def report(self, words: str) -> None:
         """Tell what keeps the bytes from coming; it holds until some come."""
-        self._job["said"] = words
-        self._tell()
+        self._job["message"] = words
+        self._write_when_due()
 
     def reach(self, done: int, total: int | None = None) -> None:
         """Tell the bytes that are done; total: if it was not known at the start."""
         self._job["done"] = done
         if total is not None:
             self._job["total"] = total
-        self._job.pop("said", None)
-        self._tell()
+        self._job.pop("message", None)
+        self._write_when_due()
 
-    def _tell(self) -> None:
+    def _write_when_due(self) -> None:
         done = self._job["done"]
         if self._clock() - self._written >= 1 or done == self._job["total"] > 0:
             self._write()
@@ -279,8 +279,8 @@ class Progress:
         self._require_controller(self._file)
         looked = self._file.stat().st_mtime if self._file.exists() else time.time()
         seconds = self._written - self._job["began"]
-        stand = {**self._job, "seconds": seconds, "pid": os.getpid(), "notes": self.notes}
-        replace_file(self._file, json.dumps(stand).encode())
+        status = {**self._job, "seconds": seconds, "pid": os.getpid(), "notes": self.notes}
+        replace_file(self._file, json.dumps(status).encode())
         os.utime(self._file, (looked, looked))
 
     @staticmethod
@@ -301,10 +301,10 @@ def progress_line(job: dict[str, Any]) -> str:
     if total and done >= total:
         return f"{what}, {size(total)} in {_duration(seconds)}"
     if not (total or done):
-        return f"{what}, {job.get('said') or 'begun'}, {_duration(seconds)}"
+        return f"{what}, {job.get('message') or 'begun'}, {_duration(seconds)}"
     parts = [what, f"{size(done)} of {size(total)}" if total else size(done)]
-    if "said" in job:
-        parts += [job["said"], _duration(seconds)]
+    if "message" in job:
+        parts += [job["message"], _duration(seconds)]
     elif seconds > 0 and done:
         rate = done / seconds
         parts += [

@@ -19,7 +19,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._verify.service import 
 
 # Ports and memory come back within seconds of an end.
 _OBSTACLE_S = 90.0
-_TELLING = ("Error", "error:", "gb10.fleet:", "Traceback", "unrecognized arguments")
+_ERROR_MARKS = ("Error", "error:", "gb10.fleet:", "Traceback", "unrecognized arguments")
 
 
 @dataclass(frozen=True)
@@ -37,42 +37,42 @@ def verdict(unit: str, reading: Mapping[str, Any], restarts_before: int) -> Verd
     dies itself won't get better.
     """
     state, reply = reading["unit"], reading["reply"]
-    told = reading["supervisor"] or {}
-    silent = silence(told)
-    if reply is not None and reply["ok"] and told.get("state") == "serving" and not silent:
+    supervisor = reading["supervisor"] or {}
+    silent = silence(supervisor)
+    if reply is not None and reply["ok"] and supervisor.get("state") == "serving" and not silent:
         return Verdict("ready", reply["answer"])
     if state["active"] == "failed" or state["restarts"] > restarts_before:
-        cause = told.get("error") or last_words(reading["log_tail"]) or f"unit result: {state['result']}"
+        cause = supervisor.get("error") or last_words(reading["log_tail"]) or f"unit result: {state['result']}"
         return Verdict("failed", f"{unit} does not stay up: {cause}; the whole log: journalctl -u {unit} -n 200")
     if state["active"] == "inactive":
         return Verdict("failed", f"{unit} is not running; start it with: systemctl start {unit}")
-    if _is_obstructed(told):
-        return Verdict("failed", f"{unit}: {told['error']}; it starts by itself once that is gone")
+    if _is_obstructed(supervisor):
+        return Verdict("failed", f"{unit}: {supervisor['error']}; it starts by itself once that is gone")
     if reply is not None and not reply["ok"]:
         return Verdict("waiting", f"healthy, but no answer yet: {reply['error']}")
-    return Verdict("waiting", silent or _meanwhile(told, reading["log_tail"]))
+    return Verdict("waiting", silent or _meanwhile(supervisor, reading["log_tail"]))
 
 
-def _is_obstructed(told: Mapping[str, Any]) -> bool:
+def _is_obstructed(supervisor: Mapping[str, Any]) -> bool:
     """What is in the way of a start has been there for so long that a person should look."""
-    if not told.get("error") or told["state"] != "preparing" or "updated_at" not in told:
+    if not supervisor.get("error") or supervisor["state"] != "preparing" or "updated_at" not in supervisor:
         return False
-    seen, since = (datetime.fromisoformat(told[name]) for name in ("updated_at", "since"))
+    seen, since = (datetime.fromisoformat(supervisor[name]) for name in ("updated_at", "since"))
     return (seen - since).total_seconds() > _OBSTACLE_S
 
 
-def _meanwhile(told: Mapping[str, Any], lines: Sequence[str]) -> str:
-    if told.get("error"):
-        return f"{told['state']}: {told['error']}"
-    if told.get("last_end"):
-        return f"{told['state']} again, since {told['last_end']}"
+def _meanwhile(supervisor: Mapping[str, Any], lines: Sequence[str]) -> str:
+    if supervisor.get("error"):
+        return f"{supervisor['state']}: {supervisor['error']}"
+    if supervisor.get("last_end"):
+        return f"{supervisor['state']} again, since {supervisor['last_end']}"
     return lines[-1].strip() if lines else "no output yet"
 
 
 def last_words(lines: Sequence[str]) -> str:
     """The line that most likely says why a start died: the last one that names an error."""
-    telling = [line.strip() for line in lines if any(mark in line for mark in _TELLING)]
-    return telling[-1] if telling else ""
+    errors = [line.strip() for line in lines if any(mark in line for mark in _ERROR_MARKS)]
+    return errors[-1] if errors else ""
 
 
 def promised(service: str, expected: Mapping[str, Any], boot: Mapping[str, Any]) -> list[Finding]:

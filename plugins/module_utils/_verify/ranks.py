@@ -31,8 +31,8 @@ _PREPARING = "preparing"
 def read_ranks(run: Run, services: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The rank of each of ``hosts.<host>.services`` with what its host says of it.
 
-    unit: as systemd says. told: what `supervisor_status` finds. definition: of the file that it goes by; wanted: the
-    plan's. memory: the host's.
+    unit: as systemd says. supervisor: what `supervisor_status` finds. definition: of the file that it goes by; wanted:
+    the plan's. memory: the host's.
     """
     memory = memory_bytes(Path("/proc/meminfo").read_text(encoding="ascii"))
     return [
@@ -42,7 +42,7 @@ def read_ranks(run: Run, services: Sequence[Mapping[str, Any]]) -> list[dict[str
             "ranks": service["ranks"],
             "memory_floor_bytes": service["memory_floor_bytes"],
             "unit": unit_state(run, service["unit"]),
-            "told": supervisor_status(service["status_file"]),
+            "supervisor": supervisor_status(service["status_file"]),
             "definition": (document(service["rank_file"]) or {}).get("definition"),
             "wanted": service["definition"],
             "memory": memory,
@@ -60,14 +60,14 @@ def health(rank: Mapping[str, Any]) -> str:
         return "not there"
     if rank["unit"]["active"] != "active":
         return "failed" if rank["unit"]["active"] == "failed" else _STOPPED
-    if not rank["told"]:
+    if not rank["supervisor"]:
         return "starting"
-    return _FROZEN if silence(rank["told"]) else str(rank["told"]["state"])
+    return _FROZEN if silence(rank["supervisor"]) else str(rank["supervisor"]["state"])
 
 
 def problems(rank: Mapping[str, Any]) -> Iterator[Finding]:
     """What an owner should know or do, worst first."""
-    name, told, unit = rank["service"], rank["told"] or {}, rank["unit"]
+    name, supervisor, unit = rank["service"], rank["supervisor"] or {}, rank["unit"]
     place = f"{name}, rank {rank['rank']}"
     word = health(rank)
     if word == "not there":
@@ -81,7 +81,7 @@ def problems(rank: Mapping[str, Any]) -> Iterator[Finding]:
         )
         return
     if word == "failed":
-        found = told.get("error") or f"its unit failed: {unit['result']}"
+        found = supervisor.get("error") or f"its unit failed: {unit['result']}"
         remedy = f"journalctl -u gb10-vllm-{name} says why; then: ansible-playbook gb10.fleet.restart -e service={name}"
         yield warning("rank-failed", place, found=found, remedy=remedy, kind="host")
     elif word == _STOPPED:
@@ -92,11 +92,16 @@ def problems(rank: Mapping[str, Any]) -> Iterator[Finding]:
     elif word == _FROZEN:
         remedy = f"wait: systemd ends it after two minutes and starts it anew; else systemctl restart gb10-vllm-{name}"
         yield warning(
-            "rank-frozen", place, found=silence(told), expected="a word every ten seconds", remedy=remedy, kind="host"
+            "rank-frozen",
+            place,
+            found=silence(supervisor),
+            expected="a word every ten seconds",
+            remedy=remedy,
+            kind="host",
         )
     elif word != _SERVING:
-        yield from _on_its_way(place, word, told)
-    elif rank["rank"] == 0 and (missing := _not_serving(rank, told)):
+        yield from _on_its_way(place, word, supervisor)
+    elif rank["rank"] == 0 and (missing := _not_serving(rank, supervisor)):
         yield warning(
             "rank-apart",
             place,
@@ -105,8 +110,8 @@ def problems(rank: Mapping[str, Any]) -> Iterator[Finding]:
             remedy="look at the rank that it names",
             kind="host",
         )
-    elif told.get("strikes"):
-        found = f"{told['strikes']} looks in a row found no progress: {told['error'] or 'no answer'}"
+    elif supervisor.get("strikes"):
+        found = f"{supervisor['strikes']} looks in a row found no progress: {supervisor['error'] or 'no answer'}"
         remedy = "wait: at the limit the group restarts by itself"
         yield warning(
             "rank-strikes", place, found=found, expected="tokens, or an answer to a canary", remedy=remedy, kind="host"
@@ -127,30 +132,34 @@ def problems(rank: Mapping[str, Any]) -> Iterator[Finding]:
         yield warning("rank-memory", place, found=found, expected=f"at least {size(floor)}", remedy=remedy, kind="host")
 
 
-def _not_serving(rank: Mapping[str, Any], told: Mapping[str, Any]) -> str:
+def _not_serving(rank: Mapping[str, Any], supervisor: Mapping[str, Any]) -> str:
     """The ranks that the head does not see serving, as words."""
-    serving = {seen["rank"] for seen in told["ranks_seen"] if seen["state"] == _SERVING}
+    serving = {seen["rank"] for seen in supervisor["ranks_seen"] if seen["state"] == _SERVING}
     return ", ".join(f"rank {number}" for number in range(1, rank["ranks"]) if number not in serving)
 
 
-def _on_its_way(place: str, word: str, told: Mapping[str, Any]) -> Iterator[Finding]:
+def _on_its_way(place: str, word: str, supervisor: Mapping[str, Any]) -> Iterator[Finding]:
     """Waiting for a rank needs a person, a load needs time; an end that came before is worth a word."""
-    if told.get("error") and word == _PREPARING:
+    if supervisor.get("error") and word == _PREPARING:
         yield warning(
-            "rank-obstacle", place, found=told["error"], remedy="it starts by itself once that is gone", kind="host"
+            "rank-obstacle",
+            place,
+            found=supervisor["error"],
+            remedy="it starts by itself once that is gone",
+            kind="host",
         )
-    elif told.get("error"):
+    elif supervisor.get("error"):
         yield warning(
             "rank-waits",
             place,
-            found=told["error"],
+            found=supervisor["error"],
             expected="all ranks",
             remedy="look at the rank that it names",
             kind="host",
         )
-    elif told.get("last_end"):
-        left = told["starts_left"]
+    elif supervisor.get("last_end"):
+        left = supervisor["starts_left"]
         remedy = "wait" if left is None else f"wait; {left} more starts are left before it stays down"
         yield warning(
-            "rank-restarts", place, found=f"{word} again, since {told['last_end']}", remedy=remedy, kind="host"
+            "rank-restarts", place, found=f"{word} again, since {supervisor['last_end']}", remedy=remedy, kind="host"
         )

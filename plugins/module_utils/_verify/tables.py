@@ -114,15 +114,17 @@ def status_table(
 
 
 def _rank_row(service: str, number: int, host: str, rank: Mapping[str, Any] | None, unseen: str) -> dict[str, str]:
-    told = (rank["told"] if rank else None) or {}
-    speed, use = told.get("tokens_per_s"), told.get("kv_use")
-    requests = None if told.get("running") is None else f"{told['running']:.0f} + {told['waiting'] or 0:.0f}"
+    supervisor = (rank["supervisor"] if rank else None) or {}
+    speed, use = supervisor.get("tokens_per_s"), supervisor.get("kv_use")
+    requests = (
+        None if supervisor.get("running") is None else f"{supervisor['running']:.0f} + {supervisor['waiting'] or 0:.0f}"
+    )
     return {
         "service": service,
         "rank": str(number),
         "host": host,
         "health": health(rank) if rank else unseen,
-        "since": told.get("since", "-"),
+        "since": supervisor.get("since", "-"),
         "tokens/s": "-" if speed is None else f"{speed:.1f}",
         "running + waiting": requests or "-",
         "KV use": "-" if use is None else f"{use:.0%}",

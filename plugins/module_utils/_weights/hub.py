@@ -106,23 +106,23 @@ class Hub:
             )
         self.staging.mkdir(parents=True, exist_ok=True)
         blobs = self._blobs(repository)
-        came_before = _bytes_below(blobs)
+        bytes_before = _bytes_below(blobs)
         progress.start(f"model {repository} from the hub", missing or 0)
         arguments = ["download", repository, "--revision", revision or "main", "--cache-dir", str(self.staging / "hub")]
-        with tempfile.TemporaryFile() as said:
+        with tempfile.TemporaryFile() as output:
             with subprocess.Popen(
-                [self.command, *arguments], stdout=said, stderr=subprocess.STDOUT, env=self._environment()
+                [self.command, *arguments], stdout=output, stderr=subprocess.STDOUT, env=self._environment()
             ) as process:
                 try:
                     while process.poll() is None:
-                        progress.reach(_bytes_below(blobs) - came_before)
+                        progress.reach(_bytes_below(blobs) - bytes_before)
                         time.sleep(_LOOK_SECONDS)
                 except BaseException:
                     process.kill()  # or it would be waited for, to the end of the download
                     raise
             if process.returncode:
-                said.seek(0)
-                raise self._failed(arguments, said.read().decode(errors="replace"))
+                output.seek(0)
+                raise self._failed(arguments, output.read().decode(errors="replace"))
         return blobs.parent
 
     def forget(self, repository: str) -> None:
@@ -146,8 +146,8 @@ class Hub:
             environment["HF_TOKEN_PATH"] = str(self.token_file)
         return environment
 
-    def _failed(self, arguments: list[str], said: str) -> Exception:
-        lines = [line.strip() for line in said.splitlines() if line.strip()]
+    def _failed(self, arguments: list[str], output: str) -> Exception:
+        lines = [line.strip() for line in output.splitlines() if line.strip()]
         lines = [line for line in lines if "Error" in line] or lines
         last = lines[-1] if lines else "failed without a word"
         known = (words for marks, *words in _CAUSES if any(mark in last for mark in marks))

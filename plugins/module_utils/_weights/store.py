@@ -244,7 +244,7 @@ class ModelStore:
         """What the hosts have, once they have it; none if it is to be downloaded after all."""
         self._progress.start(f"model {wanted.repository}", 0)
         try:
-            return self._sources(wanted).wait(*_question(wanted), self._progress.say)
+            return self._sources(wanted).wait(*_question(wanted), self._progress.report)
         except FleetError:
             if wanted.source == "host":
                 raise

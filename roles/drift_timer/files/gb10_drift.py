@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One unattended drift check: drift.yml through ansible-runner, its artifacts rotated, its outcome in one line.
 
-Managed by gb10.fleet. Exits with 0 clean, 2 drift, 1 could not tell: a missing host, an inventory that can't be read, a
+Managed by gb10.fleet. Exits with 0 clean, 2 drift, 1 unknown: a missing host, an inventory that can't be read, a
 check that ran out of time, or no ansible-playbook.
 """
 
@@ -16,26 +16,26 @@ import sys
 from pathlib import Path
 from typing import Any
 
-COULD_NOT_TELL = 1
-TELLING = "drift: "
+UNKNOWN = 1
+PREFIX = "drift: "
 
 
 def outcome(code: int, status: str, lines: list[str]) -> tuple[int, str]:
     """The exit code and the line for the journal, from how ansible-playbook ended and what it said."""
-    told = [line.strip() for line in lines if line.startswith(TELLING)]
+    summaries = [line.strip() for line in lines if line.startswith(PREFIX)]
     if status == "timeout":
-        return COULD_NOT_TELL, "drift: could not tell: the check ran out of time"
-    if told:
-        return code if code in (0, 2) else COULD_NOT_TELL, told[-1]
-    return COULD_NOT_TELL, f"drift: could not tell: {_reason(lines)}"
+        return UNKNOWN, "drift: unknown: the check ran out of time"
+    if summaries:
+        return code if code in (0, 2) else UNKNOWN, summaries[-1]
+    return UNKNOWN, f"drift: unknown: {_reason(lines)}"
 
 
 def _reason(lines: list[str]) -> str:
     """Ansible's error. That of an inventory does not name the file, which a warning before it does."""
     files = [line for line in lines if line.startswith("[WARNING]: Unable to parse ")]
     errors = [line for line in lines if "ERROR" in line or line.startswith("fatal:")]
-    said = [*files[:1], *errors[:1]] or ["ansible-playbook said nothing"]
-    return ": ".join(line.strip().removeprefix("[WARNING]: ").removeprefix("[ERROR]: ") for line in said)
+    causes = [*files[:1], *errors[:1]] or ["ansible-playbook said nothing"]
+    return ": ".join(line.strip().removeprefix("[WARNING]: ").removeprefix("[ERROR]: ") for line in causes)
 
 
 def check(settings: dict[str, Any]) -> tuple[int, str]:
@@ -54,9 +54,7 @@ def check(settings: dict[str, Any]) -> tuple[int, str]:
         quiet=True,
     )
     with runner.stdout as stream:
-        return outcome(
-            runner.rc if runner.rc is not None else COULD_NOT_TELL, runner.status, stream.read().splitlines()
-        )
+        return outcome(runner.rc if runner.rc is not None else UNKNOWN, runner.status, stream.read().splitlines())
 
 
 def main() -> None:
@@ -67,7 +65,7 @@ def main() -> None:
     try:
         code, line = check(settings)
     except Exception as error:  # whatever it is: nobody watches, so it is said in one line
-        code, line = COULD_NOT_TELL, f"drift: could not tell: {error}"
+        code, line = UNKNOWN, f"drift: unknown: {error}"
     print(line, flush=True)
     sys.exit(code)
 

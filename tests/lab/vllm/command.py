@@ -18,7 +18,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..console import say
+from ..console import announce
 from ..errors import LabError
 from . import images, store
 from .process import UnavailableError
@@ -36,10 +36,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             facts = _ensure(name, asked.to.resolve(), asked.variant or "")
             print(json.dumps({"name": name, **facts}, sort_keys=True), flush=True)
     except LabError as problem:
-        say(str(problem))
+        announce(str(problem))
         return UNAVAILABLE if isinstance(problem, UnavailableError) else FAILED
     except KeyboardInterrupt:
-        say("interrupted; nothing half-made is left")
+        announce("interrupted; nothing half-made is left")
         return INTERRUPTED
     return 0
 

@@ -24,7 +24,7 @@ class Kind:
 
     name: str
     version: str
-    lay: Callable[[Path], None]
+    build: Callable[[Path], None]
     environment: Mapping[str, str]
     real: bool
 
@@ -35,7 +35,7 @@ class Kind:
 VLLM_CPU = Kind(
     name="vllm-cpu",
     version=packages.VLLM,
-    lay=top_files.lay_real,
+    build=top_files.build_real,
     environment={
         "PATH": _PATH,
         "VLLM_CACHE_ROOT": packages.CACHE,
@@ -56,7 +56,7 @@ VLLM_CPU = Kind(
 STAND_IN = Kind(
     name="vllm-stand-in",
     version=packages.VLLM,
-    lay=top_files.lay_stand_in,
+    build=top_files.build_stand_in,
     environment={"PATH": _PATH},
     real=False,
 )
@@ -110,7 +110,7 @@ def _layers(kind: Kind, variant: str, directory: Path, work: Path, log: Path) ->
 def _top_layer(kind: Kind, variant: str, directory: Path, work: Path) -> archive.Layer:
     """Packed anew each time: it is a few KB."""
     root = work / "top"
-    kind.lay(root)
+    kind.build(root)
     if variant:
         (root / "etc").mkdir()
         (root / "etc" / "gb10-lab-variant").write_text(f"{variant}\n")

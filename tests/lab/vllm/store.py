@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ..console import say
+from ..console import announce
 
 Facts = dict[str, Any]
 
@@ -51,7 +51,7 @@ def locked(directory: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say(f"another build works in {directory}; waiting for it")
+            announce(f"another build works in {directory}; waiting for it")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -107,7 +107,7 @@ def remove(path: Path) -> None:
 
 @contextlib.contextmanager
 def step(text: str) -> Iterator[None]:
-    say(f"{text} ...")
+    announce(f"{text} ...")
     started = time.monotonic()
     yield
-    say(f"{text}: {time.monotonic() - started:.0f} s")
+    announce(f"{text}: {time.monotonic() - started:.0f} s")

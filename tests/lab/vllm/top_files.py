@@ -18,13 +18,13 @@ _HERE = Path(__file__).resolve().parent
 _PROGRAMS = "usr/local/bin"
 
 
-def lay_real(root: Path) -> None:
+def build_real(root: Path) -> None:
     """The platform plugin, and the programs that pip would make."""
     _copy(_HERE / "real" / "plugin", root / SITE.lstrip("/"))
     _copy(_HERE / "real" / "bin", root / _PROGRAMS)
 
 
-def lay_stand_in(root: Path) -> None:
+def build_stand_in(root: Path) -> None:
     """The program, with the options of the release that it stands for, from the collection's catalogue."""
     site = root / SITE.lstrip("/")
     _copy(_HERE / "stand_in" / "lib", site)

@@ -16,12 +16,12 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.judg
 from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import PURPOSE
 
 # A model without --revision: the recipe's own finding says so with its place, and where it says nothing there is none.
-_SAID_OF_THE_RECIPE = frozenset({"L18"})
+_ABOUT_THE_RECIPE = frozenset({"L18"})
 
 
 def lint(request: Mapping[str, Any]) -> list[LintFinding]:
     """The linter's findings on a request of `head_request`."""
-    return [LintFinding(**row) for row in lint_map(request) if row["rule"] not in _SAID_OF_THE_RECIPE]
+    return [LintFinding(**row) for row in lint_map(request) if row["rule"] not in _ABOUT_THE_RECIPE]
 
 
 def on_host(request: Mapping[str, Any]) -> dict[str, Any]:

@@ -74,7 +74,7 @@ def _sized(case: object) -> dict[str, Any]:
     config = case.get("config")
     model = read_model(load_config(config) if isinstance(config, str) else config, release)
     flags = read_flags(case.get("flags"))
-    layout = pool.lay_out(model, resolve(flags, model, release))
+    layout = pool.arrange(model, resolve(flags, model, release))
     available = _available(values, flags.kv_cache_memory_bytes)
     inverse: dict[str, Any] = {}
     if "sequences" in values or "tokens_per_sequence" in values:

@@ -45,7 +45,7 @@ class Layout:
         return self.request_blocks(length) * self.bytes_per_block
 
 
-def lay_out(model: Model, settings: Settings) -> Layout:
+def arrange(model: Model, settings: Settings) -> Layout:
     """The cache of a model with these settings. Raises FleetError where vLLM refuses whatever the memory is."""
     stages = pages_by_stage(model, settings)
     layout = Layout(settings, tuple(make_groups(stages, settings)), tuple(map(tuple, stages)))

@@ -49,4 +49,4 @@ def kv_for_service(
     """
     release = parse_release(vllm_version)
     model = read_model(config, release)
-    return ServiceKv(pool.lay_out(model, resolve(read_flags(flags), model, release, long_allowed)), model)
+    return ServiceKv(pool.arrange(model, resolve(read_flags(flags), model, release, long_allowed)), model)

@@ -117,7 +117,7 @@ def _name(view: View, option: Option, value: str, command: Command, place: str) 
 def _unknown(view: View, registry: str, value: str, known: tuple[str, ...], plugin: str, place: str) -> Finding:
     elsewhere = view.catalogue.name_range(registry, value)
     remedy = meant(value, known)
-    if view.comes_later(elsewhere):
+    if view.is_later(elsewhere):
         remedy = view.gone(elsewhere)
     elif plugin:
         remedy = f"give its file with {plugin}, or {remedy}"

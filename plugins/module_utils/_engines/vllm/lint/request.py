@@ -136,7 +136,7 @@ def read_request(written: Any, catalogue: Catalogue) -> tuple[Request | None, li
     checked, findings = check(INPUT, written, "lint")
     if not isinstance(checked, Mapping):
         return None, _as_catalogue(findings)
-    parts = {key: checked[key] for key in checked if not _spoilt(key, findings)}
+    parts = {key: checked[key] for key in checked if not _is_invalid(key, findings)}
     docker, problems = _docker(parts.get("command"))
     findings += problems
     words = {**docker, **{key: value for key, value in parts.items() if value is not None}}
@@ -155,7 +155,7 @@ def read_request(written: Any, catalogue: Catalogue) -> tuple[Request | None, li
     return request, [*_as_catalogue(findings), *notes]
 
 
-def _spoilt(key: str, findings: Sequence[Finding]) -> bool:
+def _is_invalid(key: str, findings: Sequence[Finding]) -> bool:
     """Whether something is wrong with a part; environment and facts are used as far as they are right."""
     return key != "env" and any(finding.place.startswith(f"lint.{key}") for finding in findings)
 

@@ -40,7 +40,7 @@ class View:
         """How much an unknown name weighs: a fork may have what another release has."""
         return "error" if self.own or known is None else "warning"
 
-    def comes_later(self, known: Range | None) -> bool:
+    def is_later(self, known: Range | None) -> bool:
         """Whether a name was added after this release."""
         return known is not None and bool(known.first) and not self.since(known.first)
 
@@ -48,7 +48,7 @@ class View:
         """What to do about a name that other releases have; empty for one that none has."""
         if known is None:
             return ""
-        return f"use an image with vLLM {known.first} or later, or drop it" if self.comes_later(known) else "drop it"
+        return f"use an image with vLLM {known.first} or later, or drop it" if self.is_later(known) else "drop it"
 
 
 def history(what: str, known: Range | None) -> str:

@@ -147,8 +147,8 @@ class Handler(BaseHTTPRequestHandler):
         if asked.get("stream"):
             self._stream(answer, text, usage, chat)
         else:
-            said = {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
-            choice = {"index": 0, **said, "logprobs": None, "finish_reason": "length"}
+            reply_part = {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
+            choice = {"index": 0, **reply_part, "logprobs": None, "finish_reason": "length"}
             kind = "chat.completion" if chat else "text_completion"
             self._send(200, {**answer, "object": kind, "choices": [choice], "usage": usage})
 
@@ -160,9 +160,9 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         answer["object"] = "chat.completion.chunk" if chat else "text_completion"
         for position, letter in enumerate(text, start=1):
-            said = {"delta": {"content": letter}} if chat else {"text": letter}
+            reply_part = {"delta": {"content": letter}} if chat else {"text": letter}
             reason = "length" if position == len(text) else None
-            self._event({**answer, "choices": [{"index": 0, **said, "finish_reason": reason}]})
+            self._event({**answer, "choices": [{"index": 0, **reply_part, "finish_reason": reason}]})
         self._event({**answer, "choices": [], "usage": usage})
         self.wfile.write(b"data: [DONE]\n\n")
 

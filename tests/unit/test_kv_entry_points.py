@@ -86,7 +86,7 @@ def test_module_fails_for_a_parameter_of_the_wrong_type() -> None:
     assert "available_kv_bytes" in got["msg"]
 
 
-def test_the_inverse_through_a_door() -> None:
+def test_the_inverse_by_filter_and_module() -> None:
     asked = case(NANO, "0.23.0", kv_cache_dtype="fp8", max_model_len=32768, max_num_seqs=4)
     del asked["available_kv_gib"]
     got = kv_pool({**asked, "sequences": 4, "tokens_per_sequence": 32768})
