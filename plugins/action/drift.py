@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.drift: readings and plan in, verdict and reports out; runs on the controller, reaches no host.
 
-A run on the whole fleet keeps its history and writes the reports; a limited one only tells what it found.
+A run on the whole fleet keeps its history and writes the reports; a limited one only shows what it found.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
                 raise AnsibleActionFail(now.text)
             if waited > options["timeout"]:
                 raise AnsibleActionFail(
-                    f"{options['unit']} did not answer within {options['timeout']} s; it last said: {now.text}; "
+                    f"{options['unit']} did not answer within {options['timeout']} s; its last output: {now.text}; "
                     "a larger model needs a larger startup_limit_s in its recipe"
                 )
             if time.monotonic() - shown > PROGRESS_S:

@@ -12,7 +12,7 @@ version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Ends C(ansible-playbook drift.yml) with 0 if everything is as declared, with 2 if not, and with 1 if that could not
-    be told. Ansible's own exit codes know only failed and unreachable hosts.
+    be known. Ansible's own exit codes know only failed and unreachable hosts.
   - Does nothing in other playbooks. It ends the process, so list it last.
 requirements:
   - Enable it with C(callbacks_enabled = gb10.fleet.drift_exit).

@@ -25,7 +25,7 @@ options:
     type: int
     default: 0
   examine_only:
-    description: Tell what would be done and stop, as in check mode.
+    description: Report what would be done and stop, as in check mode.
     type: bool
     default: false
   progress_file:

@@ -24,7 +24,7 @@ options:
     description: The readings of all hosts of the run, by name; without them services on several hosts are left alone.
     type: dict
   severity:
-    description: Which problems, those that refuse the run or those that are told.
+    description: Which problems, those that refuse the run or those that are only shown.
     type: str
     choices: [error, warning]
     default: error

@@ -35,7 +35,7 @@ class Layer:
 
 
 def merge(layers: Iterable[Layer]) -> dict[str, Value]:
-    """Lay the layers over each other, lowest first, and return the keys that remain, sorted.
+    """Merge the layers, lowest first, and return the keys that remain, sorted.
 
     A later value replaces an earlier one as a whole, maps too: half of two speculative configs is neither. ``None``
     removes the key that a lower layer has set.

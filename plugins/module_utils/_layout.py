@@ -16,7 +16,7 @@ SECRETS = "/etc/gb10-fleet/secrets"
 MODELS = f"{STATE}/hf"  # HF_HOME: the standard cache layout, with hub/ below
 # Hugging Face caches that models are taken from unless an owner names more: root's alone, for their content is trusted.
 CACHES = ("/root/.cache/huggingface/hub",)
-OVERLAYS = f"{STATE}/overlays"  # small files laid over images and models, by service
+OVERLAYS = f"{STATE}/overlays"  # small files mounted over those of images and models, by service
 BOOTS = f"{STATE}/boots"  # what starts have shown, by `_memory.boots.boot_key`
 CATALOGUES = f"{STATE}/catalogues"  # what images of unknown build hold, by `_engines.observed.image_key`
 COMPILED = "/var/cache/gb10-fleet"  # what torch.compile, Triton and FlashInfer build, by image

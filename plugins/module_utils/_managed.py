@@ -58,7 +58,7 @@ class Managed:
 class ManagedJson:
     """Our keys of a JSON file that others also write.
 
-    settings: laid over what is there, or over the JSON file ``original``. names: what is to stand below the key
+    settings: merged into what is there, or over the JSON file ``original``. names: what is to stand below the key
     ``names_of``, the values being secret.
     """
 

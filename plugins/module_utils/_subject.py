@@ -131,7 +131,7 @@ class Subject:
 
     spec: what ``fleet_host.<name>`` may say. slice: the part of one host; None where the plan decides it over all.
     files: what is managed of a part. A part may also hold ``sysctl``, ``{key: value}`` of the running kernel, and
-    ``units``, ``{unit: enabled | started}``; drift compares all these without being told.
+    ``units``, ``{unit: enabled | started}``; drift compares all these by itself.
     questions: what else a drift check asks of a host, for the parts that ``read`` names.
     read: the subject's own readings, ``READS`` of its ``reading.py``. differences: what else differs.
     """

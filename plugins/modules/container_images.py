@@ -13,7 +13,7 @@ author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Compares each image by its identity (ordered DiffIDs and config), which is equal in every Docker image store, and
     moves the missing layers from where the plan says.
-  - Examines all images before it changes the first. What stands in the way is told at once, for all of them.
+  - Examines all images before it changes the first. Obstacles are reported at once, for all of them.
   - Keeps the pinned digest of each image in a record on the host, since C(docker save) and C(docker load) lose it.
   - Shows progress while it works.
 extends_documentation_fragment:

@@ -20,7 +20,7 @@ options:
     type: dict
     required: true
   readings:
-    description: What M(gb10.fleet.fabric_info) returned, by host of the run. The readings of the other hosts tell who
+    description: What M(gb10.fleet.fabric_info) returned, by host of the run. The readings of the other hosts show who
       is at the end of a cable; a host that was not read may be among them.
     type: dict
     required: true

@@ -30,7 +30,7 @@ options:
     description: What a drift check asks for, as M(gb10.fleet.drift_info) makes it of the plan.
     type: dict
   salt:
-    description: What the digests of secret files are made with, so that they tell nothing to those who do not know it.
+    description: Salt of the digests of secret files, which reveal nothing without it.
     type: str
     default: ""
 extends_documentation_fragment:

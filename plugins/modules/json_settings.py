@@ -11,8 +11,8 @@ short_description: Set keys of a JSON file that others also write
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
-  - Lays the wanted keys over those that the file has. Keys that are not named stay, and so does the file's text when it
-    already says what is wanted, however it is laid out.
+  - Merges the wanted keys into those of the file. Keys that are not named stay, and so does the file's text when it
+    already says what is wanted, however it is formatted.
   - The new file is complete and valid before it takes the old one's place.
   - A diff shows the file. Use C(diff=false) on the task where it holds a secret.
 extends_documentation_fragment:
@@ -25,7 +25,7 @@ options:
     required: true
   original:
     description:
-      - Another file, whose keys the wanted ones are laid over instead; it is never changed. What C(path) says otherwise
+      - Another file, to merge the wanted keys into instead; it is never changed. What C(path) says otherwise
         is replaced.
       - Where it is not there yet, check mode takes the file for changed.
     type: path
@@ -117,14 +117,14 @@ def main() -> None:
 
 
 def starting_point(module: AnsibleModule, before: dict[str, Any]) -> dict[str, Any]:
-    """What the settings are laid over."""
+    """What the settings are merged into."""
     if module.params["original"] is None:
         return before
     original = Path(module.params["original"])
     if original.exists():
         return parsed(str(original), original.read_text("utf-8"))
     if not module.check_mode:
-        module.fail_json(msg=f"{original} is not there, so nothing can be laid over it")
+        module.fail_json(msg=f"{original} is not there, so nothing can be merged into it")
     return {}
 
 

@@ -14,7 +14,7 @@ description:
   - Makes each model's files visible under C(hub/models--ORG--NAME/snapshots/REVISION), as vLLM finds them offline, only
     when all of them are there and verified; seals a manifest of their sha256 sums.
   - Files of a local folder are hard-linked, so that they take no room; from another filesystem they are copied.
-  - Examines all models before it changes the first. What stands in the way is told at once, for all of them.
+  - Examines all models before it changes the first. Obstacles are reported at once, for all of them.
   - Shows progress while it works.
 extends_documentation_fragment:
   - gb10.fleet.staging

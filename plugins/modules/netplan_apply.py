@@ -42,7 +42,7 @@ options:
     choices: [refuse, move]
     default: refuse
   ssh_interface:
-    description: The interface that carries SSH, to say that it may be changed.
+    description: The interface that carries SSH, where it may be changed.
     type: str
 """
 

@@ -20,7 +20,7 @@ options:
     default: true
 attributes:
   check_mode:
-    description: Tells whether a key would be made.
+    description: Reports whether a key would be made.
     support: full
   diff_mode:
     description: A key is not shown.

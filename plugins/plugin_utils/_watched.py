@@ -21,12 +21,12 @@ _LOOK_SECONDS = 3
 _LIMIT_SECONDS = 7 * 24 * 3600
 # A line every ten seconds or so is enough for hours of work.
 _LOOKS_A_LINE = 3
-# How often a job's process is missed before it is lost: one that has just ended is about to tell its result.
+# How often a job's process is missed before it is lost: one that has just ended is about to give its result.
 _MISSED = 2
 
 
 class ProgressLines:
-    """Which looks at a job are worth a line: new steps and notes at once, what came since then now and then."""
+    """Which looks at a job are worth a line: new steps and notes at once, what has changed since then now and then."""
 
     def __init__(self) -> None:
         self._shown: dict[str, Any] = {}
@@ -83,7 +83,7 @@ class WatchedAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no 
             self._shell(f"rm -f {file}")
 
     def _look(self, file: str, pid: int | None) -> tuple[dict[str, Any], bool]:
-        """Where the job stands, nothing as long as it does not tell, and whether its process was still there."""
+        """The job's status, nothing as long as it has none, and whether its process was still there."""
         alive = f"test -d /proc/{pid} || echo gone" if pid else ":"
         output = self._shell(f"touch -c {file}; cat {file}; echo; {alive}").strip()
         status, _, end = output.rpartition("\n") if output.endswith("gone") else (output, "", "")
@@ -116,7 +116,7 @@ class WatchedAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no 
 
 
 def _lost(host: str, what: str) -> dict[str, Any]:
-    """The result of a job that was killed: Ansible's wrapper, killed with it, would never tell."""
+    """The result of a job that was killed: Ansible's wrapper, killed with it, would never give it."""
     finding = obstacle(
         "job-lost",
         f"{host}: {what}",

@@ -37,7 +37,7 @@ BROKEN = [
         (1, "failed", BROKEN, (1, "drift: unknown: Unable to parse /srv/site/hosts.yml as an inventory source: "
                                   "No inventory was parsed, please check your configuration and options.")),
         (2, "failed", ["fatal: [titan]: FAILED! => no"], (1, "drift: unknown: fatal: [titan]: FAILED! => no")),
-        (0, "successful", [], (1, "drift: unknown: ansible-playbook said nothing")),
+        (0, "successful", [], (1, "drift: unknown: ansible-playbook had no output")),
     ],
 )  # fmt: skip
 def test_a_night_in_one_line(code: int, status: str, lines: list[str], expected: tuple[int, str]) -> None:

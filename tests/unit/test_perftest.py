@@ -61,7 +61,7 @@ def test_a_failure_is_reported_in_the_tools_own_words(name: str, message: str) -
 
 
 def test_silence_is_no_result() -> None:
-    with pytest.raises(NoResultError, match="it said nothing"):
+    with pytest.raises(NoResultError, match="no output"):
         parse("")
 
 

@@ -356,9 +356,9 @@ async def _nothing_async() -> None:
         (
             ["sh", "-c", "echo 'no such path: /etc/tiny.yaml.'; echo \"See 'docker run --help'.\"; exit 125"],
             host.NotLaunchedError,
-            "status 125: Docker could not run it or went away; it last said: no such path: /etc/tiny.yaml",
+            "status 125: Docker could not run it or went away; its last output: no such path: /etc/tiny.yaml",
         ),
-        (["sh", "-c", "echo broken; exit 1"], host.RankError, "status 1; it last said: broken"),
+        (["sh", "-c", "echo broken; exit 1"], host.RankError, "status 1; its last output: broken"),
     ],
 )
 def test_a_launch_that_fails(

@@ -121,7 +121,7 @@ def test_a_message_that_is_changed_or_repeated_is_noticed(harm: Harm) -> None:
 
 def test_silence_and_an_end_are_distinguished() -> None:
     async def listen(head: wire.Channel, rank: wire.Channel) -> None:
-        with pytest.raises(wire.WireError, match="nothing was heard"):
+        with pytest.raises(wire.WireError, match="nothing was received"):
             await head.receive(0.01)
         rank.close()
         with pytest.raises(wire.WireError, match="the connection"):

@@ -45,7 +45,7 @@ class Result:
 
     @property
     def verdict(self) -> Verdict:
-        """Drift that is certain counts before what could not be told; a hint is no drift."""
+        """Drift that is certain counts before what is unknown; a hint is no drift."""
         if any(one.severity != "hint" for one in self.differences):
             return "drift"
         return "unknown" if self.unknown or not self.hosts else "clean"

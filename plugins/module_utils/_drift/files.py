@@ -82,7 +82,7 @@ def of_json(view: View) -> Iterator[Difference]:
     found = view.state["json"]
     for one in managed_json(view.slice) if found is not None else ():
         have = found[one.path]
-        if have is not None:  # a missing file is said by `of_files`
+        if have is not None:  # a missing file is reported by `of_files`
             yield from _keys(view, one, have)
 
 

@@ -61,7 +61,7 @@ def _legal(text: str) -> str:
 def prometheus(document: Mapping[str, Any], at: int, last_success: int) -> str:
     """For the node exporter's textfile collector.
 
-    at, last_success: seconds since 1970; a success is a check that could tell.
+    at, last_success: seconds since 1970; a success is a check with a verdict.
     """
     return "\n".join([*_metrics(document, at, last_success), ""])
 
@@ -81,7 +81,7 @@ def _metrics(document: Mapping[str, Any], at: int, last_success: int) -> Iterato
     yield from _head("gb10_drift_last_run_timestamp_seconds", "When the fleet was last checked.")
     yield f"gb10_drift_last_run_timestamp_seconds {at}"
     yield from _head(
-        "gb10_drift_last_success_timestamp_seconds", "When a check of the fleet could last tell, clean or not."
+        "gb10_drift_last_success_timestamp_seconds", "When a check of the fleet last reached a verdict, clean or not."
     )
     yield f"gb10_drift_last_success_timestamp_seconds {last_success}"
 

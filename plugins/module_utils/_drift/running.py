@@ -57,7 +57,7 @@ def of_units(view: View) -> Differences:
 def _unit(view: View, name: str, state: str, have: Mapping[str, Any], service: str) -> Differences:
     place = f"unit {name}"
     if have["load"] != "loaded":
-        # a file that is missing is said with the files
+        # a file that is missing is reported with the files
         if name == DOCKER_UNIT or have["load"] != "not-found":
             yield view.differs("error", "unit-load", place, found=have["load"], expected="loaded", service=service)
         return

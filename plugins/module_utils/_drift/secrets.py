@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""Whether a host holds the owner's secrets, without telling anybody what they are.
+"""Whether a host holds the owner's secrets, without showing anybody what they are.
 
 A secret may be a word that somebody thought up, and a plain digest of it, in a report or in what ``-vvv`` prints, could
 be tried out at home. So each call of a host gets a random salt, which its module keeps out of everything it says. What
-the host answers is an HMAC under that salt: neither question nor answer alone tells anything. The controller, which
+the host answers is an HMAC under that salt: neither question nor answer alone reveals anything. The controller, which
 knows both, keeps a yes or no, and forgets the rest.
 """
 

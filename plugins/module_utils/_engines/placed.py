@@ -43,7 +43,7 @@ class Overlays:
     """What a host must have before the start, and what its container mounts.
 
     files: ``{path, content}`` is text to be written as it is; ``{path, original, json_merge}`` is the original JSON
-    file with keys laid over it (``_settings.json_settings.merged``). mounts: ``{source, target, read_only}`` on the
+    file with keys merged into it (``_settings.json_settings.merged``). mounts: ``{source, target, read_only}`` on the
     host and in the container.
     """
 

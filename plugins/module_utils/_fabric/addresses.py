@@ -8,7 +8,7 @@ A segment takes two subnets of the pool, one a half: number ``2 * index`` and ``
 owner wrote, or 0. Nothing else enters: not the order of the list, not the other segments. So adding, removing or moving
 a cable can't renumber another; the price is that a second cable has to be given its index, and the refusal says which.
 (No rule can do without: if every cable alone is to get the first subnets, two of them collide unless something that is
-written tells them apart, and a place in a list changes with what is inserted before it.)
+written distinguishes them, and a place in a list changes with what is inserted before it.)
 """
 
 from __future__ import annotations

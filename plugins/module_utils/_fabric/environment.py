@@ -118,7 +118,7 @@ def _unaddressed(usable: Mapping[str, Sequence[Mapping[str, Any]]], slices: Slic
                     found=f"{host} has link-local addresses",
                     expected="addresses that the plan knows",
                     remedy="write mode: static in fleet_fabric",
-                    reason="the ranks are told each other's addresses before they start",
+                    reason="the ranks get each other's addresses before they start",
                     kind="fabric",
                 )
             )
@@ -152,7 +152,7 @@ def _management(part: Mapping[str, Any]) -> tuple[str, str]:
     return part["management"]["interface"], part["management"]["address"]
 
 
-# What they are told -----------------------------------------------------------------------------------------------
+# What they get ---------------------------------------------------------------------------------------------------
 
 
 def _member(control: tuple[str, str], chosen: Sequence[Mapping[str, Any]], transport: str, *, is_ring: bool) -> Member:

@@ -66,7 +66,7 @@ def index_of(table: Sequence[Gid], address: str) -> int | None:
 
 
 def launch_environment(addresses: Mapping[str, str], tables: Mapping[str, Sequence[Gid]]) -> tuple[dict[str, str], str]:
-    """What NCCL is told about the GIDs of ``addresses`` (device -> IPv4), and a sentence when a rail has none.
+    """What NCCL gets about the GIDs of ``addresses`` (device -> IPv4), and a sentence when a rail has none.
 
     NCCL_IB_GID_INDEX is one number for all devices. Where they differ it stays unset: NCCL since 2.21 then finds each
     device's own by the NCCL_IB_ADDR_FAMILY and NCCL_IB_ROCE_VERSION_NUM that the plan sets.

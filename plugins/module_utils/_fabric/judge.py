@@ -5,7 +5,7 @@
 """The fabric's plan against what hosts read of themselves: each cable, half, neighbour, frame size and RDMA device.
 
 A reading is what `fabric_info` returns: links, asked, rdma (`_fabric.reading`). Who is at the other end is known by
-the MAC address that answers: the readings of all hosts say whose it is.
+the MAC address that answers: the readings of all hosts show whose it is.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SUBJECTS = {
 def judge(host: str, plan: Plan, readings: Mapping[str, Reading], left_out: Collection[str] = ()) -> list[Finding]:
     """What is not as planned on one host.
 
-    readings: by host; those of the others tell whose MAC address answers. left_out: hosts that are not part of the run
+    readings: by host; those of the others show whose MAC address answers. left_out: hosts that are not part of the run
     (``--limit``) and may not have been converged: what depends on them is a warning, since it is not proven.
     """
     owners = {link["mac"]: (name, one) for name, reading in readings.items() for one, link in reading["links"].items()}

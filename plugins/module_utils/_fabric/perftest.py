@@ -12,7 +12,7 @@ from dataclasses import dataclass
 # As in the cluster owner's notes: four queue pairs, 8 MiB messages, addresses resolved by rdma_cm (-R).
 _QUEUE_PAIRS = 4
 _MESSAGE_BYTES = 8 << 20
-# Before 23.x, perftest refuses to go on when the CPU's clock is not fixed, unless it is told to (-F).
+# Before 23.x, perftest refuses to go on when the CPU's clock is not fixed, without -F.
 _COMMON = ("-R", "-F", "--report_gbits", "-q", str(_QUEUE_PAIRS), "-s", str(_MESSAGE_BYTES))
 
 _HEADER = re.compile(r"#bytes\s+#iterations\s+.*BW average\[(?P<unit>Gb/sec|MB/sec|MiB/sec)\]")
@@ -52,6 +52,6 @@ def parse(output: str) -> Bandwidth:
 
 
 def _last_words(output: str) -> str:
-    """What it said before it gave up: the first line tells most, the last ones are consequences."""
+    """Its output before it gave up: the first line matters most, the last ones are consequences."""
     lines = [line.strip() for line in output.splitlines() if not _CHATTER.match(line.strip())]
-    return "; ".join(lines[:3]) or "it said nothing"
+    return "; ".join(lines[:3]) or "no output"

@@ -153,7 +153,7 @@ def _peer(end: End, settings: Mapping[str, Any], one: Addressed, half: int | Non
 def _sysctl(rails: Iterable[str]) -> dict[str, int]:
     """Each half answers ARP for its own address alone, and has no IPv6: its GID table is the same at every boot.
 
-    Both halves of a port hear each other's broadcasts. By default either would answer for both addresses, and RoCE
+    Both halves of a port receive each other's broadcasts. By default either would answer for both addresses, and RoCE
     packets of one rail arrive at the other's device (Linux, Documentation/networking/ip-sysctl.rst, arp_ignore).
     """
     return {

@@ -77,7 +77,7 @@ def ask_neighbours(
 
 
 def _ping(run: Run, interface: str, address: str, mtu: int) -> str:
-    """Empty when packets of the MTU's size, not to be split, come back; else what ping said."""
+    """Empty when packets of the MTU's size, not to be split, come back; else ping's message."""
     packets = ["-c", "3", "-i", "0.2", "-W", "1", "-M", "do", "-s", str(mtu - _PING_HEADERS)]
     code, out, err = run(["ping", "-n", *packets, "-I", interface, address])
     if code == 0:
@@ -118,7 +118,7 @@ def _text(path: Path) -> str:
 
 
 def verbs(run: Run) -> tuple[bool, str]:
-    """Whether programs can use RDMA here at all, and what `ibv_devices` said if not."""
+    """Whether programs can use RDMA here at all, and the message of `ibv_devices` if not."""
     try:
         code, out, err = run(["ibv_devices"])
     except FileNotFoundError:

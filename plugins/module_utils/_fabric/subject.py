@@ -52,7 +52,7 @@ def _differences(view: View) -> Differences:
 
 
 def _judged(view: View, readings: Mapping[str, Mapping[str, Any]]) -> Differences:
-    """One host's rails. readings: of all hosts that could be read, since they tell whose MAC address answers."""
+    """One host's rails. readings: of all hosts that could be read, since they show whose MAC address answers."""
     fabric = view.slice["fabric"]
     places = {where(view.host, one["name"]): one for one in fabric["interfaces"]}
     for finding in judge(view.host, fabric, readings):

@@ -30,7 +30,7 @@ _OUTSIDE = r"(?!127\.|\[::1\])\S+"
 
 
 class FirewallError(Exception):
-    """One sentence: what failed, and what nftables said."""
+    """One sentence: what failed, and nftables' message."""
 
 
 def ssh_ports(run: Run, session: int | None) -> list[int]:
@@ -73,7 +73,7 @@ _TRY = f'printf %s "$1" | nft -f - && nft --stateless list table {TABLE}'
 def _output(run: Run, command: list[str]) -> str:
     code, out, err = run(command)
     if code != 0:
-        raise FirewallError(f"{command[0]} can't tell the rules, nothing was changed: {(err or out).strip()[:500]}")
+        raise FirewallError(f"{command[0]} can't list the rules, nothing was changed: {(err or out).strip()[:500]}")
     return out
 
 

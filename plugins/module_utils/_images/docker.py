@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""What the image store asks of Docker, as data; every error names what Docker said."""
+"""What the image store asks of Docker, as data; every error has Docker's message."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class Docker:
                     process.stdin.write(chunk)
                 process.stdin.close()
             except BrokenPipeError:
-                pass  # Docker gave up; what it said says why
+                pass  # Docker gave up; its output shows why
             except BaseException:
                 process.kill()
                 raise

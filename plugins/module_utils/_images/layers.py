@@ -66,7 +66,7 @@ def _read_at(descriptor: int, offset: int, length: int) -> bytes:
 
 
 class SplitLayer:
-    """A layer's tar, put together from its recorded headers and the unpacked files, byte for byte as it once came.
+    """A layer's tar, put together from its recorded headers and the unpacked files, byte for byte as it was pulled.
 
     split: the layer's ``tar-split.json.gz``. files: the folder it was unpacked to.
     """

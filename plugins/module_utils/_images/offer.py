@@ -122,7 +122,7 @@ class Fetch:
         return [replace(layer, size=paths[_hex(layer.digest)].stat().st_size) for layer in chosen]
 
     def chunks(self, layer: Layer) -> Iterator[bytes]:
-        """A layer's bytes that came."""
+        """A layer's bytes as received."""
         with Incoming(self._folder, _hex(layer.digest)).data.open("rb") as stream:
             while block := stream.read(_BLOCK):
                 yield block

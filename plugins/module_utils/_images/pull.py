@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""Pulls an image through Docker's API: the docker command tells no bytes where nobody sits at a terminal.
+"""Pulls an image through Docker's API: the docker command shows no bytes where nobody sits at a terminal.
 
 API: "Create an image" (POST /images/create), version 1.44: one JSON object an event. Logins are those of the command.
 """
@@ -64,7 +64,7 @@ _CAUSES = (
         "disk-full",
         ("no space left on device",),
         "room for the image, packed and unpacked",
-        "free some where Docker keeps its images (docker system df tells what holds it), and run again",
+        "free some where Docker keeps its images (docker system df shows what holds it), and run again",
     ),
     _Cause(
         "registry-unreachable",
@@ -120,17 +120,17 @@ class Tally:
 
     @property
     def total(self) -> int:
-        """Bytes to come in all; 0 until every layer has told its size."""
+        """Bytes to come in all; 0 until every layer's size is known."""
         return 0 if self._awaited - set(self._sizes) else sum(self._sizes.values())
 
     @property
     def done(self) -> int:
-        """Bytes that came; once all have, bytes that are unpacked."""
+        """Bytes received; once all are, bytes that are unpacked."""
         return sum((self._unpacked if self.all_received else self._received).values())
 
 
 def events(name: str) -> Iterator[dict[str, Any]]:
-    """Pull ``name`` (with its tag, or @digest) and tell Docker's events until it is there. Raises FleetError."""
+    """Pull ``name`` (with its tag, or @digest) and report Docker's events until it is there. Raises FleetError."""
     connection = _Connection("localhost")
     with contextlib.closing(connection):
         try:

@@ -77,7 +77,7 @@ class Parts:
         return sum({layer.digest: layer.size for layer in self.missing}.values())
 
     def with_forms(self, received: Sequence[Layer]) -> Parts:
-        """The same with the forms in which the missing layers came."""
+        """The same with the forms in which the missing layers were received."""
         forms = {layer.diff_id: layer for layer in received}
         return replace(self, layers=tuple(forms.get(layer.diff_id, layer) for layer in self.layers))
 
@@ -122,7 +122,7 @@ Ask = Callable[[Wanted], Offer | None]
 
 
 def decide(wanted: Wanted, here: Here, records: ImageRecords, ask: Ask) -> Step:
-    """What ``wanted`` needs. ask: what its hosts offer, none if that can't be told yet. Raises FleetError.
+    """What ``wanted`` needs. ask: what its hosts offer, none if that isn't known yet. Raises FleetError.
 
     One host of the fleet pulls from a registry, and the others fetch it from there.
     """

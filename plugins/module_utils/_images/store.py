@@ -25,7 +25,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._transfer.offer import 
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import Progress, refusal, require_space
 
-# How often a layer lies on the disk until it is loaded: as it came in, as Docker's own copy of that, and unpacked.
+# How many copies of a layer are on the disk until it is loaded: as received, Docker's own copy of that, and unpacked.
 _COPIES = {"load": 2, "fetch": 3}
 
 

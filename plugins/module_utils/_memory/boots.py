@@ -94,7 +94,7 @@ def own_calibration(record: Mapping[str, Any], tokens_of: Callable[[int], int | 
 
 
 def _pool_bytes(printed_gib: float, tokens: int | None, tokens_of: Callable[[int], int | None] | None) -> int:
-    """The pool's bytes: what was printed, with the digits that only the printed tokens still tell.
+    """The pool's bytes: what was printed, with the digits that only the printed tokens still show.
 
     The least size within half a printed digit whose tokens are the printed ones; none has them if another rank's pool
     was smaller, or the model is sized otherwise than by the plan.

@@ -42,7 +42,7 @@ _ROUTE_STATES = {"linkdown", "dead", "offload", "trap"}
 
 
 def alive() -> None:
-    """Tell systemd's watchdog that this process is not stuck (sd_notify(3)); nothing where nobody listens."""
+    """Notify systemd's watchdog that this process is not stuck (sd_notify(3)); nothing where nobody listens."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if address:
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as to_systemd:
@@ -51,7 +51,7 @@ def alive() -> None:
 
 
 def run(command: Sequence[str]) -> str:
-    """Standard output; CommandError with what the command said when it fails or takes too long."""
+    """Standard output; CommandError with the command's message when it fails or takes too long."""
     alive()
     try:
         done = subprocess.run(

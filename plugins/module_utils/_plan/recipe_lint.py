@@ -22,7 +22,7 @@ SERVICE = "recipe"
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is said of one recipe. passed: no error, or known to be bad and said so."""
+    """The findings of one recipe. passed: no error, or known to be bad and declared so."""
 
     name: str
     file: str
@@ -37,7 +37,7 @@ class Verdict:
 def lint_recipes(library: Library, of_recipes: Iterable[Finding]) -> list[Verdict]:
     """A verdict for every recipe of the library, by name, and one for every file that is no usable recipe.
 
-    of_recipes: what `_recipes.recipe.load_all` said of the files.
+    of_recipes: what `_recipes.recipe.load_all` found in the files.
     """
     by_file: dict[str, list[Finding]] = {}
     for finding in of_recipes:

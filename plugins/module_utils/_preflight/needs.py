@@ -29,7 +29,7 @@ def preflight(
     """needs: `hosts.<host>.needs` of the plan; state: a `host_info` reading. What can't be read is not judged.
 
     others: the readings of all hosts of the run, for services on several of them; None leaves those alone.
-    Errors refuse the run; warnings are told.
+    Errors refuse the run; warnings are shown.
     """
     own = [*_files(needs, state), *_disk(needs, state), *_ports(needs, state), *_memory(needs, state)]
     own += [*_weights(needs, state), *_launches(needs, state)]
@@ -138,7 +138,7 @@ def _weights(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Fin
 
 
 def _launches(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Finding]:
-    """What the linter's rules say with the host's own facts, beyond what the plan said without them."""
+    """What the linter's rules say with the host's own facts, beyond what the plan found without them."""
     running = {container["name"] for container in state["containers"] or []}
     for launch in needs["launches"]:
         request = launch["request"]

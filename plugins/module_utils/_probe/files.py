@@ -39,7 +39,7 @@ def read_files(wanted: Sequence[Mapping[str, Any]], salt: str) -> dict[str, dict
 
 
 def salted(content: bytes, salt: str) -> str:
-    """What tells two secrets apart for those who know the salt, and nothing to others."""
+    """What distinguishes two secrets for those who know the salt, and nothing to others."""
     return hmac.digest(salt.encode(), content, "sha256").hex()
 
 
@@ -93,7 +93,7 @@ def read_json(wanted: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any] |
     """JSON files that others also write, as far as they are ours: ``{key: value}``; None where there is no such file.
 
     wanted: ``{path, keys}``, the values of these keys; with ``original`` and ``settings`` each key that differs from
-    the original with the settings laid over it, as ``[want, have]``; with ``names_of`` only the names below that key,
+    the original with the settings merged into it, as ``[want, have]``; with ``names_of`` only the names below that key,
     since its values are secret.
     """
     return {one["path"]: _json(one) for one in wanted}

@@ -12,7 +12,7 @@ Python 3.11: the role `vllm` copies this folder to the host as `gb10_rank`.
 |---|---|
 | service | the plan's file, as data |
 | judge | every decision, pure: restart budget, progress of a load, liveness |
-| wire | what ranks say to each other, authenticated |
+| wire | the ranks' messages to each other, authenticated |
 | container, host, endpoint | a container, the machine, the API: read and act, decide nothing |
 | listener | whether the API that is asked with the key is the container's |
 | redaction | secrets taken out of what is kept or shown |

@@ -71,7 +71,7 @@ class Container:
 
     def last_words(self, status: int) -> str:
         """Of its end, for a sentence."""
-        return f"with status {judge.describe_exit(status)}; it last said: {judge.last_words(self.tail)}"
+        return f"with status {judge.describe_exit(status)}; its last output: {judge.last_words(self.tail)}"
 
     async def execute(self, words: Sequence[str]) -> None:
         """Run `docker exec` words beside it; their end counts as the container's."""

@@ -81,7 +81,7 @@ def canary(endpoint: Endpoint) -> Request:
 
 
 def judged(kind: str, reply: Reply) -> Answer:
-    """A token was generated, or an embedding came back: nothing less shows that the ranks compute."""
+    """A token was generated, or an embedding was returned: nothing less shows that the ranks compute."""
     if reply.status != 200:
         final = 400 <= reply.status < 500 and reply.status not in (408, 425, 429)
         message = f"HTTP {reply.status}: {reply.text[:300]}" if reply.status else reply.text

@@ -46,13 +46,13 @@ class Head:
         self._local = LocalRank(service, report, lambda reason: self._over(f"rank 0: {reason}", True))
 
     def _over(self, reason: str, failed: bool) -> None:
-        """A rank failed or left; the first to say so ends the epoch."""
+        """A rank failed or left; the first to report it ends the epoch."""
         if self._end is not None and not self._end.done():
             self._end.set_result(End(reason, failed))
 
     async def run(self) -> int:
         """The unit's exit status; being cancelled is the owner's stop."""
-        last = "the supervisor was killed before it could say"
+        last = "the supervisor was killed before it could report"
         try:
             await self._listen()
             while judge.may_start(self._ledger.starts, time.monotonic(), self._service.limits):

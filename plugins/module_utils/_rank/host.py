@@ -82,7 +82,7 @@ def run(command: Sequence[str], timeout_s: float = _COMMAND_S) -> subprocess.Com
 
 
 def gid_environment(gids: Sequence[tuple[str, str]]) -> list[str]:
-    """NAME=value of what NCCL is told about the GIDs, read now: the table's order changes with addresses and boots."""
+    """NAME=value for NCCL about the GIDs, read now: the table's order changes with addresses and boots."""
     if not gids:
         return []
     done = run([sys.executable, str(_RESOLVER), *(f"{device}={address}" for device, address in gids)])

@@ -135,7 +135,7 @@ def parse_metrics(text: str) -> Metrics:
 
 
 def liveness(before: Look, now: Look, alive_at: float) -> Verdict:
-    """What two looks say; alive_at: when the endpoint last proved itself.
+    """What two looks show; alive_at: when the endpoint last proved itself.
 
     An idle endpoint proves itself by a canary. One with requests must compute tokens; while a long prefill or a
     compilation keeps its processes busy it has PATIENCE_S, since a canary would only queue behind that.

@@ -19,7 +19,7 @@ from .service import Service
 
 
 class LocalRank:
-    """over: told one sentence when the rank's container ended by itself."""
+    """over: called with one sentence when the rank's container ended by itself."""
 
     def __init__(self, service: Service, report: Report, over: Callable[[str], None]) -> None:
         self._service, self._report, self._over = service, report, over

@@ -115,7 +115,7 @@ class Members:
             channel.close()
 
     async def _admit(self, channel: wire.Channel, who: Mapping[str, Any], address: str) -> Member:
-        """Take a rank in; WireError with the sentence that it is told when it does not fit."""
+        """Take a rank in; WireError with the sentence that it gets when it does not fit."""
         problem = unfit(self._service, who, address)
         if problem:
             await channel.send({"refused": problem})
@@ -177,7 +177,7 @@ class Members:
                 self._report.note(f"{member.name}: {problem}")
 
     async def try_all(self, order: str, reason: str, timeout_s: float) -> None:
-        """The order to every rank that is there, all at once; what fails is said, and left to the next preparation."""
+        """The order to every rank that is there, at once; a failure is reported, and left to the next preparation."""
         asked = [member.ask(order, reason, timeout_s) for member in self.in_order()]
         for outcome in await asyncio.gather(*asked, return_exceptions=True):
             if isinstance(outcome, RankError):
@@ -209,7 +209,7 @@ def unfit(service: Service, who: Mapping[str, Any], address: str) -> str:
 
 
 async def beat(channel: wire.Channel, status: Callable[[], Mapping[str, Any]]) -> None:
-    """Say every BEAT_S that we are there, until cancelled or the connection breaks."""
+    """Report every BEAT_S that we are there, until cancelled or the connection breaks."""
     try:
         while True:
             await channel.send({"beat": dict(status())})

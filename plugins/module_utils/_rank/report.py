@@ -75,7 +75,7 @@ class Report:
         return str(self.fields["state"])
 
     def enter(self, state: str, sentence: str, **news: Any) -> None:
-        """A new state, said in the journal. Entering the same state with the same sentence again says nothing."""
+        """A new state, logged once: entering the same state with the same sentence again is silent."""
         if state != self.state:
             self.fields["since"] = now_text()
         self.note(sentence)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""What ranks say to each other: JSON lines over TCP, after both sides have proved that they know the group's secret.
+"""The ranks' messages: JSON lines over TCP, after both sides have proved that they know the group's secret.
 
 The secret itself is never sent. Each line carries a MAC under a key of this connection and direction, over the line's
 number and text, so that nobody in between can add, change, repeat or drop one unnoticed. Nothing is encrypted: no line
@@ -108,7 +108,7 @@ async def _line(reader: asyncio.StreamReader, timeout_s: float) -> str:
     try:
         line = await asyncio.wait_for(reader.readuntil(b"\n"), timeout_s)
     except TimeoutError:
-        raise WireError(f"nothing was heard for {timeout_s:.0f} s") from None
+        raise WireError(f"nothing was received for {timeout_s:.0f} s") from None
     except asyncio.IncompleteReadError:
         raise WireError("the connection was closed") from None
     except (OSError, asyncio.LimitOverrunError) as error:

@@ -4,7 +4,7 @@
 # This module util is PRIVATE to the collection.
 """Recipes of spark-vllm-docker (eugr, version 1) and of sparkrun (version 2) as recipes of ours.
 
-Both write a shell command with ``{placeholders}`` and their values. What has no counterpart here is said, not dropped
+Both write a shell command with ``{placeholders}`` and their values. What has no counterpart is reported, not dropped
 in silence: patches of the image, hooks, privileged containers, and what the plan decides itself.
 """
 
@@ -250,7 +250,7 @@ def _take_ranks(theirs: Mapping[str, Any], flags: dict[str, Any], name: str, fin
 
 
 def _take_planned(flags: dict[str, Any], name: str, findings: list[Finding]) -> None:
-    """Take out what the plan decides, and say which values were given up."""
+    """Take out what the plan decides, and report which values were given up."""
     ours = sorted((ENGINE.planned_flags.keys() | _OURS) & flags.keys())
     if flags.get("max-model-len") in ("auto", -1):
         ours.append("max-model-len")

@@ -5,7 +5,7 @@
 """Recipes: how one model is served well on GB10, as data; what is wrong with one; which ones there are.
 
 Recipes live in folders, the user's own before the shipped one. Beside the YAML files a folder may hold ``configs/``
-with models' config.json files, and ``overlays/`` with small files that are laid over an image or a model.
+with models' config.json files, and ``overlays/`` with small files that are mounted over those of an image or a model.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ _ADDED_BY_DOCKER: Mapping[str, set[str]] = {"host": {"label=disable"}}
 def read_containers(run: Run, variables: Mapping[str, Sequence[str]]) -> dict[str, dict[str, Any]]:
     """The running containers by name, as Docker keeps them.
 
-    variables: by container name those whose values may be told, since they are in the plan. Of any other variable that
+    variables: by container name those whose values may be shown, since they are in the plan. Of any other variable that
     the image does not bring, only the name: it may be a secret.
     """
     ids = output(run, ["docker", "ps", "--no-trunc", "--quiet"]).split()

@@ -228,7 +228,7 @@ def _closed(view: View, port: int, service: str) -> Differences:
     """A port that nobody listens on; while a model loads it is too early to say."""
     unit = (view.state["units"] or {}).get(_layout.unit(service))
     if unit is None or unit["active"] != "active":
-        return  # said with the units
+        return  # reported with the units
     limit = fact("limits", "startup_limit_s")
     if unit["active_s"] is not None and unit["active_s"] < limit:
         yield Unknown(view.host, f"port {port}", f"{service} has been starting for {unit['active_s']} s")

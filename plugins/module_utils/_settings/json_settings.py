@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""A JSON file that others also write: our keys are laid over theirs, and what we don't name stays as it is."""
+"""A JSON file that others also write: our keys are merged into theirs, and what we don't name stays as it is."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def parsed(path: str, text: str) -> dict[str, Any]:
 
 
 def merged(current: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """`settings` laid over `current`: maps are merged, null removes a key, anything else replaces what was there."""
+    """`settings` merged into `current`: maps are merged, null removes a key, anything else replaces what was there."""
     result = dict(current)
     for key, value in settings.items():
         if value is None:

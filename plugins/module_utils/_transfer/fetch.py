@@ -140,7 +140,7 @@ class _Todo:
 class Transfer:
     """Some files on their way into ``folder``, all named from the start, so that other hosts know what will come here.
 
-    Use it as a context: leaving it tells others that nothing more comes.
+    Use it as a context: leaving it lets others know that nothing more comes.
     """
 
     def __init__(

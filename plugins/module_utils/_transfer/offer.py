@@ -40,7 +40,7 @@ class Sources:
     prepared: Callable[[], bool] = is_prepared
 
     def look(self, what: str, request: dict[str, Any], read: Callable[[bytes], Offered]) -> Offered | None:
-        """What is offered at this moment; none if that can't be told yet.
+        """What is offered at this moment; none if that isn't known yet.
 
         Then somebody is getting it, or this host was not given access to the others yet. Raises FleetError when nobody
         has it. read: makes an offer of an answer; of what it refuses by a ValueError, that host does not have it.
@@ -50,7 +50,7 @@ class Sources:
     def wait(
         self, what: str, request: dict[str, Any], read: Callable[[bytes], Offered], waiting: Callable[[str], None]
     ) -> Offered:
-        """What is offered, once somebody has it. waiting: told every second whom it is waited for.
+        """What is offered, once somebody has it. waiting: called every second with whom it is waited for.
 
         Hosts of this run get time to begin getting it. Raises FleetError when nobody has it.
         """

@@ -39,9 +39,9 @@ _HEADS: Spec = {
         "failed": {"type": "str"},
     },
 }
-# How long ssh gets to say why it ended.
+# How long ssh gets to report why it ended.
 _LAST_WORDS_SECONDS = 2
-# A peer in the plan, as Ansible's argument specs say it.
+# A peer in the plan, as Ansible's argument specs have it.
 PEER = {
     "host": {"type": "str", "required": True},
     "address": {"type": "str", "required": True},

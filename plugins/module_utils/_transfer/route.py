@@ -20,7 +20,7 @@ PROBE_SECONDS = 5
 # How much more one stream from it must bring than all streams from the first one. In a chain that runs as it should,
 # one stream more from the host before the first gets a small share of what that one sends, and the first brings all.
 _FASTER = 1.2
-# How often a host may say to each stream that something is on its way before it counts as bringing nothing.
+# How often a host may report to each stream that something is on its way before it counts as bringing nothing.
 _LATE = 3
 # How long a host in this run may take to begin.
 GRACE_SECONDS = 20

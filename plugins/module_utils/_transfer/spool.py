@@ -22,7 +22,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging impor
 
 @contextlib.contextmanager
 def filling(folder: Path) -> Iterator[None]:
-    """Tell who asks this host that its files in ``folder`` are being fetched, until this ends or the process does."""
+    """Answer who asks this host that its files in ``folder`` are being fetched, until this ends or the process does."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "filling").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -31,7 +31,7 @@ LOCKS = Path(STATUS, "locks")
 # A controller that has not looked for so long is gone; its job ends itself, and the next run goes on where it stopped.
 LEASE_SECONDS = 90
 _AGAIN_SECONDS = 0.2
-# What the modules that bring images and models have in common, as Ansible's argument specs say it; documented in
+# What the modules that bring images and models have in common, as Ansible's argument specs have it; documented in
 # plugins/doc_fragments/staging.py.
 ARGUMENTS = {
     "streams": {"type": "int", "default": 4},
@@ -69,7 +69,7 @@ def require_space(directory: Path, needed: int, what: str) -> None:
 
 
 def in_the_way(problem: OSError, folder: Path, progress: Progress) -> FleetError:
-    """What the system refused while bytes came in, for a person. folder: where, when the error does not say."""
+    """What the system refused while bytes were received, for a person. folder: where, if the error has none."""
     place = Path(problem.filename or folder)
     found = problem.strerror or str(problem)
     kept = "and run again: what has come is kept"
@@ -80,7 +80,7 @@ def in_the_way(problem: OSError, folder: Path, progress: Progress) -> FleetError
             "disk-full", str(place), found=f"{found}, {free} free", expected=expected, remedy=f"free room there, {kept}"
         )
     if problem.errno in (errno.EROFS, errno.EIO):
-        remedy = f"`dmesg` and `findmnt` say what became of its disk; mend it, {kept}"
+        remedy = f"`dmesg` and `findmnt` show what became of its disk; mend it, {kept}"
         return refusal("disk-broken", str(place), found=found, expected="a disk that can be written", remedy=remedy)
     return refusal("host-file", str(place), found=found, expected="", remedy=f"see to it on that host, {kept}")
 
@@ -117,7 +117,7 @@ def held(
 ) -> Iterator[None]:
     """Hold ``lock`` for the duration; the kernel lets go of it when this process ends, however it ends.
 
-    patience: seconds to wait for another holder. waiting: told whom it is waited for, again and again. Raises
+    patience: seconds to wait for another holder. waiting: called with whom it is waited for, again and again. Raises
     FleetError with the holder's own words.
     """
     lock.parent.mkdir(0o700, parents=True, exist_ok=True)
@@ -255,12 +255,12 @@ class Progress:
         return max(0, int(total) - int(done))
 
     def report(self, words: str) -> None:
-        """Tell what keeps the bytes from coming; it holds until some come."""
+        """Report what keeps the bytes from coming; it holds until some come."""
         self._job["message"] = words
         self._write_when_due()
 
     def reach(self, done: int, total: int | None = None) -> None:
-        """Tell the bytes that are done; total: if it was not known at the start."""
+        """Report the bytes that are done; total: if it was not known at the start."""
         self._job["done"] = done
         if total is not None:
             self._job["total"] = total

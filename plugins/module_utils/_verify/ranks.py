@@ -139,7 +139,7 @@ def _not_serving(rank: Mapping[str, Any], supervisor: Mapping[str, Any]) -> str:
 
 
 def _on_its_way(place: str, word: str, supervisor: Mapping[str, Any]) -> Iterator[Finding]:
-    """Waiting for a rank needs a person, a load needs time; an end that came before is worth a word."""
+    """Waiting for a rank needs a person, a load needs time; an earlier end is worth a word."""
     if supervisor.get("error") and word == _PREPARING:
         yield warning(
             "rank-obstacle",

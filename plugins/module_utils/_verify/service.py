@@ -132,7 +132,7 @@ def document(path: str) -> dict[str, Any] | None:
 
 
 def supervisor_status(path: str) -> dict[str, Any] | None:
-    """What a supervisor says of its rank, with `age_s`: seconds since it last said so; None where nothing can be read.
+    """What a supervisor reports of its rank, with `age_s`: seconds since it last did; None where nothing can be read.
 
     A clock that was set back makes it 0; a supervisor of an older release gives no time, and has no age.
     """
@@ -149,7 +149,7 @@ def supervisor_status(path: str) -> dict[str, Any] | None:
 def silence(status: Mapping[str, Any]) -> str:
     """A sentence when a supervisor has stood still for long, else an empty string; it writes every ten seconds."""
     age = status.get("age_s")
-    return "" if age is None or age <= _SILENT_S else f"its supervisor has said nothing for {age:.0f} s"
+    return "" if age is None or age <= _SILENT_S else f"its supervisor has reported nothing for {age:.0f} s"
 
 
 def first_process(run: Run, container: str) -> int:

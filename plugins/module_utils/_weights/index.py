@@ -13,7 +13,7 @@ NAME = "model.safetensors.index.json"
 
 
 def indexed_bytes(index: Path) -> int | None:
-    """The sum of the tensors' bytes; None without an index, or where it doesn't say."""
+    """The sum of the tensors' bytes; None without an index, or where it has no figure."""
     try:
         size = json.loads(index.read_text(encoding="utf-8"))["metadata"]["total_size"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):

@@ -74,7 +74,7 @@ class Manifest:
 
 
 def revision_of_content(files: tuple[File, ...]) -> str:
-    """A revision for files that came without one: 40 hex digits, as the hub's commits have, made of their content."""
+    """A revision for files that have none: 40 hex digits, as the hub's commits have, made of their content."""
     text = json.dumps([[file.path, file.sha256] for file in files])
     return hashlib.sha256(text.encode()).hexdigest()[:40]
 
@@ -86,7 +86,7 @@ def git_sum(path: Path) -> str:
 
 
 def hash_file(path: Path, name: str, counted: Callable[[int], None] = lambda count: None) -> tuple[File, Recipe]:
-    """Read a file once for its sum and its recipe. counted: told the bytes as they are read."""
+    """Read a file once for its sum and its recipe. counted: gets the bytes as they are read."""
 
     def read(length: int) -> bytes:
         content = stream.read(length)

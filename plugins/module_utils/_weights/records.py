@@ -96,7 +96,7 @@ def _parse(content: bytes) -> Record:
     if manifest.seal != value["seal"]:
         raise ValueError("its seal is broken")
     if {*value["verified"]} != {file.path for file in manifest.files}:
-        raise ValueError("it does not say how each file was when it was verified")
+        raise ValueError("it does not show how each file was when it was verified")
     return Record(manifest, dict(value["verified"]), value["source"])
 
 

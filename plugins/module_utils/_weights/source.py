@@ -61,7 +61,7 @@ class Source:
 
 
 def read_source(folder: Path, revision: str | None) -> Source:
-    """The files of ``folder``, complete as far as their headers tell.
+    """The files of ``folder``, complete as far as their headers show.
 
     revision: the wanted one. Raises FleetError: no such folder, another revision, a missing or cut off shard.
     """

@@ -109,7 +109,7 @@ class Step:
                 amount = "size not known yet" if self.moved is None else size(self.moved)
                 return f"to be fetched from {self.wanted.peers[-1].host}, {amount}"
             case "download":
-                amount = "size not known: the hub did not say" if self.moved is None else size(self.moved)
+                amount = "size not known: the hub did not report it" if self.moved is None else size(self.moved)
                 return f"to be downloaded from the hub, revision {self.wanted.revision or 'main'}, {amount}"
         return self.found
 
@@ -157,7 +157,7 @@ class ModelStore:
         return steps
 
     def apply(self, step: Step) -> Manifest:
-        """Do one step and seal what came of it; a step of nothing tells the manifest that is there."""
+        """Do one step and seal what came of it; a step of nothing returns the manifest that is there."""
         wanted, source = step.wanted, step.source
         if not step.changes:
             return self._records.of(wanted.repository, step.revision)[0].manifest

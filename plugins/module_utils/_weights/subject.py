@@ -33,7 +33,7 @@ def _differences(view: View) -> Differences:
                 f"model {name}",
                 found=have["broken"],
                 expected="a sealed manifest",
-                reason="nobody can tell any more whether its files are what was verified",
+                reason="nobody knows any more whether its files are what was verified",
             )
         for rule, expected, found in _wrong(model, have):
             yield view.differs("error", rule, f"model {name}", found=found, expected=expected)

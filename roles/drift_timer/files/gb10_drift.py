@@ -21,7 +21,7 @@ PREFIX = "drift: "
 
 
 def outcome(code: int, status: str, lines: list[str]) -> tuple[int, str]:
-    """The exit code and the line for the journal, from how ansible-playbook ended and what it said."""
+    """The exit code and the line for the journal, from how ansible-playbook ended and what it printed."""
     summaries = [line.strip() for line in lines if line.startswith(PREFIX)]
     if status == "timeout":
         return UNKNOWN, "drift: unknown: the check ran out of time"
@@ -34,7 +34,7 @@ def _reason(lines: list[str]) -> str:
     """Ansible's error. That of an inventory does not name the file, which a warning before it does."""
     files = [line for line in lines if line.startswith("[WARNING]: Unable to parse ")]
     errors = [line for line in lines if "ERROR" in line or line.startswith("fatal:")]
-    causes = [*files[:1], *errors[:1]] or ["ansible-playbook said nothing"]
+    causes = [*files[:1], *errors[:1]] or ["ansible-playbook had no output"]
     return ": ".join(line.strip().removeprefix("[WARNING]: ").removeprefix("[ERROR]: ") for line in causes)
 
 
@@ -64,7 +64,7 @@ def main() -> None:
     os.environ["PATH"] = f"{settings['path']}{os.pathsep}{os.environ.get('PATH', '/usr/bin')}"
     try:
         code, line = check(settings)
-    except Exception as error:  # whatever it is: nobody watches, so it is said in one line
+    except Exception as error:  # whatever it is: nobody watches, so it is reported in one line
         code, line = UNKNOWN, f"drift: unknown: {error}"
     print(line, flush=True)
     sys.exit(code)

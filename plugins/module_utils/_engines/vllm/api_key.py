@@ -5,7 +5,7 @@
 """Asks for the API key on every route of vLLM but /health.
 
 vLLM's own check guards paths by their beginning (/v1, /v2, /inference); /invocations, /tokenize, /metrics, /pause and
-others answer anybody (vllm/entrypoints/serve/middleware/authenticate.py). This file is laid into the container, and
+others answer anybody (vllm/entrypoints/serve/middleware/authenticate.py). This file is mounted into the container, and
 vLLM loads it by its option --middleware. Standard library only: which Python the image brings is not known.
 """
 

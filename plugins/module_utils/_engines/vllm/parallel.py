@@ -4,7 +4,7 @@
 # This module util is PRIVATE to the collection.
 """How a service is split over its hosts: tensor and pipeline parallel, who starts the ranks, where they meet.
 
-A GB10 has one GPU, so ranks are hosts. What the model itself has to say of the split is asked of `kv` (heads, layers)
+A GB10 has one GPU, so ranks are hosts. What the model itself requires of the split is asked of `kv` (heads, layers)
 and of the rules (`rules.group`).
 """
 

@@ -146,7 +146,7 @@ def _key(placed: Placed, flags: Mapping[str, Any]) -> str:
 def _kv(
     placed: Placed, config: Mapping[str, Any] | None, flags: Mapping[str, Any], version: str | None
 ) -> tuple[ServiceKv | None, list[Finding]]:
-    """How the release lays out the model's cache; None where that isn't known. A model that we can't size may be served
+    """How the release arranges the model's cache; None where that isn't known. A model that we can't size may be served
     all the same, from all the memory that is free: that is a warning."""
     if config is None or not version:
         return None, []

@@ -18,7 +18,7 @@ from typing import Any
 
 
 class _Unknown:
-    """The value of what only a running vLLM could tell."""
+    """The value of what only a running vLLM knows."""
 
     def __repr__(self) -> str:
         return "UNKNOWN"

@@ -116,7 +116,7 @@ def dtype_bytes(name: str) -> int:
 
 
 def cudagraph_mode(flags: Flags, release: Release, names: tuple[str, ...], drafted: int) -> str:
-    """What the graphs become after the backends had their say (each backend's get_cudagraph_support on sm_121)."""
+    """What the graphs become after the backends' limits (each backend's get_cudagraph_support on sm_121)."""
     if flags.enforce_eager:
         return "NONE"
     if "TRITON_MLA" in names:

@@ -23,7 +23,7 @@ def with_remedy(findings: Iterable[Finding], *, remedy: str) -> list[Finding]:
 
 
 def not_sized(place: str, *, found: str, expected: str, remedy: str) -> Finding:
-    """What this plugin doesn't know well enough to size: said, never guessed."""
+    """What this plugin doesn't know well enough to size: reported, never guessed."""
     return error("kv-unknown", place, found=found, expected=expected, remedy=remedy, kind="memory")
 
 

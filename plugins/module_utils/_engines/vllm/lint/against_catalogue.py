@@ -272,7 +272,7 @@ def _variable(view: View, name: str, value: str) -> Iterator[Finding]:
 
 
 def never_known(command: Command, env: Mapping[str, str], catalogue: Catalogue) -> Iterator[Finding]:
-    """What can be said without knowing the release: names that none of them ever had."""
+    """What can be judged without knowing the release: names that none of them ever had."""
     named = list(name_findings(command, env, None))
     yield from named
     yield from _without(named, _never_known(command, env, catalogue))

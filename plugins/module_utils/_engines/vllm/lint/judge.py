@@ -4,8 +4,8 @@
 # This module util is PRIVATE to the collection.
 """Checks a launch before it starts: names and values against the catalogue of its vLLM, combinations against the rules.
 
-A rule or a check that lacks a fact stays silent. A build between two releases is checked against both: what both say
-is said as it is, what one says becomes a warning.
+A rule or a check that lacks a fact stays silent. A build between two releases is checked against both: what both find
+stays as it is, what one finds becomes a warning.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def lint(request: Request, catalogue: Catalogue) -> list[Finding]:
 
 
 def _findings(request: Request, release: Release | None, catalogue: Catalogue) -> Iterator[Finding]:
-    """What one release's catalogue and the rules for it say."""
+    """What one release's catalogue and the rules for it find."""
     launch = request.launch
     command = read_command(launch.words.words, release or catalogue.newest, catalogue.any_options)
     launch = launch.read_with(release, command)

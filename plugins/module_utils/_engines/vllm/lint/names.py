@@ -33,7 +33,7 @@ class Name:
     severity: Severity = "error"
 
     def finding(self, name: str, place: str, value: str | None) -> Finding:
-        """What is said of one of its names where it is used."""
+        """What is found about one of its names where it is used."""
         return Finding(
             rule=self.id,
             kind="catalogue",

@@ -239,7 +239,7 @@ def _facts(kind: type[Any], written: Any) -> Any:
 
 
 def _releases(version: str | None, own: Any, catalogue: Catalogue) -> tuple[tuple[Release, ...], list[Finding]]:
-    """The releases to check against, and what must be said about them."""
+    """The releases to check against, and the findings about them."""
     if isinstance(own, Mapping):
         return _own_catalogue(own)
     build = parse(version) if version else None

@@ -39,7 +39,7 @@ class Rule:
     """One rule. severities: by range of releases; a rule for all of them is judged without knowing the release too.
 
     needs: facts without which it stays silent, as `rules.facts` names them.
-    covers: rules and catalogue findings that say less about the same place, and are left out where this one speaks.
+    covers: rules and catalogue findings that explain less about the same place, and are left out where this one speaks.
     """
 
     identity: str
@@ -55,7 +55,7 @@ class Rule:
     covers: tuple[str, ...] = ()
 
     def severity(self, version: str | None) -> Severity | None:
-        """How much it weighs for a release; None where it doesn't hold, or can't be said."""
+        """How much it weighs for a release; None where it doesn't hold, or isn't known."""
         if set(self.severities) == {ALL}:
             return self.severities[ALL]
         ranges = ((parse_range(text), severity) for text, severity in self.severities.items())
@@ -117,5 +117,5 @@ def rule(
 
 
 def show(value: object) -> str:
-    """A value in a sentence; nothing is said plainly."""
+    """A value in a sentence; nothing is named plainly."""
     return "not set" if value is None else f'"{value}"'

@@ -31,7 +31,7 @@ MEMORY_BYTES: int = fact("hardware", "memory_total_kib") * 1024
 
 @dataclass(frozen=True)
 class Host:
-    """The host, and what a look at it told. memory_bytes: MemTotal. utilizations: of the other services on it."""
+    """The host, and what a look at it showed. memory_bytes: MemTotal. utilizations: of the other services on it."""
 
     sm: int = SM
     gpus: int = GPUS
@@ -52,7 +52,7 @@ class Host:
 
 @dataclass(frozen=True)
 class Group:
-    """The hosts of one service. hosts: how many, None where not said. revisions: the model's on each."""
+    """The hosts of one service. hosts: how many, None where not given. revisions: the model's on each."""
 
     hosts: int | None = None
     revisions: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ class Group:
 class Service:
     """What is wanted of the service. profile: interactive, concurrent, single-user, minimal-memory.
 
-    recipe: its name, "" for none, None where not said. restarts: whether somebody else starts it again.
+    recipe: its name, "" for none, None where not given. restarts: whether somebody else starts it again.
     kv_pool_tokens, kv_blocks, kv_block_size: as planned or printed. non_kv_bytes: what a rank takes beside its KV pool.
     """
 
@@ -216,13 +216,13 @@ class Launch:
 
     @property
     def hosts(self) -> int | None:
-        """How many hosts the service has, as far as it is said."""
+        """How many hosts the service has, as far as it is given."""
         nodes = self.number("--nnodes")
         return self.group.hosts or (int(nodes) if nodes else None)
 
     @property
     def spread(self) -> bool:
-        """Whether the service is on more than one host, by what is said or by what its ranks need."""
+        """Whether the service is on more than one host, by what is given or by what its ranks need."""
         return (self.hosts or 1) > 1 or (self.executor == "ray" and self.world_size > self.host.gpus)
 
     def read_with(self, release: Release | None, command: Command) -> Launch:

@@ -88,7 +88,7 @@ def yarn(launch: Launch) -> Hits:
     "R115",
     "error",
     expected="rope_theta: 10000000 in text_config",
-    remedy='lay it over config.json, or write --hf-overrides \'{"text_config": {"rope_theta": 10000000}}\'',
+    remedy='merge it into config.json, or write --hf-overrides \'{"text_config": {"rope_theta": 10000000}}\'',
     reason="the checkpoint's configuration lacks it, and the default of 10000 is wrong",
     source="cluster owner's notes, Qwen3.5-122B-A10B-FP8",
 )
@@ -108,7 +108,7 @@ def rope_theta_missing(launch: Launch) -> Hits:
     needs=("service.reasoning",),
     expected="""--default-chat-template-kwargs '{"enable_thinking": true}' (0.14.0 on)""",
     remedy="add it, or let clients ask for it",
-    reason="Gemma 4 doesn't think unless it is told to",
+    reason="Gemma 4 doesn't think unless it is asked to",
     source="Spark guide, section 7.2.2",
 )
 def gemma4_thinking(launch: Launch) -> Hits:
@@ -232,7 +232,7 @@ def encoder_profiling(launch: Launch) -> Hits:
     "R125",
     "hint",
     expected="--chat-template FILE with eugr's fix, if answers look malformed",
-    remedy="lay unsloth.jinja over the model (docs/recipes.md)",
+    remedy="mount unsloth.jinja over the model's (docs/recipes.md)",
     reason="Qwen3.5's own template was reported to need a fix",
     source="Spark guide, section 7.1.4; eugr",
 )

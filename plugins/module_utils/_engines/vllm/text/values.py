@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""Is this value one that the option or variable takes? What vLLM's parser, or its start, would say."""
+"""Is this value one that the option or variable takes? As vLLM's parser, or its start, decides."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def is_json(text: str) -> bool:
 
 
 def variable_expects(variable: Variable, text: str) -> str:
-    """What the variable takes, if `text` isn't one of its values; empty if it is, or if only vLLM's code could tell."""
+    """What the variable takes, if `text` isn't one of its values; empty if it is, or if only vLLM's code knows."""
     if variable.choices:
         value = text.lower() if variable.folded else text
         known = [choice.lower() for choice in variable.choices] if variable.folded else list(variable.choices)
