@@ -9,10 +9,17 @@ from __future__ import annotations
 # On the host.
 LIBRARY = "/usr/local/lib/gb10-fleet"
 STATE = "/var/lib/gb10-fleet"  # notes of the stores, and what they bring
-SERVICES = "/etc/gb10-fleet/services"
 UNITS = "/etc/systemd/system"
+CONFIG = "/etc/gb10-fleet"
 STATUS = "/run/gb10-fleet"
-SECRETS = "/etc/gb10-fleet/secrets"
+SERVICES = f"{CONFIG}/services"
+SECRETS = f"{CONFIG}/secrets"
+FIREWALL = f"{CONFIG}/firewall.nft"
+NETPLAN = f"{CONFIG}/netplan"  # the network guard's record, and files of others that were moved
+PEER = f"{CONFIG}/peer"
+PEER_HOME = f"{STATE}/peer"
+PEER_PROGRAM = f"{LIBRARY}/peer-serve"
+EVIDENCE = f"{STATE}/evidence"  # what failed epochs leave
 MODELS = f"{STATE}/hf"  # HF_HOME: the standard cache layout, with hub/ below
 # Hugging Face caches that models are taken from unless an owner names more: root's alone, for their content is trusted.
 CACHES = ("/root/.cache/huggingface/hub",)
@@ -25,6 +32,7 @@ COMPILED = "/var/cache/gb10-fleet"  # what torch.compile, Triton and FlashInfer 
 IN_MODELS = "/hf"
 # Code that comes with a model is copied here (HF_MODULES_CACHE): the models themselves are mounted read-only.
 IN_MODEL_CODE = "/tmp/hf_modules"
+IN_LIBRARY = "/opt/gb10-fleet"  # modules of ours
 IN_GROUP_SECRET = "/run/secrets/ray-token"
 
 

@@ -96,6 +96,10 @@ images:
   returned: success
   type: list
   elements: dict
+incoming:
+  description: The folder with layers that were received from other hosts, which may still fetch them from there.
+  returned: success
+  type: str
 findings:
   description: What stands in the way, as findings.
   returned: failure
@@ -111,6 +115,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetE
 from ansible_collections.gb10.fleet.plugins.module_utils._images.docker import Docker
 from ansible_collections.gb10.fleet.plugins.module_utils._images.step import Step, Wanted
 from ansible_collections.gb10.fleet.plugins.module_utils._images.store import ImageStore
+from ansible_collections.gb10.fleet.plugins.module_utils._layout import STATE
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.peer import PEER
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import (
@@ -143,7 +148,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "images": {"type": "list", "elements": "dict", "required": True, "options": IMAGE},
-            "folder": {"type": "path", "default": "/var/lib/gb10-fleet"},
+            "folder": {"type": "path", "default": STATE},
             **ARGUMENTS,
         },
         supports_check_mode=True,
@@ -166,12 +171,13 @@ def converge(module: AnsibleModule, progress: Progress) -> dict[str, Any]:
     folder = Path(parameters["folder"])
     progress.start("looking at the images that are here", 0)
     note = None if module.check_mode else module.warn
-    store = ImageStore(Docker(), Places(folder, folder / "hf"), progress, parameters["streams"], note)
+    places = Places(folder, folder / "hf")
+    store = ImageStore(Docker(), places, progress, parameters["streams"], note)
     if module.check_mode or parameters["examine_only"]:
-        return as_result(store.examine(wanted, virgin=module.check_mode))
+        return as_result(store.examine(wanted, virgin=module.check_mode), places)
     with held(LOCKS / "images.lock", "moving images", parameters["patience"], progress.report):
         steps = store.examine(wanted)
-        result = as_result(steps)
+        result = as_result(steps, places)
         for step, entry in zip(steps, result["images"], strict=True):
             if step.changes:
                 image = store.apply(step)
@@ -181,10 +187,11 @@ def converge(module: AnsibleModule, progress: Progress) -> dict[str, Any]:
     return result
 
 
-def as_result(steps: list[Step]) -> dict[str, Any]:
+def as_result(steps: list[Step], places: Places) -> dict[str, Any]:
     """The module's result, before any work."""
     return {
         "changed": any(step.changes for step in steps),
+        "incoming": str(places.layers_in),
         "images": [
             {"reference": str(step.wanted.reference), "action": step.action, "bytes": step.moved} for step in steps
         ],

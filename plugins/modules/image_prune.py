@@ -52,6 +52,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetE
 from ansible_collections.gb10.fleet.plugins.module_utils._images.docker import Docker
 from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import parse_reference
 from ansible_collections.gb10.fleet.plugins.module_utils._images.records import ImageRecords
+from ansible_collections.gb10.fleet.plugins.module_utils._layout import STATE
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import LOCKS, held
 
@@ -61,7 +62,7 @@ def main() -> None:
         argument_spec={
             "references": {"type": "list", "elements": "str", "required": True},
             "keep": {"type": "int", "default": 1},
-            "folder": {"type": "path", "default": "/var/lib/gb10-fleet"},
+            "folder": {"type": "path", "default": STATE},
         },
         supports_check_mode=True,
     )

@@ -57,6 +57,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._layout import MODELS, STATE
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import size
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import LOCKS, held
@@ -68,8 +69,8 @@ def main() -> None:
         argument_spec={
             "models": {"type": "list", "elements": "dict", "required": True},
             "keep": {"type": "int", "default": 1},
-            "root": {"type": "path", "default": "/var/lib/gb10-fleet/hf"},
-            "folder": {"type": "path", "default": "/var/lib/gb10-fleet"},
+            "root": {"type": "path", "default": MODELS},
+            "folder": {"type": "path", "default": STATE},
         },
         supports_check_mode=True,
     )

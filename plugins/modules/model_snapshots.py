@@ -130,7 +130,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._layout import CACHES
+from ansible_collections.gb10.fleet.plugins.module_utils._layout import CACHES, MODELS, STATE
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.peer import PEER
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import (
@@ -171,8 +171,8 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "models": {"type": "list", "elements": "dict", "required": True, "options": MODEL},
-            "root": {"type": "path", "default": "/var/lib/gb10-fleet/hf"},
-            "folder": {"type": "path", "default": "/var/lib/gb10-fleet"},
+            "root": {"type": "path", "default": MODELS},
+            "folder": {"type": "path", "default": STATE},
             "caches": {"type": "list", "elements": "str", "default": [*CACHES]},
             "hf": {"type": "path", "default": "hf"},
             "token_file": {"type": "path", "no_log": False},

@@ -16,10 +16,11 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall.ruleset import TABLE
 
 Run = Callable[[list[str]], tuple[int, str, str]]
-FILE = Path("/etc/gb10-fleet/firewall.nft")
+FILE = Path(_layout.FIREWALL)
 UNIT = "gb10-firewall.service"
 ROLLBACK = "gb10-firewall-rollback"
 WINDOW_S = 60

@@ -17,6 +17,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, error
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan.document import MARK
 
@@ -25,7 +26,7 @@ Files = dict[str, bytes]
 Render = Callable[[Mapping[str, bytes]], dict[str, str]]
 
 FOLDERS = ("/lib/netplan", "/etc/netplan", "/run/netplan")
-MOVED = "/etc/gb10-fleet/netplan/moved"
+MOVED = f"{_layout.NETPLAN}/moved"
 # Where the rendering of a folder's root lies.
 RENDERED = ("run/systemd/network", "run/NetworkManager/system-connections")
 _NAME_KEYS = ("Name", "OriginalName", "interface-name")

@@ -21,7 +21,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._netplan import record
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan.links import differences, read_links, read_routes
 
 _HEAD = """#!/bin/sh
-# Written by gb10.fleet before a network change: takes it back where /usr/local/lib/gb10-fleet/netplan can't.
+# Written by gb10.fleet before a network change: takes it back where its guard can't.
 put() {  # path, mode, owner, content as base64
   printf %s "$4" | base64 -d > "$1.gb10" && chmod "$2" "$1.gb10" && chown "$3" "$1.gb10" && mv -f "$1.gb10" "$1"
 }"""

@@ -30,7 +30,7 @@ _COMMAND_S = 60
 _DOCKER_S = 120
 # What vLLM, PyTorch, NCCL and Ray leave in /dev/shm when they are killed.
 _SHARED_MEMORY = re.compile(r"(psm_|nccl-|torch_|vllm|plasma|ray|sem\.mp-)")
-_RESOLVER = Path("/usr/local/lib/gb10-fleet/gids.py")
+_RESOLVER = Path(__file__).parents[1] / "gids.py"
 
 
 class RankError(Exception):

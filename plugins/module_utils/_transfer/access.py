@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+
 ACCOUNT = "gb10-peer"
-HOME = "/var/lib/gb10-fleet/peer"
-PROGRAM = "/usr/local/lib/gb10-fleet/peer-serve"
-FOLDER = "/etc/gb10-fleet/peer"
+HOME = _layout.PEER_HOME
+PROGRAM = _layout.PEER_PROGRAM
+FOLDER = _layout.PEER
 KEY = f"{FOLDER}/id_ed25519"
 KNOWN_HOSTS = f"{FOLDER}/known_hosts"
 PLACES = f"{FOLDER}/places.json"

@@ -20,8 +20,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import Findin
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, merge
 
-# Modules of ours in the container.
-_PYTHON = "/opt/gb10-fleet"
 # The one that asks for the API key on every route.
 _KEY_CHECK = "gb10_api_key"
 
@@ -68,7 +66,7 @@ def key_check(placed: Placed) -> Overlays:
     source = f"{placed.overlay_folder}/{_KEY_CHECK}.py"
     return Overlays(
         [{"path": source, "content": inspect.getsource(api_key)}],
-        [{"source": source, "target": f"{_PYTHON}/{_KEY_CHECK}.py", "read_only": True}],
+        [{"source": source, "target": f"{_layout.IN_LIBRARY}/{_KEY_CHECK}.py", "read_only": True}],
     )
 
 
@@ -120,7 +118,7 @@ def variables(placed: Placed, written: Mapping[str, Value]) -> Layer:
     if not placed.key_file:
         return Layer("computed", {})
     own = written.get("PYTHONPATH")
-    path = _PYTHON + (f":{own.value}" if own else "")
+    path = _layout.IN_LIBRARY + (f":{own.value}" if own else "")
     return Layer("computed", {"PYTHONPATH": path}, {"PYTHONPATH": f"where vLLM finds {_KEY_CHECK}"})
 
 
