@@ -74,7 +74,7 @@ def test_neither_journal_nor_status_nor_evidence_holds_a_key(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], key: str
 ) -> None:
     report = Report(HEAD, [key], tmp_path)
-    report.say(f"non-default args: {{'api_key': {[key]!r}}}")
+    report.log(f"non-default args: {{'api_key': {[key]!r}}}")
     report.enter("loading", f"HTTP 401: {json.dumps({'got': key})}", error=f"{key} and {key!r}")
     bundle = evidence.keep(HEAD, report, None, f"it said {json.dumps(key)}", home=tmp_path / "evidence")
     texts = [capsys.readouterr().out, *(file.read_text() for file in tmp_path.rglob("*") if file.is_file())]
