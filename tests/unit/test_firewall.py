@@ -172,7 +172,7 @@ def test_a_table_on_an_open_host_is_reported() -> None:
 
 
 def test_without_a_network_to_try_them_in_the_rules_are_not_equal_but_unknown() -> None:
-    with pytest.raises(host.FirewallError, match=r"unshare can't tell the rules.*Operation not permitted"):
+    with pytest.raises(host.FirewallError, match=r"unshare can't list the rules.*Operation not permitted"):
         host.in_kernel(Kernel("rules"), "the text")
 
 
