@@ -253,8 +253,8 @@ def test_a_lock_whose_words_are_damaged_is_a_lock(tmp_path: Path, text: str) -> 
     [
         (errno.ENOSPC, "disk-full", r"free; expected room for 900 B more; free room there, and run again"),
         (errno.EDQUOT, "disk-full", "free room there"),
-        (errno.EROFS, "disk-broken", "`dmesg` and `findmnt` say"),
-        (errno.EIO, "disk-broken", "`dmesg` and `findmnt` say"),
+        (errno.EROFS, "disk-broken", "`dmesg` and `findmnt` show"),
+        (errno.EIO, "disk-broken", "`dmesg` and `findmnt` show"),
         (errno.EACCES, "host-file", "see to it on that host"),
     ],
 )
