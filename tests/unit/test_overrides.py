@@ -86,7 +86,7 @@ def test_another_image_has_its_own_pool() -> None:
         ),
     ],
 )
-def test_what_an_images_name_does_not_say_must_be_written(image: dict[str, Any], rule: str, remedy: str) -> None:
+def test_what_an_images_name_does_not_show_must_be_written(image: dict[str, Any], rule: str, remedy: str) -> None:
     found = plan(QWEN, image=image)
     (finding,) = [finding for finding in found["findings"] if finding["severity"] == "error"]
     assert (finding["rule"], finding["place"]) == (rule, "fleet_services.s.image.reference")
@@ -178,7 +178,7 @@ def test_a_models_own_code_has_a_place_to_be_copied_to() -> None:
     assert all(not container["env"]["HF_MODULES_CACHE"].startswith(mount["target"]) for mount in container["mounts"])
 
 
-def test_sound_needs_an_image_that_can_hear() -> None:
+def test_sound_needs_an_image_that_takes_audio() -> None:
     """s001_omni: the recipe's config is that of the language model alone, and hid what the repository is known for."""
     found = plan("nemotron-3-nano-omni-30b-a3b-nvfp4", flags={"limit-mm-per-prompt": {"audio": 1}})
     assert "R012" in errors(found)

@@ -60,9 +60,9 @@ def test_what_becomes_of_it(
     hosts = [*(alive or about["hosts"])]
     found = undeclared(states["titan"]["our_units"] or (), "titan", about | {"alive": hosts})
     assert [one.fate for one in found] == ([fate] if fate else [])
-    told = {wanted: undeclared_services(states, about, hosts, wanted) for wanted in ("error", "warning")}
-    assert [wanted for wanted, sentences in told.items() if sentences] == ([severity] if fate else [])
-    assert words in " ".join(told["error"] + told["warning"])
+    found = {wanted: undeclared_services(states, about, hosts, wanted) for wanted in ("error", "warning")}
+    assert [wanted for wanted, sentences in found.items() if sentences] == ([severity] if fate else [])
+    assert words in " ".join(found["error"] + found["warning"])
     assert undeclared_services(states, {}, hosts) == []  # stage.yml decides nothing over them
 
 
