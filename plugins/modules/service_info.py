@@ -41,8 +41,12 @@ options:
     type: path
     required: true
   key_file:
-    description: "A file on the host that holds the API key as vLLM reads it: a line C(api-key: KEY)."
+    description: A file on the host that holds the API key in the engine's form.
     type: path
+  key_form:
+    description: The text of O(key_file), with C(%s) for the key as JSON.
+    type: str
+    default: "%s"
 extends_documentation_fragment:
   - gb10.fleet.attributes.reads_only
 """
@@ -106,6 +110,7 @@ def main() -> None:
             "model": {"type": "str", "required": True},
             "status_file": {"type": "path", "required": True},
             "key_file": {"type": "path", "no_log": False},
+            "key_form": {"type": "str", "default": "%s", "no_log": False},
         },
         supports_check_mode=True,
     )
@@ -113,7 +118,7 @@ def main() -> None:
     run = partial(module.run_command, handle_exceptions=False)
     try:
         wanted = {name: options[name] for name in ("unit", "container", "url", "kind", "model", "status_file")}
-        reading = read_service(run, key=read_key(options["key_file"]), **wanted)
+        reading = read_service(run, key=read_key(options["key_file"], options["key_form"]), **wanted)
     except (OSError, ValueError) as error:
         module.fail_json(msg=f"{options['unit']}: {error}")
     log = reading.pop("log")

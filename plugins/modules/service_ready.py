@@ -46,8 +46,12 @@ options:
     type: str
     required: true
   key_file:
-    description: "A file on the host that holds the API key as vLLM reads it: a line C(api-key: KEY)."
+    description: A file on the host that holds the API key in the engine's form.
     type: str
+  key_form:
+    description: The text of O(key_file), with C(%s) for the key as JSON.
+    type: str
+    default: "%s"
   expected:
     description: What the plan promised, as far as it can know it.
     type: dict

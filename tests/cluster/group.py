@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.probes import probes
 from lab.fixtures import Fleet
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,6 +28,7 @@ PORT, MASTER, RENDEZVOUS = 8000, 29501, 29400
 KEY, SECRET = "canary-key-5f0c", "canary-secret-91ab-8d20f3c97e5146ab"
 PATIENCE_S = 400
 LIBRARY = "/usr/local/lib/gb10-fleet"
+TOKENS = ["usage", "completion_tokens"]
 LIMITS = {
     "startup_limit_s": 120,
     "stop_s": 10,
@@ -169,8 +172,8 @@ class Group:
         endpoint = {
             "url": f"http://127.0.0.1:{PORT}",
             "model": "tiny",
-            "kind": "chat",
             "key_file": KEY_FILE,
+            "key_form": "api-key: %s\n",
         }
         body = {"model": "tiny", "prompt": "x" * 200, "max_tokens": 8}
         written = {
@@ -189,7 +192,8 @@ class Group:
             "memory_bytes": 1 << 28,
             "ports": [] if rank else [PORT, MASTER],
             "endpoint": None if rank else endpoint,
-            "warm_up": [] if rank else [{"path": "/v1/completions", "body": body}],
+            "probes": _probes(self.ray),
+            "warm_up": [] if rank else [{"path": "/v1/completions", "body": body, "answer": TOKENS}],
             "limits": LIMITS | dict(limits or {}),
         }
         return written | changes
@@ -283,6 +287,15 @@ class Group:
                 raise AssertionError(f"not after {patience_s} s: {what}\n{logs}")
             time.sleep(0.25)
         return round(time.monotonic() - began, 1)
+
+
+def _probes(ray: bool) -> dict[str, Any]:
+    """vLLM's, as the plan writes them."""
+    found = probes("chat", "tiny", ray)
+    joined = (
+        replace(found.joined, command=["docker", "exec", CONTAINER, *found.joined.command]) if found.joined else None
+    )
+    return asdict(replace(found, joined=joined))
 
 
 def _node(rank: int) -> list[str]:

@@ -61,7 +61,7 @@ def test_an_engine_that_dies_takes_the_server_with_it_and_status_0(anew: Group) 
     def kill_the_engine() -> None:
         anew.fleet.root(anew.head, "pkill -KILL -x VLLM::EngineCor")
 
-    assert "status 0, as vLLM does" in anew.recovers(kill_the_engine)["last_end"]
+    assert "status 0: as vLLM does" in anew.recovers(kill_the_engine)["last_end"]
 
 
 def test_an_engine_that_hangs_while_health_answers_200(anew: Group) -> None:

@@ -54,7 +54,7 @@ def test_from_bare_hosts_to_a_completion_of_both_ranks(pair: Pair) -> None:
     status, reply = pair.ask(pair.key)
     assert (status, pair.ask("wrong")[0]) == (200, 401)
     assert "-tp2-" in reply["system_fingerprint"]
-    assert "2 of 2 Ray nodes have joined" in pair.journal("spark-2")
+    assert "2 of 2 ranks have joined" in pair.journal("spark-2")
     assert "RAY_AUTH_MODE=token" in pair.fleet.root("spark-3", f"docker inspect {CONTAINER}")
 
 

@@ -22,7 +22,7 @@ def serving(ray_group: Group) -> Iterator[Group]:
 
 
 def test_it_serves_once_all_nodes_are_in(serving: Group) -> None:
-    assert "2 of 2 Ray nodes have joined" in serving.journal(serving.head)
+    assert "2 of 2 ranks have joined" in serving.journal(serving.head)
     assert serving.open_routes() == []
     assert serving.open_routes(key=KEY) == [*ROUTES]
 

@@ -25,6 +25,17 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import Findin
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, merge
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Share
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import Demand
+from ansible_collections.gb10.fleet.plugins.module_utils._rank.probes import Joined, Metrics, Probes, Request
+
+PROBES = Probes(
+    health="/ready",
+    proof=Request("/echo", {"text": "gb10"}, ["echo", 0]),
+    metrics=Metrics("/stats", ["echo_work"], ["echo_words", "echo_marks"], ["echo_busy"], ["echo_queue"], ["echo_kv"]),
+    patience_s=60,
+    exit_words={"7": "its echo faded"},
+    shared_memory=["echo-"],
+    joined=Joined(["echo-peers"], r"^peer \d+ up$", 30),
+)
 
 
 @dataclass(frozen=True)
@@ -104,7 +115,10 @@ class Echo:
     def listens(self, placed: Placed) -> Iterable[tuple[int, str]]:
         return ()
 
-    def warm_up(self, placed: Placed, flags: Mapping[str, Value]) -> list[dict[str, Any]]:
+    def probes(self, placed: Placed, flags: Mapping[str, Value]) -> Probes:
+        return PROBES
+
+    def warm_up(self, placed: Placed, flags: Mapping[str, Value]) -> list[Request]:
         return []
 
     def size(self, placed: Placed, config: Config | None, observed: Observed) -> tuple[Sizing, list[Finding]]:

@@ -115,7 +115,7 @@ def test_no_other_header_opens(key: Path, header: bytes) -> None:
 
 READERS = [
     lambda path: api_key.read_key(path).decode(),  # in the container
-    lambda path: service.read_key(str(path)),  # of the supervisor
+    lambda path: service.read_key(str(path), SPEC.key.form),  # of the supervisor
 ]
 
 

@@ -109,7 +109,6 @@ EXCEPTIONS = {
     "_images": "examples of image references",
     "_layout.py": "the units' and containers' names",
     "_memory": "its formula of memory, from its source and its boot logs",
-    "_rank": "its metrics, exit status, leftovers and key file: to be data in the supervisor's file",
     "_models": "the models that vLLM knows, and its readings of config.json",
     "_recipes/spec.py": "an example of an image",
     "_recipes/foreign.py": "recipes of others, which vLLM serves",

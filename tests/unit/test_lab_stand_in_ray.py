@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ from pathlib import Path
 from socket import socket
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._rank.judge import nodes_of_ray
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.probes import RAY_NODE
 from lab.vllm import tiny_model, top_files
 from lab.vllm.packages import SITE
 
@@ -79,7 +80,9 @@ def head(start: Start) -> str:
 
 def nodes(start: Start) -> int:
     """As the supervisor counts them."""
-    return nodes_of_ray(start("ray", "head", "status").communicate(timeout=GIVE_UP_SECONDS)[0])
+    return len(
+        re.findall(RAY_NODE, start("ray", "head", "status").communicate(timeout=GIVE_UP_SECONDS)[0], re.MULTILINE)
+    )
 
 
 def join(start: Start, head: str, **more: str) -> subprocess.Popen[str]:

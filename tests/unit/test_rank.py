@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import pytest
+import stand_in_engine
 from ansible_collections.gb10.fleet.plugins.module_utils._rank import (
     endpoint,
     evidence,
     host,
     judge,
     members,
+    probes,
     service,
     worker,
 )
@@ -26,7 +29,10 @@ from ansible_collections.gb10.fleet.plugins.module_utils._rank.wire import WireE
 from hypothesis import given
 from hypothesis import strategies as st
 
-LIMITS = service.Limits(startup_limit_s=100, stop_s=30, canary_s=30, strikes=3, starts=3, within_s=1800)
+BUDGET = service.Budget(starts=3, within_s=1800)
+LIMITS = service.Limits(startup_limit_s=100, stop_s=30, canary_s=30, strikes=3, budget=BUDGET)
+PROBES = asdict(stand_in_engine.PROBES)
+URL = "http://127.0.0.1:8000"
 WRITTEN: dict[str, Any] = {
     "service": "pair",
     "rank": 0,
@@ -34,11 +40,13 @@ WRITTEN: dict[str, Any] = {
     "container": "gb10-vllm-pair",
     "run": ["docker", "run", "--rm", "img"],
     "serve": None,
+    "address": "192.168.100.1",
     "rendezvous": {"address": "192.168.100.1", "port": 29400},
     "peers": ["192.168.100.2"],
     "definition": "abc",
     "secret_file": "/etc/gb10-fleet/secrets/pair",
-    "endpoint": {"url": "http://127.0.0.1:8000", "model": "m", "kind": "chat", "key_file": None},
+    "endpoint": {"url": URL, "model": "m", "key_file": None, "key_form": "%s"},
+    "probes": PROBES,
     "gids": [{"device": "rocep1s0f1", "address": "192.168.100.1"}],
     "memory_bytes": 1,
     "ports": [8000],
@@ -49,24 +57,94 @@ WRITTEN: dict[str, Any] = {
         "strikes": 3,
         "budget": {"starts": 3, "within_s": 1800},
     },
-    "warm_up": [{"path": "/v1/completions", "body": {"model": "m", "prompt": "x"}}],
+    "warm_up": [{"path": "/echo", "body": {"text": "x"}, "answer": ["echo", 0]}],
 }
 HEAD = service.from_plan(WRITTEN)
 
 
 def test_the_plans_file_is_read() -> None:
     assert HEAD.limits == LIMITS
-    assert (HEAD.head, HEAD.port, HEAD.unit) == ("192.168.100.1", 29400, "gb10-vllm-pair.service")
-    solo = service.from_plan(WRITTEN | {"rendezvous": None, "gids": None, "endpoint": None, "ranks": 1, "peers": []})
-    assert (solo.head, solo.port, solo.gids, solo.endpoint) == (None, None, [], None)
+    assert (HEAD.rendezvous, HEAD.unit) == (service.Address("192.168.100.1", 29400), "gb10-vllm-pair.service")
+    assert asdict(HEAD.probes) == PROBES
+    assert from_plan_without("exit_words", "joined", "metrics").metrics is None
+    solo = service.from_plan(WRITTEN | {"rendezvous": None, "gids": None, "secret_file": None, "ranks": 1, "peers": []})
+    assert (solo.rendezvous, solo.gids) == (None, None)
 
 
-@pytest.mark.parametrize("text", ["{}", "[]", "no JSON", json.dumps(WRITTEN | {"warm_up": [{"url": "x"}]})])
-def test_another_file_is_refused_in_one_sentence(tmp_path: Path, text: str) -> None:
+def from_plan_without(*names: str) -> probes.Probes:
+    """Probes of which some keys are not written, or null."""
+    left = {name: value for name, value in PROBES.items() if name not in names} | {"metrics": None}
+    return service.from_plan(WRITTEN | {"probes": left}).probes
+
+
+def with_(path: str, value: Any) -> str:
+    """The file with another value at a dotted path; None removes the key."""
+    changed = json.loads(json.dumps(WRITTEN))
+    *above, name = path.split(".")
+    inner = reduce(lambda found, key: found[key], above, changed)
+    inner[name] = value
+    if value is None:
+        del inner[name]
+    return json.dumps(changed)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{}", "service is missing"),
+        ("[]", "it is [], expected a map"),
+        ("no JSON", "Expecting value"),
+        (with_("warm_up", [{"url": "x"}]), "warm_up[0].url is not known"),
+        (with_("container", 3), "container is 3, expected a text"),
+        (with_("ports", ["8000"]), "ports[0] is '8000', expected a whole number"),
+        (with_("memory_bytes", True), "memory_bytes is True, expected a whole number"),
+        (with_("limits.budget.starts", 0), "limits: one of them is not above 0"),
+        (with_("rank", 2), "rank is 2, expected one of 2"),
+        (with_("secret_file", None), "secret_file is missing"),
+        (json.dumps(WRITTEN | {"secret_file": None}), "secret_file is null, which a service of several ranks needs"),
+        (json.dumps(WRITTEN | {"endpoint": None}), "endpoint is null, which the head needs"),
+        (json.dumps(WRITTEN | {"run": []}), "run has no command"),
+        (with_("probes", None), "probes is missing"),
+        (with_("probes.health", "ready"), "probes: 'ready' is no path below the endpoint"),
+        (with_("probes.proof.answer", [1.5]), "probes.proof.answer[0] is 1.5, expected a text"),
+        (with_("probes.metrics.tokens", "echo_work"), "probes.metrics.tokens is 'echo_work', expected a list"),
+        (with_("probes.metrics.kv_use", None), "probes.metrics.kv_use is missing"),
+        (with_("probes.exit_words", {"7": 7}), "probes.exit_words.7 is 7, expected a text"),
+        (with_("probes.shared_memory", [""]), "probes: shared_memory has an empty name"),
+        (with_("probes.joined.pattern", "("), "probes.joined: pattern '(' is no regular expression"),
+        (with_("probes.joined.timeout_s", "30"), "probes.joined.timeout_s is '30', expected a number"),
+        (with_("probes.livenes", {}), "probes.livenes is not known"),
+    ],
+)
+def test_another_file_is_refused_in_one_sentence(tmp_path: Path, text: str, problem: str) -> None:
     file = tmp_path / "pair.json"
     file.write_text(text)
-    with pytest.raises(ValueError, match=r"pair\.json is not as the plan writes it .*: run site\.yml"):
+    with pytest.raises(ValueError, match=r"pair\.json is not as the plan writes it .*: run site\.yml") as found:
         service.read_service(file)
+    assert problem in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "key"),
+    [
+        ("api-key: %s\n", 'api-key: "k\\"1"\n', 'k"1'),
+        ("api-key: %s\n", 'api-key:   "k"\n\n', "k"),
+        ("%s\n", '"k"', "k"),
+        ("%s\n", "k", None),
+        ("api-key: %s\n", 'other: "k"\n', None),
+        ("api-key: %s\n", 'api-key: ""\n', None),
+        ("api-key: %s\n", "", None),
+    ],
+)
+def test_the_key_is_read_in_the_engines_own_form(tmp_path: Path, form: str, text: str, key: str | None) -> None:
+    file = tmp_path / "key"
+    file.write_text(text)
+    assert service.read_key(None, form) == ""
+    if key is not None:
+        assert service.read_key(str(file), form) == key
+        return
+    with pytest.raises(ValueError, match=r"has no line|holds no key as a JSON text"):
+        service.read_key(str(file), form)
 
 
 # Budget -----------------------------------------------------------------------------------------------------------
@@ -95,7 +173,7 @@ def test_a_window_never_holds_more_starts_than_the_budget(pauses: list[float]) -
         if judge.may_start(starts, now, LIMITS):
             starts.append(now)
     for start in starts:
-        assert len([other for other in starts if start <= other < start + LIMITS.within_s]) <= LIMITS.starts
+        assert len([other for other in starts if start <= other < start + BUDGET.within_s]) <= BUDGET.starts
 
 
 def test_the_budget_outlives_the_supervisor(tmp_path: Path) -> None:
@@ -195,24 +273,26 @@ def look(at: float, metrics: judge.Metrics | None, cpu_s: float = 0.0) -> judge.
     ],
 )
 def test_liveness(what: str, before: judge.Look, now: judge.Look, alive_at: float, verdict: str) -> None:
-    assert judge.liveness(before, now, alive_at) == verdict, what
+    assert judge.liveness(before, now, alive_at, 300) == verdict, what
 
 
 @given(st.floats(0, 1e3), st.floats(0, 1e3), st.integers(0, 9), st.integers(0, 9))
 def test_an_endpoint_that_computes_is_never_struck(cpu: float, alive_at: float, running: int, waiting: int) -> None:
     then = judge.Metrics(1, 1, running, waiting, 0)
-    assert judge.liveness(look(0, then), look(30, replace(then, tokens=2), cpu), alive_at) == "alive"
+    assert judge.liveness(look(0, then), look(30, replace(then, tokens=2), cpu), alive_at, 300) == "alive"
 
 
-def test_metrics_of_all_engines_are_one() -> None:
+def test_metrics_are_read_by_the_engines_own_names() -> None:
     text = (
-        "# HELP vllm:num_requests_running x\n"
-        'vllm:num_requests_running{engine="0",model_name="m"} 2.0\nvllm:num_requests_running{engine="1"} 1.0\n'
-        'vllm:prompt_tokens_total{engine="0"} 1e+03\nvllm:generation_tokens_total{engine="0"} 20.0\n'
-        'vllm:iteration_tokens_total_sum{engine="0"} 7.0\nvllm:iteration_tokens_total_bucket{le="1.0"} 99.0\n'
-        'vllm:kv_cache_usage_perc{engine="0"} 0.25\nvllm:kv_cache_usage_perc{engine="1"} 0.5\n'
+        "# HELP echo_busy x\n"
+        'echo_busy{engine="0",model_name="m"} 2.0\necho_busy{engine="1"} 1.0\n'
+        'echo_work{engine="0"} 1e+03\necho_words 20.0\necho_marks{engine="0"} 7.0\necho_words_bucket{le="1.0"} 99.0\n'
+        'echo_kv{engine="0"} 0.25\necho_kv{engine="1"} 0.5\necho_queue NaN\n'
     )
-    assert judge.parse_metrics(text) == judge.Metrics(1027, 20, 3, 0, 0.5)
+    names = stand_in_engine.PROBES.metrics
+    assert names is not None
+    assert judge.parse_metrics(text, names) == judge.Metrics(1000, 27, 3, 0, 0.5)
+    assert judge.parse_metrics("vllm:num_requests_running 1\n", names) == judge.Metrics(0, 0, 0, 0, 0)
 
 
 def test_tokens_a_second() -> None:
@@ -224,23 +304,28 @@ def test_tokens_a_second() -> None:
 # Answers ----------------------------------------------------------------------------------------------------------
 
 
+TOKENS, NUMBERS = ["usage", "completion_tokens"], ["data", 0, "embedding"]
+
+
 @pytest.mark.parametrize(
-    ("kind", "reply", "ok", "final"),
+    ("path", "reply", "ok", "final"),
     [
-        ("chat", (200, '{"usage": {"completion_tokens": 1}}'), True, False),
-        ("chat", (200, '{"usage": {"completion_tokens": 0}}'), False, False),
-        ("chat", (200, "<html>"), False, False),
-        ("chat", (200, "[]"), False, False),
-        ("chat", (0, "timed out"), False, False),
-        ("chat", (500, "EngineCore"), False, False),
-        ("chat", (429, "busy"), False, False),
-        ("chat", (401, "Unauthorized"), False, True),
-        ("embed", (200, '{"data": [{"embedding": [0.1]}]}'), True, False),
-        ("embed", (200, '{"data": []}'), False, False),
+        (TOKENS, (200, '{"usage": {"completion_tokens": 1}}'), True, False),
+        (TOKENS, (200, '{"usage": {"completion_tokens": 0}}'), False, False),
+        (TOKENS, (200, "<html>"), False, False),
+        (TOKENS, (200, "[]"), False, False),
+        (TOKENS, (0, "timed out"), False, False),
+        (TOKENS, (500, "EngineCore"), False, False),
+        (TOKENS, (429, "busy"), False, False),
+        (TOKENS, (401, "Unauthorized"), False, True),
+        (NUMBERS, (200, '{"data": [{"embedding": [0.1]}]}'), True, False),
+        (NUMBERS, (200, '{"data": []}'), False, False),
+        (["echo", 0], (200, '{"echo": ["gb10"]}'), True, False),
+        (["echo", 0], (200, '{"echo": [""]}'), False, False),
     ],
 )
-def test_what_is_an_answer(kind: str, reply: tuple[int, str], ok: bool, final: bool) -> None:
-    answer = endpoint.judged(kind, endpoint.Reply(*reply))
+def test_what_is_an_answer(path: list[str | int], reply: tuple[int, str], ok: bool, final: bool) -> None:
+    answer = endpoint.judged(path, endpoint.Reply(*reply))
     assert (answer.ok, answer.final) == (ok, final)
     assert ok or answer.error
 
@@ -284,24 +369,6 @@ def test_why_a_head_is_not_reached(problem: Exception, words: str) -> None:
     assert worker.in_words(problem).endswith(words)
 
 
-RAY = """======== Autoscaler status: 2026-11-21 10:00:00.0 ========
-Node status
----------------------------------------------------------------
-Active:
- 1 node_0a1b
- 1 node_2c3d
-Pending:
- (no pending nodes)
-Recent failures:
- 1 node_dead (ip: 192.168.100.2)
-"""
-
-
-@pytest.mark.parametrize(("text", "nodes"), [(RAY, 2), ("", 0), ("Active:\n (no active nodes)\nPending:\n", 0)])
-def test_nodes_of_ray(text: str, nodes: int) -> None:
-    assert judge.nodes_of_ray(text) == nodes
-
-
 # The host ---------------------------------------------------------------------------------------------------------
 
 
@@ -324,21 +391,21 @@ def test_memory_that_is_not_there_is_reported(available: int, fits: bool) -> Non
 def test_shared_memory_of_dead_ranks_goes_and_that_of_others_stays(tmp_path: Path) -> None:
     shared, proc = tmp_path / "shm", tmp_path / "proc"
     shared.mkdir()
-    for name in ("psm_dead", "psm_mapped", "nccl-open", "owners-own"):
+    for name in ("echo-dead", "echo-mapped", "echo-open", "owners-own", "psm_other"):
         (shared / name).write_text("x")
     (proc / "7" / "fd").mkdir(parents=True)
-    inode = (shared / "psm_mapped").stat().st_ino
+    inode = (shared / "echo-mapped").stat().st_ino
     (proc / "7" / "maps").write_text(
-        f"7f00-7f01 rw-s 00000000 00:19 {inode} /dev/shm/psm_mapped\n7f02-7f03 r--p 0 0:0 0\n"
+        f"7f00-7f01 rw-s 00000000 00:19 {inode} /dev/shm/echo-mapped\n7f02-7f03 r--p 0 0:0 0\n"
     )
     (proc / "self").mkdir()
-    assert [file.name for file in host.orphans(shared, proc) if file.name != "nccl-open"] == ["psm_dead"]
+    assert [file.name for file in host.orphans(shared, proc, ["echo-"]) if file.name != "echo-open"] == ["echo-dead"]
 
 
 def test_only_files_of_our_own_user_are_orphans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "psm_1").write_text("x")
+    (tmp_path / "echo-1").write_text("x")
     monkeypatch.setattr(os, "geteuid", lambda: 4242)
-    assert host.orphans(tmp_path, tmp_path) == []
+    assert host.orphans(tmp_path, tmp_path, ["echo-"]) == []
 
 
 def test_this_process_is_in_its_own_usage() -> None:

@@ -303,14 +303,15 @@ def test_a_meeting_port_that_is_taken_is_waited_for(tmp_path: Path, monkeypatch:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
-        pair = from_plan(WRITTEN | {"rendezvous": {"address": "127.0.0.1", "port": other.getsockname()[1]}})
+        port = other.getsockname()[1]
+        pair = from_plan(WRITTEN | {"rendezvous": {"address": "127.0.0.1", "port": port}})
         reported = Report(pair, [], tmp_path)
         leader = head.Head(pair, reported, b"x", "")
         pauses: list[float] = []
 
         async def sleep(seconds: float) -> None:
             pauses.append(seconds)
-            assert f"port {pair.port} can't be had (Address already in use): `ss -ltnp" in reported.fields["error"]
+            assert f"port {port} can't be had (Address already in use): `ss -ltnp" in reported.fields["error"]
             assert reported.state == "preparing"
             if len(pauses) == 3:
                 other.close()
@@ -369,7 +370,7 @@ def test_a_launch_that_fails(
     monkeypatch.setattr(container, "_POLL_S", 0.01)
 
     async def launch() -> None:
-        await container.Container("gb10-vllm-pair", lambda _line: None).launch(words)
+        await container.Container("gb10-vllm-pair", lambda _line: None, {}).launch(words)
 
     with pytest.raises(host.RankError, match=reported.replace(".", r"\.")) as found:
         asyncio.run(launch())
@@ -392,7 +393,7 @@ def test_the_last_words_of_a_container(lines: list[str], last: str) -> None:
 
 def test_a_kill_is_not_called_want_of_memory() -> None:
     """harm.md S3."""
-    words = judge.describe_exit(137)
+    words = judge.describe_exit(137, {"7": "its echo faded"})
     assert words.startswith("137: killed, by somebody (`docker kill`, `docker rm -f`) or by the kernel")
 
 
@@ -450,7 +451,7 @@ def test_an_engine_that_hangs_is_found_within_the_bound_of_the_docs(
     idle = judge.Metrics(tokens=1, answered=1, running=0, waiting=0, kv_use=0)
     looks = 0
 
-    def metrics(_endpoint: Any, _key: str, timeout_s: float) -> judge.Metrics | None:
+    def metrics(_url: str, _key: str, _names: Any, timeout_s: float) -> judge.Metrics | None:
         nonlocal looks
         looks += 1
         if looks == 1:  # just before it hangs
@@ -458,7 +459,7 @@ def test_an_engine_that_hangs_is_found_within_the_bound_of_the_docs(
         clock.now += timeout_s if metrics_s is None else metrics_s
         return None if metrics_s is None else idle
 
-    def ask(_endpoint: Any, _key: str, _request: Any, timeout_s: float) -> endpoint.Answer:
+    def ask(_url: str, _key: str, _request: Any, timeout_s: float) -> endpoint.Answer:
         clock.now += timeout_s
         return endpoint.Answer(answers, "timed out")
 

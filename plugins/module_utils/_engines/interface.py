@@ -16,6 +16,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import Findin
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Budget, Share
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import Demand
+from ansible_collections.gb10.fleet.plugins.module_utils._rank.probes import Probes, Request
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 
 Config = Mapping[str, Any]
@@ -155,8 +156,11 @@ class Engine(Protocol):
     def listens(self, placed: Placed) -> Iterable[tuple[int, str]]:
         """(port, for whom) of what the head opens in its group besides `ranks_port`."""
 
-    def warm_up(self, placed: Placed, flags: Mapping[str, Value]) -> list[dict[str, Any]]:
-        """Requests ``{path, body}`` after the first proof."""
+    def probes(self, placed: Placed, flags: Mapping[str, Value]) -> Probes:
+        """How its supervisor sees that it loads, serves and lives; `Joined.command`: as in the container."""
+
+    def warm_up(self, placed: Placed, flags: Mapping[str, Value]) -> list[Request]:
+        """Requests after the first proof."""
 
     def size(self, placed: Placed, config: Config | None, observed: Observed) -> tuple[Sizing, list[Finding]]:
         """What one rank takes. config: the model's config.json, None where it isn't known."""

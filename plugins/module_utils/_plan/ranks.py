@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
@@ -107,7 +107,8 @@ def _supervisor(
         "memory_bytes": share.footprint.low,
         "ports": _ports(placed) if is_head else [],
         "endpoint": _endpoint(service) if is_head else None,
-        "warm_up": placed.engine.warm_up(placed, service.flags) if is_head else [],
+        "probes": _probes(service, container["name"]),
+        "warm_up": [asdict(one) for one in placed.engine.warm_up(placed, service.flags)] if is_head else [],
         "limits": _limits(placed),
     }
 
@@ -195,13 +196,21 @@ def _gids(service: Configured, host: str) -> list[dict[str, str]] | None:
     return [{"device": device, "address": addresses[device]} for device in devices if device in addresses]
 
 
+def _probes(service: Configured, container: str) -> dict[str, Any]:
+    """`_rank.probes.Probes`; what the engine runs in its container is run by the supervisor through Docker."""
+    probes = service.placed.engine.probes(service.placed, service.flags)
+    if probes.joined is not None:
+        probes = replace(probes, joined=replace(probes.joined, command=docker_exec(container, probes.joined.command)))
+    return asdict(probes)
+
+
 def _endpoint(service: Configured) -> dict[str, str | None]:
     placed = service.placed
     return {
         "url": placed.local_url,
         "model": service.served_name,
-        "kind": placed.recipe["kind"],
         "key_file": placed.key_file,
+        "key_form": placed.engine.spec.key.form,
     }
 
 

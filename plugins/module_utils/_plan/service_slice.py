@@ -94,6 +94,7 @@ def _proof(service: Decided, host: str) -> dict[str, Any]:
         "kind": placed.recipe["kind"],
         "model": plan["served_name"],
         "key_file": placed.key_file or "",
+        "key_form": placed.engine.spec.key.form,
         "startup_limit_s": service.ranks[0].supervisor["limits"]["startup_limit_s"],
         "requested_bytes": plan["boot"]["requested_bytes"],
         "boots": observation(_layout.BOOTS, f"boots/{host}", plan["boot"]["key"]),

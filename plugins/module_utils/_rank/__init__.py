@@ -4,13 +4,13 @@
 # This module util is PRIVATE to the collection.
 """One rank of a service, supervised on its host: ``python3 -m gb10_rank.supervise /etc/gb10-fleet/services/NAME.json``.
 
-The plan writes what to run; this decides when. A group starts, serves and ends as a whole, in EPOCHS, since a rank that
-is gone leaves the others waiting for ever (vllm-cpu-lab 5). A solo service is a group of one. Standard library only,
-Python 3.11: the role `vllm` copies this folder to the host as `gb10_rank`.
+The plan writes what to run and how it is asked (`probes`); this decides when, and knows no engine. A group starts,
+serves and ends as a whole, in EPOCHS, since a rank that is gone leaves the others waiting for ever. A solo service is a
+group of one. Standard library only, Python 3.11: its role copies this folder to the host as `gb10_rank`.
 
 | module | what it holds |
 |---|---|
-| service | the plan's file, as data |
+| service, probes, typed | the plan's file, as data, checked |
 | judge | every decision, pure: restart budget, progress of a load, liveness |
 | wire | the ranks' messages to each other, authenticated |
 | container, host, endpoint | a container, the machine, the API: read and act, decide nothing |

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import json
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from . import judge
@@ -31,11 +31,11 @@ class Container:
     """A container from its launch to its end; a new object for each launch.
 
     tail: its last lines. kinds: how many kinds of line it has printed (a measure of progress). ended: its exit status,
-    or that of a command run inside (`execute`), whichever comes first.
+    or that of a command run inside (`execute`), whichever comes first. exit_words: `probes.Probes`.
     """
 
-    def __init__(self, name: str, log: Callable[[str], None]) -> None:
-        self._name, self._log = name, log
+    def __init__(self, name: str, log: Callable[[str], None], exit_words: Mapping[str, str]) -> None:
+        self._name, self._log, self._exit_words = name, log, exit_words
         self._kinds: set[str] = set()
         self._clients: list[asyncio.subprocess.Process] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -71,7 +71,8 @@ class Container:
 
     def last_words(self, status: int) -> str:
         """Of its end, for a sentence."""
-        return f"with status {judge.describe_exit(status)}; its last output: {judge.last_words(self.tail)}"
+        end = judge.describe_exit(status, self._exit_words)
+        return f"with status {end}; its last output: {judge.last_words(self.tail)}"
 
     async def execute(self, words: Sequence[str]) -> None:
         """Run `docker exec` words beside it; their end counts as the container's."""

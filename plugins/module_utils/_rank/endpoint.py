@@ -10,12 +10,12 @@ import http.client
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from . import judge
-from .service import Endpoint, Request
+from .probes import Metrics, Request
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -61,40 +61,32 @@ def fetch(url: str, key: str, timeout_s: float, body: Mapping[str, Any] | None =
         return Reply(0, str(getattr(error, "reason", error)) or type(error).__name__)
 
 
-def is_healthy(endpoint: Endpoint, timeout_s: float) -> bool:
+def is_healthy(url: str, timeout_s: float) -> bool:
     """Asked without the key, which nobody checks there."""
-    return fetch(endpoint.url + "/health", "", timeout_s).status == 200
+    return fetch(url, "", timeout_s).status == 200
 
 
-def ask(endpoint: Endpoint, key: str, request: Request, timeout_s: float) -> Answer:
-    """One real request."""
-    return judged(endpoint.kind, fetch(endpoint.url + request.path, key, timeout_s, request.body))
+def ask(url: str, key: str, request: Request, timeout_s: float) -> Answer:
+    """One real request to the endpoint."""
+    return judged(request.answer, fetch(url + request.path, key, timeout_s, request.body))
 
 
-def canary(endpoint: Endpoint) -> Request:
-    """The smallest real request: one token, or one short text's embedding."""
-    if endpoint.kind == "embed":
-        return Request("/v1/embeddings", {"model": endpoint.model, "input": "gb10"})
-    messages = [{"role": "user", "content": "gb10"}]
-    body = {"model": endpoint.model, "messages": messages, "max_tokens": 1, "temperature": 0}
-    return Request("/v1/chat/completions", body)
-
-
-def judged(kind: str, reply: Reply) -> Answer:
-    """A token was generated, or an embedding was returned: nothing less shows that the ranks compute."""
+def judged(path: Sequence[str | int], reply: Reply) -> Answer:
+    """Something was computed: nothing less shows that the ranks compute. path: `probes.Request.answer`."""
     if reply.status != 200:
         final = 400 <= reply.status < 500 and reply.status not in (408, 425, 429)
         message = f"HTTP {reply.status}: {reply.text[:300]}" if reply.status else reply.text
         return Answer(False, message, final)
     try:
-        document = json.loads(reply.text)
-        computed = len(document["data"][0]["embedding"]) if kind == "embed" else document["usage"]["completion_tokens"]
+        computed: Any = json.loads(reply.text)
+        for step in path:
+            computed = computed[step]
     except (KeyError, IndexError, TypeError, ValueError):
         return Answer(False, f"a reply without an answer: {reply.text[:300]}")
-    return Answer(True) if computed else Answer(False, "an answer without a token")
+    return Answer(True) if computed else Answer(False, f"an answer of nothing: {reply.text[:300]}")
 
 
-def metrics(endpoint: Endpoint, key: str, timeout_s: float) -> judge.Metrics | None:
+def metrics(url: str, key: str, names: Metrics, timeout_s: float) -> judge.Metrics | None:
     """None when the server gives none."""
-    reply = fetch(endpoint.url + "/metrics", key, timeout_s)
-    return judge.parse_metrics(reply.text) if reply.status == 200 else None
+    reply = fetch(url + names.path, key, timeout_s)
+    return judge.parse_metrics(reply.text, names) if reply.status == 200 else None

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable
 from dataclasses import dataclass
@@ -16,14 +17,14 @@ from . import judge
 from .host import NotLaunchedError, RankError, run
 from .local import LocalRank
 from .members import Members
+from .probes import Joined
 from .report import UNSERVED, Ledger, Report
 from .service import Service
 from .serving import Serving
 
 EXIT_STOPPED = 3
 _EVIDENCE_S = 30.0
-_RAY_S = 300.0
-_RAY_POLL_S = 2.0
+_JOINED_POLL_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -94,13 +95,13 @@ class Head:
 
     def _starts_left(self) -> int:
         limits = self._service.limits
-        return max(0, limits.starts - len(judge.recent(self._ledger.starts, time.monotonic(), limits)))
+        return max(0, limits.budget.starts - len(judge.recent(self._ledger.starts, time.monotonic(), limits)))
 
     async def _stopped(self, last: str) -> int:
-        limits, unit = self._service.limits, self._service.unit
+        budget, unit = self._service.limits.budget, self._service.unit
         evidence = self._report.fields["evidence"] or f"`journalctl -u {unit}`"
         sentence = (
-            f"stopped: {limits.starts} starts within {limits.within_s / 60:.0f} minutes did not last, the last one "
+            f"stopped: {budget.starts} starts within {budget.within_s / 60:.0f} minutes did not last, the last one "
             f"because {last}; see {evidence}, mend it, then: systemctl start {unit}"
         )
         await self._members.broadcast({"do": "stopped", "reason": sentence})
@@ -140,7 +141,8 @@ class Head:
         for member in self._members.in_order():
             await member.ask("launch")
         if service.serve is not None:
-            await self._ray_nodes()
+            if service.probes.joined is not None:
+                await self._joined(service.probes.joined)
             await self._local.serve()
         serving = Serving(service, report, self._key, self._members, self._local)
         await serving.load()
@@ -175,22 +177,22 @@ class Head:
         except RankError as problem:
             raise type(problem)(f"rank 0: {problem}") from None
 
-    async def _ray_nodes(self) -> None:
-        ask = ["docker", "exec", self._service.container, "ray", "status"]
-        deadline = time.monotonic() + _RAY_S
-        nodes = 0
-        while nodes < self._service.ranks:
+    async def _joined(self, probe: Joined) -> None:
+        """All ranks are in, by the engine's own list."""
+        deadline, pattern = time.monotonic() + probe.timeout_s, re.compile(probe.pattern, re.MULTILINE)
+        found = 0
+        while found < self._service.ranks:
             if time.monotonic() > deadline:
-                raise RankError(f"{nodes} of {self._service.ranks} Ray nodes joined within {_RAY_S:.0f} s")
-            await asyncio.sleep(_RAY_POLL_S)
-            nodes = judge.nodes_of_ray((await asyncio.to_thread(run, ask)).stdout)
-            self._report.note(f"{nodes} of {self._service.ranks} Ray nodes have joined")
+                raise RankError(f"{found} of {self._service.ranks} ranks joined within {probe.timeout_s:.0f} s")
+            await asyncio.sleep(_JOINED_POLL_S)
+            found = len(pattern.findall((await asyncio.to_thread(run, probe.command)).stdout))
+            self._report.note(f"{found} of {self._service.ranks} ranks have joined")
 
     async def _close(self, end: End) -> None:
         """End the epoch on all ranks, in a bounded time; what went wrong is kept first.
 
-        The head stops first, so that nobody asks an engine that has lost a rank, and because vLLM's own shutdown wants
-        its workers alive; headless workers never leave by themselves and are stopped after it.
+        The head stops first, so that nobody asks an engine that has lost a rank, and because its own shutdown may want
+        its workers alive; these may never leave by themselves and are stopped after it.
         """
         self._report.enter("ending", f"the epoch ends: {end.reason}", last_end=end.reason)
         if end.failed:

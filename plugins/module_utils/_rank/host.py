@@ -22,14 +22,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .service import Service
+from .service import Gid, Service
 
 GIB = 1 << 30
 _COMMAND_S = 60
 # Docker may just be starting, with this unit or after a crash.
 _DOCKER_S = 120
-# What vLLM, PyTorch, NCCL and Ray leave in /dev/shm when they are killed.
-_SHARED_MEMORY = re.compile(r"(psm_|nccl-|torch_|vllm|plasma|ray|sem\.mp-)")
 _RESOLVER = Path(__file__).parents[1] / "gids.py"
 
 
@@ -44,7 +42,7 @@ class NotLaunchedError(RankError):
 def prepare(service: Service) -> None:
     """Make the machine ready for a load; RankError says what is in the way."""
     run(["docker", "rm", "--force", service.container])
-    for file in orphans(Path("/dev/shm"), Path("/proc")):
+    for file in orphans(Path("/dev/shm"), Path("/proc"), service.probes.shared_memory):
         file.unlink(missing_ok=True)
     os.sync()
     Path("/proc/sys/vm/drop_caches").write_text("3\n", encoding="ascii")
@@ -81,11 +79,11 @@ def run(command: Sequence[str], timeout_s: float = _COMMAND_S) -> subprocess.Com
         return subprocess.CompletedProcess(command, 127, "", str(error))
 
 
-def gid_environment(gids: Sequence[tuple[str, str]]) -> list[str]:
+def gid_environment(gids: Sequence[Gid]) -> list[str]:
     """NAME=value for NCCL about the GIDs, read now: the table's order changes with addresses and boots."""
     if not gids:
         return []
-    done = run([sys.executable, str(_RESOLVER), *(f"{device}={address}" for device, address in gids)])
+    done = run([sys.executable, str(_RESOLVER), *(f"{gid.device}={gid.address}" for gid in gids)])
     if done.returncode != 0:
         raise RankError(done.stderr.strip().removeprefix("gb10.fleet: "))
     return done.stdout.splitlines()
@@ -133,12 +131,12 @@ def taken(port: int, error: OSError) -> str:
     return f"port {port} can't be had ({error.strerror}): `ss -ltnp sport = :{port}` says who has it"
 
 
-def orphans(folder: Path, proc: Path) -> list[Path]:
+def orphans(folder: Path, proc: Path, beginnings: Sequence[str]) -> list[Path]:
     """Files of dead ranks in shared memory: ours by name and owner, and no process has them open or mapped."""
     candidates = [
         file
         for file in folder.iterdir()
-        if _SHARED_MEMORY.match(file.name) and file.is_file() and not file.is_symlink()
+        if file.name.startswith(tuple(beginnings)) and file.is_file() and not file.is_symlink()
     ]
     mine = [file for file in candidates if file.stat().st_uid == os.geteuid()]
     used = {status for process in _processes(proc) for status in _files_in_use(process)} if mine else set()

@@ -14,13 +14,12 @@ from collections.abc import Mapping, Reversible, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from .probes import Metrics as Names
 from .service import Limits
 
 # A load reads many GB and fills memory: less than this in one look is chatter.
 READ_BYTES_A_SECOND = 1 << 20
 MEMORY_STEP_BYTES = 32 << 20
-# One step of the engine may take this long: then vLLM itself gives up on it (VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS).
-PATIENCE_S = 300.0
 # Of one core: an engine in a prefill uses at least this.
 BUSY_SHARE = 0.05
 _PAUSE_S, _LONGEST_PAUSE_S = 5.0, 60.0
@@ -30,11 +29,11 @@ _PAUSE_S, _LONGEST_PAUSE_S = 5.0, 60.0
 
 def recent(starts: Sequence[float], now: float, limits: Limits) -> list[float]:
     """The starts that still count."""
-    return [start for start in starts if now - limits.within_s < start <= now]
+    return [start for start in starts if now - limits.budget.within_s < start <= now]
 
 
 def may_start(starts: Sequence[float], now: float, limits: Limits) -> bool:
-    return len(recent(starts, now, limits)) < limits.starts
+    return len(recent(starts, now, limits)) < limits.budget.starts
 
 
 def pause_s(obstacles: int) -> float:
@@ -96,7 +95,7 @@ Verdict = Literal["alive", "canary", "patient", "strike"]
 
 @dataclass(frozen=True)
 class Metrics:
-    """What /metrics says. tokens: computed since the start, in whatever way; answered: of them, generated."""
+    """Their values. tokens: computed since the start, in whatever way; answered: of them, generated."""
 
     tokens: float
     answered: float
@@ -114,31 +113,29 @@ class Look:
     cpu_s: float
 
 
-def parse_metrics(text: str) -> Metrics:
-    """vLLM's /metrics; series of several engines are added up (the KV use: the highest)."""
+def parse_metrics(text: str, names: Names) -> Metrics:
+    """Prometheus text; series of one name are added up, as are several names (of the KV use: the highest)."""
     values: dict[str, list[float]] = {}
-    for name, value in re.findall(r"^vllm:(\w+)(?:\{[^}]*\})? ([-+.\deE]+)$", text, re.MULTILINE):
+    for name, value in re.findall(r"^([\w:]+)(?:\{[^}]*\})? ([-+.\deE]+)$", text, re.MULTILINE):
         values.setdefault(name, []).append(float(value))
 
-    def total(name: str) -> float:
-        return sum(values.get(name, ()))
+    def found(wanted: Sequence[str]) -> list[float]:
+        return [value for name in wanted for value in values.get(name, ())]
 
-    # iteration_tokens moves with each step of a chunked prefill, the other two when a request gets on
-    tokens = total("prompt_tokens_total") + total("generation_tokens_total") + total("iteration_tokens_total_sum")
     return Metrics(
-        tokens=tokens,
-        answered=total("generation_tokens_total"),
-        running=total("num_requests_running"),
-        waiting=total("num_requests_waiting"),
-        kv_use=max(values.get("kv_cache_usage_perc", [0.0])),
+        tokens=sum(found(names.tokens)),
+        answered=sum(found(names.answered)),
+        running=sum(found(names.running)),
+        waiting=sum(found(names.waiting)),
+        kv_use=max(found(names.kv_use), default=0.0),
     )
 
 
-def liveness(before: Look, now: Look, alive_at: float) -> Verdict:
+def liveness(before: Look, now: Look, alive_at: float, patience_s: float) -> Verdict:
     """What two looks show; alive_at: when the endpoint last proved itself.
 
     An idle endpoint proves itself by a canary. One with requests must compute tokens; while a long prefill or a
-    compilation keeps its processes busy it has PATIENCE_S, since a canary would only queue behind that.
+    compilation keeps its processes busy it has patience_s, since a canary would only queue behind that.
     """
     if now.metrics is None or before.metrics is None:
         return "strike" if now.metrics is None else "canary"
@@ -147,7 +144,7 @@ def liveness(before: Look, now: Look, alive_at: float) -> Verdict:
     if now.metrics.running + now.metrics.waiting == 0:
         return "canary"
     busy = now.cpu_s - before.cpu_s >= BUSY_SHARE * (now.at - before.at) > 0
-    return "patient" if busy and now.at - alive_at < PATIENCE_S else "strike"
+    return "patient" if busy and now.at - alive_at < patience_s else "strike"
 
 
 def tokens_a_second(before: Look, now: Look) -> float | None:
@@ -157,27 +154,21 @@ def tokens_a_second(before: Look, now: Look) -> float | None:
     return max(0.0, now.metrics.answered - before.metrics.answered) / (now.at - before.at)
 
 
-# Ranks ------------------------------------------------------------------------------------------------------------
+# Containers -------------------------------------------------------------------------------------------------------
 
 # "See 'docker run --help'.", and since Docker 27 "Run 'docker run --help' for more information".
 _HELP = re.compile(r"'docker \w+ --help'")
 
 
-def nodes_of_ray(status: str) -> int:
-    """Active nodes in what `ray status` prints."""
-    active = re.search(r"^Active:\n(.*?)^\S", status, re.MULTILINE | re.DOTALL)
-    return len(re.findall(r"^ \d+ node_", active.group(1), re.MULTILINE)) if active else 0
-
-
-def describe_exit(status: int) -> str:
-    """A container's exit status in words. vLLM ends with 0 when its engine dies (vllm-cpu-lab 5)."""
-    words: Mapping[int, str] = {
-        0: "0, as vLLM does when its engine has died",
-        125: "125: Docker could not run it or went away",
-        137: "137: killed, by somebody (`docker kill`, `docker rm -f`) or by the kernel for want of memory, which "
+def describe_exit(status: int, exit_words: Mapping[str, str]) -> str:
+    """A container's exit status in words. exit_words: of its engine, by the status."""
+    docker = {
+        "125": "Docker could not run it or went away",
+        "137": "killed, by somebody (`docker kill`, `docker rm -f`) or by the kernel for want of memory, which "
         "`journalctl -k -g oom` shows",
     }
-    return words.get(status, str(status))
+    words = {**docker, **exit_words}.get(str(status))
+    return f"{status}: {words}" if words else str(status)
 
 
 def last_words(lines: Reversible[str]) -> str:

@@ -37,14 +37,15 @@ class LocalRank:
         try:
             await host.await_docker()
             await asyncio.to_thread(host.prepare, self._service)
-            self._variables = await asyncio.to_thread(host.gid_environment, self._service.gids)
+            self._variables = await asyncio.to_thread(host.gid_environment, self._service.gids or ())
         except (RankError, OSError) as problem:
             raise NotLaunchedError(str(problem)) from None
 
     async def launch(self) -> None:
         """The container runs when this returns."""
         self._stopping = False
-        container = self._container = Container(self._service.container, self._report.log)
+        exit_words = self._service.probes.exit_words
+        container = self._container = Container(self._service.container, self._report.log, exit_words)
         container.ended.add_done_callback(lambda ended: self._ended(container, ended.result()))
         await container.launch(host.with_environment(self._service.run, self._variables))
 
@@ -53,7 +54,7 @@ class LocalRank:
             self._over(f"its container ended {container.last_words(status)}")
 
     async def serve(self) -> None:
-        """Begin to serve, once all Ray nodes are in."""
+        """Begin to serve, once all ranks have joined."""
         assert self._container is not None and self._service.serve is not None
         await self._container.execute(self._service.serve)
 

@@ -71,12 +71,13 @@ class Members:
 
     async def listen(self) -> None:
         """Meet the other ranks from now on; RankError while something is in the way."""
-        if self._service.head is not None and self._service.port is not None:
+        meeting = self._service.rendezvous
+        if meeting is not None:
             try:
-                listening = wire.listener(self._service.head, self._service.port)
+                listening = wire.listener(meeting.address, meeting.port)
                 self._server = await asyncio.start_server(self._meet, sock=listening, limit=wire.LINE_BYTES)
             except OSError as error:
-                raise RankError(host.taken(self._service.port, error)) from None
+                raise RankError(host.taken(meeting.port, error)) from None
 
     def in_order(self) -> list[Member]:
         return [self._by_rank[rank] for rank in sorted(self._by_rank)]

@@ -142,7 +142,7 @@ _STARTED = "started"
 
 
 def mark_start(folder: Path, at_ns: int | None = None) -> int:
-    """Leave a file of this moment, or of an earlier one; its time in ns. The role `vllm` restarts a service of which a
+    """Leave a file of this moment, or of an earlier one; its time in ns. Its role restarts a service of which a
     file is newer, and leaves one alone that has no such mark."""
     stamp = folder / _STARTED
     try:

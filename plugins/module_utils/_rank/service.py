@@ -7,12 +7,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from . import typed
+from .probes import Probes, Request
+
 SECRET_BYTES = 32
+
+
+@dataclass(frozen=True)
+class Budget:
+    """So many starts within so many seconds."""
+
+    starts: int
+    within_s: float
 
 
 @dataclass(frozen=True)
@@ -21,117 +33,117 @@ class Limits:
 
     startup_limit_s: a load may go so long without any progress. stop_s: from `docker stop` to the kill. canary_s:
     between two looks at a serving endpoint, and how long a canary may take. strikes: bad looks in a row that end an
-    epoch. starts, within_s: the restart budget.
+    epoch. budget: of restarts.
     """
 
     startup_limit_s: float
     stop_s: float
     canary_s: float
     strikes: int
-    starts: int
-    within_s: float
+    budget: Budget
+
+    def __post_init__(self) -> None:
+        if not min(self.startup_limit_s, self.stop_s, self.canary_s, self.strikes, self.budget.starts) > 0:
+            raise ValueError("one of them is not above 0")
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """The API as the head reaches it. kind: chat or embed. key_file: in vLLM's --config form; None without a key."""
+    """The API as the head reaches it. model: its name for clients. key_file: None without a key. key_form: that file's
+    text, with ``%s`` for the key as JSON."""
 
     url: str
     model: str
-    kind: str
     key_file: str | None
+    key_form: str
 
 
 @dataclass(frozen=True)
-class Request:
-    """One POST to the endpoint: the path below its URL, and the JSON body."""
+class Address:
+    """Where the head meets the other ranks."""
 
-    path: str
-    body: Mapping[str, Any]
+    address: str
+    port: int
+
+
+@dataclass(frozen=True)
+class Gid:
+    """An RDMA device, and the IPv4 address that its GID is looked up by."""
+
+    device: str
+    address: str
 
 
 @dataclass(frozen=True)
 class Service:
-    """One rank of a service.
+    """One rank of a service: the keys of the plan's file (docs/architecture.md, "A service and its ranks").
 
-    run: the `docker run` words, in the foreground. serve: words that begin to serve once all Ray nodes are in, or None.
-    head, port: where the head meets the other ranks; both None for a service of one rank. peers: the other ranks'
-    addresses, by rank. definition: equal on all ranks of one plan. gids: (RDMA device, IPv4 address). ports: TCP ports
-    that must be free before a start. warm_up: what takes compilation on itself before clients come.
+    run: the `docker run` words, in the foreground. serve: words that begin to serve once all ranks have joined, or
+    None. rendezvous: None for a service of one rank. address: of this rank, peers: of the others, by rank. definition:
+    equal on all ranks of one plan. ports: TCP ports that must be free before a start. warm_up: what takes compilation
+    on itself before clients come.
     """
 
-    name: str
+    service: str
     rank: int
     ranks: int
     container: str
     run: Sequence[str]
     serve: Sequence[str] | None
-    head: str | None
-    port: int | None
+    address: str | None
     peers: Sequence[str]
+    rendezvous: Address | None
     definition: str
     secret_file: str | None
-    endpoint: Endpoint | None
-    gids: Sequence[tuple[str, str]]
+    gids: Sequence[Gid] | None
     memory_bytes: int
     ports: Sequence[int]
-    limits: Limits
+    endpoint: Endpoint | None
+    probes: Probes
     warm_up: Sequence[Request]
+    limits: Limits
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rank < self.ranks:
+            raise ValueError(f"rank is {self.rank}, expected one of {self.ranks}")
+        if len(self.run) < 2:
+            raise ValueError("run has no command, expected `docker run` words")
+        if self.ranks > 1 and (self.rendezvous is None or self.secret_file is None):
+            raise ValueError("rendezvous or secret_file is null, which a service of several ranks needs")
+        if self.rank == 0 and self.endpoint is None:
+            raise ValueError("endpoint is null, which the head needs")
+
+    @property
+    def name(self) -> str:
+        return self.service
 
     @property
     def unit(self) -> str:
-        return f"gb10-vllm-{self.name}.service"
+        return f"{self.container}.service"
 
 
 def read_service(path: Path) -> Service:
     """ValueError with one sentence when the file is not what the plan writes."""
     try:
         return from_plan(json.loads(path.read_text(encoding="utf-8")))
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} is not as the plan writes it ({error!r}): run site.yml for this host again") from None
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not as the plan writes it ({error}): run site.yml for this host again") from None
 
 
-def from_plan(written: Mapping[str, Any]) -> Service:
-    meeting = written["rendezvous"] or {"address": None, "port": None}
-    limits, budget = written["limits"], written["limits"]["budget"]
-    endpoint = written["endpoint"]
-    return Service(
-        name=written["service"],
-        rank=written["rank"],
-        ranks=written["ranks"],
-        container=written["container"],
-        run=[*written["run"]],
-        serve=written["serve"],
-        head=meeting["address"],
-        port=meeting["port"],
-        peers=[*written["peers"]],
-        definition=written["definition"],
-        secret_file=written["secret_file"],
-        endpoint=Endpoint(**endpoint) if endpoint else None,
-        gids=[(gid["device"], gid["address"]) for gid in written["gids"] or ()],
-        memory_bytes=written["memory_bytes"],
-        ports=[*written["ports"]],
-        limits=Limits(
-            startup_limit_s=limits["startup_limit_s"],
-            stop_s=limits["stop_s"],
-            canary_s=limits["canary_s"],
-            strikes=limits["strikes"],
-            starts=budget["starts"],
-            within_s=budget["within_s"],
-        ),
-        warm_up=[Request(**one) for one in written["warm_up"]],
-    )
+def from_plan(written: Any) -> Service:
+    service: Service = typed.read(Service, written)
+    return service
 
 
-def read_key(path: str | None) -> str:
-    """The API key in a file of vLLM's --config form; an empty string without a file."""
+def read_key(path: str | None, form: str) -> str:
+    """The API key in a file of this form (`Endpoint.key_form`); an empty string without a file."""
     if path is None:
         return ""
-    for line in Path(path).read_text(encoding="utf-8").splitlines():
-        name, _colon, value = line.partition(":")
-        if name.strip() == "api-key":
-            return _key(value, path)
-    raise ValueError(f"{path} has no line `api-key: KEY`")
+    before, _, after = (re.escape(part.strip()) for part in form.partition("%s"))
+    found = re.fullmatch(rf"{before}\s*(.+?)\s*{after}", Path(path).read_text(encoding="utf-8").strip(), re.DOTALL)
+    if found is None:
+        raise ValueError(f"{path} has no line `{form.strip() % 'KEY'}`")
+    return _key(found[1], path)
 
 
 def _key(written: str, path: str) -> str:

@@ -15,8 +15,9 @@ from . import endpoint, judge, listener
 from .host import RankError
 from .local import LocalRank
 from .members import Members
+from .probes import Request
 from .report import Report, now_text
-from .service import Request, Service
+from .service import Service
 
 _POLL_S = 2.0
 _HEALTH_S = 10.0
@@ -30,6 +31,7 @@ class Serving:
     def __init__(self, service: Service, report: Report, key: str, members: Members, local: LocalRank) -> None:
         assert service.endpoint is not None
         self._service, self._endpoint, self._report, self._key = service, service.endpoint, report, key
+        self._probes = service.probes
         self._members, self._local = members, local
         self._began = time.monotonic()
 
@@ -37,10 +39,10 @@ class Serving:
         """Until it answers; RankError when nothing has moved for too long on any rank, or it refuses for good."""
         self._report.enter("loading", "the model loads; that may take as long as something moves")
         progress: judge.Progress | None = None
-        error = "it is not healthy yet"
+        error, health = "it is not healthy yet", self._endpoint.url + self._probes.health
         while True:
-            if await _within(_HEALTH_S, False, endpoint.is_healthy, self._endpoint, _HEALTH_S):
-                answer = await self._ask(endpoint.canary(self._endpoint), _FIRST_ANSWER_S)
+            if await _within(_HEALTH_S, False, endpoint.is_healthy, health, _HEALTH_S):
+                answer = await self._ask(self._probes.proof, _FIRST_ANSWER_S)
                 if answer.ok:
                     break
                 error = f"healthy, but no answer: {answer.error}"
@@ -88,11 +90,11 @@ class Serving:
             # what was waited for in vain, /metrics or a canary, has taken its time already
             await asyncio.sleep(max(_POLL_S, limits.canary_s - (time.monotonic() - before.at)))
             now = await self._look()
-            verdict = judge.liveness(before, now, alive_at)
+            verdict = self._verdict(before, now, alive_at)
             self._show_progress(before, now)
-            problem = "" if now.metrics else "no /metrics"
+            problem = "" if now.metrics else "it gives no metrics"
             if verdict == "canary":
-                answer = await self._ask(endpoint.canary(self._endpoint), limits.canary_s)
+                answer = await self._ask(self._probes.proof, limits.canary_s)
                 verdict, problem = ("alive", "") if answer.ok else ("strike", f"a canary failed: {answer.error}")
                 if answer.ok:
                     # the canary's own tokens are no proof the next time
@@ -105,14 +107,21 @@ class Serving:
                 self._report.note(f"strike {strikes} of {limits.strikes}: {problem}")
             self._report.update(strikes=strikes)
             if strikes >= limits.strikes:
-                raise RankError(f"the endpoint is dead, whatever /health says: {problem}")
+                raise RankError(f"the endpoint is dead, whatever {self._probes.health} says: {problem}")
             before = now
+
+    def _verdict(self, before: judge.Look, now: judge.Look, alive_at: float) -> judge.Verdict:
+        """An engine without metrics proves itself by a canary at each look."""
+        if self._probes.metrics is None:
+            return "canary"
+        return judge.liveness(before, now, alive_at, self._probes.patience_s)
 
     async def _look(self) -> judge.Look:
         """at: when it began, so that waiting for an answer is a part of the time between two looks."""
-        began, patience_s = time.monotonic(), self._service.limits.canary_s
-        ask = endpoint.metrics, self._endpoint, self._key, patience_s
-        metrics = None if self._stranger() else await _within(patience_s, None, *ask)
+        began, limit_s, names = time.monotonic(), self._service.limits.canary_s, self._probes.metrics
+        metrics = None
+        if names is not None and not self._stranger():
+            metrics = await _within(limit_s, None, endpoint.metrics, self._endpoint.url, self._key, names, limit_s)
         used = await self._local.usage()
         return judge.Look(began, metrics, float(used["cpu_s"]))
 
@@ -127,7 +136,7 @@ class Serving:
         if stranger := self._stranger():
             return endpoint.Answer(False, f"{stranger}, so that its key is not sent there")
         late = endpoint.Answer(False, f"no answer within {timeout_s:.0f} s")
-        return await _within(timeout_s, late, endpoint.ask, self._endpoint, self._key, request, timeout_s)
+        return await _within(timeout_s, late, endpoint.ask, self._endpoint.url, self._key, request, timeout_s)
 
     def _stranger(self) -> str | None:
         """A sentence when a request with the key would not reach the service's own container."""

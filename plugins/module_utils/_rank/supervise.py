@@ -28,7 +28,7 @@ async def supervise(file: Path) -> int:
     try:
         service = read_service(file)
         secret = read_secret(service.secret_file)
-        key = read_key(service.endpoint.key_file if service.endpoint else None)
+        key = read_key(service.endpoint.key_file, service.endpoint.key_form) if service.endpoint else ""
     except (OSError, ValueError) as problem:
         print(f"gb10.fleet: {problem}; site.yml writes the files of a service and starts it again", flush=True)
         return EXIT_BAD_PLAN

@@ -26,7 +26,9 @@ _STATES = {"prepare": "preparing", "launch": "starting", "stop": "ending"}
 
 class Worker:
     def __init__(self, service: Service, report: Report, secret: bytes) -> None:
+        assert service.rendezvous is not None
         self._service, self._report, self._secret = service, report, secret
+        self._meeting = service.rendezvous
         self._local = LocalRank(service, report, self._over)
         self._channel: wire.Channel | None = None
         self._failed = ""
@@ -47,15 +49,13 @@ class Worker:
             "definition": self._service.definition,
             "host": socket.gethostname(),
         }
-        head, port = self._service.head, self._service.port
-        assert head is not None and port is not None
         try:
             while True:
                 try:
-                    self._channel = await wire.join(head, port, self._secret, who)
+                    self._channel = await wire.join(self._meeting.address, self._meeting.port, self._secret, who)
                     await self._follow(self._channel)
                 except Exception as problem:  # a head may send anything
-                    await self._without_head(f"waiting for the head at {head}: {in_words(problem)}")
+                    await self._without_head(f"waiting for the head at {self._meeting.address}: {in_words(problem)}")
                 await asyncio.sleep(_RETRY_S)
         except asyncio.CancelledError:
             await self._end()
@@ -96,7 +96,7 @@ class Worker:
             await asyncio.sleep(2.0)
 
     async def _obey(self, channel: wire.Channel, orders: asyncio.Queue[Mapping[str, Any]]) -> None:
-        self._report.enter("waiting", f"joined the head at {self._service.head}", error="")
+        self._report.enter("waiting", f"joined the head at {self._meeting.address}", error="")
         while True:
             message = await orders.get()
             order, error = str(message["do"]), ""
@@ -128,7 +128,7 @@ class Worker:
             self._report.enter("waiting", f"epoch {epoch} is over, waiting for the next")
 
     async def _without_head(self, sentence: str) -> None:
-        """A rank whose head is gone waits for it in vain and holds memory and ports (vllm-cpu-lab 5)."""
+        """A rank whose head is gone waits for it in vain and holds memory and ports."""
         if self._report.state not in ("waiting", "ending"):
             with contextlib.suppress(OSError):
                 bundle = await self._local.keep_evidence(self._failed or sentence)

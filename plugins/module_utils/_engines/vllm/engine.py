@@ -23,6 +23,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm import (
     lint_request,
     parallel,
     placement,
+    probes,
     sizing,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.spec import SPEC
@@ -32,6 +33,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import Findin
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Share
+from ansible_collections.gb10.fleet.plugins.module_utils._rank.probes import Probes, Request
 
 
 class Vllm:
@@ -84,8 +86,11 @@ class Vllm:
     def listens(self, placed: Placed) -> Iterable[tuple[int, str]]:
         return launch.listens(placed)
 
-    def warm_up(self, placed: Placed, flags: Mapping[str, Value]) -> list[dict[str, Any]]:
-        return launch.warm_up(placed, flags)
+    def probes(self, placed: Placed, flags: Mapping[str, Value]) -> Probes:
+        return probes.probes(placed.recipe["kind"], self.served_name(placed, flags), placement.uses_ray(placed))
+
+    def warm_up(self, placed: Placed, flags: Mapping[str, Value]) -> list[Request]:
+        return probes.warm_up(placed, flags)
 
     def size(self, placed: Placed, config: Config | None, observed: Observed) -> tuple[Sizing, list[Finding]]:
         return sizing.size_service(placed, config, observed)

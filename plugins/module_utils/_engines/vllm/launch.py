@@ -12,17 +12,13 @@ from typing import Any
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Launch
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import ranks_port, spare_port
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.placement import served_name, uses_ray
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.placement import uses_ray
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.flags import flags_to_argv
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, merge
 
 # What only the rank that answers clients gets.
 _OF_THE_ENDPOINT = ("config", "host", "middleware", "port")
-# Words of a prompt: one request takes the decode kernels, one those of a longer prefill.
-_WARM_UP_WORDS = (8, 1024)
-_WARM_UP_TOKENS = 16
-_WORD = "word "  # which a tokenizer of bytes makes five tokens of
 
 
 def launch(placed: Placed, flags: Mapping[str, Value], rank: int) -> Launch:
@@ -89,18 +85,3 @@ def _ray_words(placed: Placed, rank: int) -> list[str]:
 def listens(placed: Placed) -> Iterator[tuple[int, str]]:
     if uses_ray(placed):
         yield spare_port(placed.port), "nobody: Ray opens it in any case, and asks for the group's secret"
-
-
-def warm_up(placed: Placed, flags: Mapping[str, Value]) -> list[dict[str, Any]]:
-    """Requests that take the kernels' compilation, which else the first client would wait for."""
-    model = served_name(placed, flags)
-    context = int(flags["max-model-len"].value) if "max-model-len" in flags else None
-    room = max(_WARM_UP_WORDS) if context is None else (context - _WARM_UP_TOKENS) // (2 * len(_WORD))
-    texts = [_WORD * max(1, min(words, room)) for words in _WARM_UP_WORDS]
-    if placed.recipe["kind"] == "embed":
-        return [{"path": "/v1/embeddings", "body": {"model": model, "input": text}} for text in texts]
-    asked = {"model": model, "max_tokens": _WARM_UP_TOKENS, "temperature": 0}
-    return [
-        {"path": "/v1/chat/completions", "body": {**asked, "messages": [{"role": "user", "content": text}]}}
-        for text in texts
-    ]

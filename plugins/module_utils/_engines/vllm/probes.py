@@ -1,0 +1,60 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""How a supervisor sees that `vllm serve` loads, serves and lives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines import openai
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.placement import served_name
+from ansible_collections.gb10.fleet.plugins.module_utils._layers import Value
+from ansible_collections.gb10.fleet.plugins.module_utils._rank.probes import Joined, Metrics, Probes, Request
+
+# vllm/v1/metrics/loggers.py. iteration_tokens moves with each step of a chunked prefill, the other two when a request
+# gets on.
+_METRICS = Metrics(
+    path="/metrics",
+    tokens=["vllm:prompt_tokens_total", "vllm:generation_tokens_total", "vllm:iteration_tokens_total_sum"],
+    answered=["vllm:generation_tokens_total"],
+    running=["vllm:num_requests_running"],
+    waiting=["vllm:num_requests_waiting"],
+    kv_use=["vllm:kv_cache_usage_perc"],
+)
+# Then vLLM itself gives up on a step (VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS).
+_STEP_S = 300
+# Of vLLM, PyTorch, NCCL and Ray.
+_SHARED_MEMORY = ["psm_", "nccl-", "torch_", "vllm", "plasma", "ray", "sem.mp-"]
+# A node of `ray status` below "Active:"; nodes that failed are listed behind "Pending:".
+RAY_NODE = r"^ \d+ node_.*(?=(?:\n .*)*\n(?:Idle|Pending):)"
+_RAY_S = 300
+# Words of a prompt: one request takes the decode kernels, one those of a longer prefill.
+_WARM_UP_WORDS = (8, 1024)
+_WARM_UP_TOKENS = 16
+_WORD = "word "  # which a tokenizer of bytes makes five tokens of
+
+
+def probes(kind: str, model: str, ray: bool) -> Probes:
+    """kind: chat or embed. model: its name for clients. ray: whether ranks are nodes of Ray."""
+    nodes = Joined(["ray", "status"], RAY_NODE, _RAY_S)
+    return Probes(
+        health="/health",
+        proof=openai.request(kind, model, "gb10"),
+        metrics=_METRICS,
+        patience_s=_STEP_S,
+        exit_words={"0": "as vLLM does when its engine has died"},
+        shared_memory=_SHARED_MEMORY,
+        joined=nodes if ray else None,
+    )
+
+
+def warm_up(placed: Placed, flags: Mapping[str, Value]) -> list[Request]:
+    """Requests that take the kernels' compilation, which else the first client would wait for."""
+    context = int(flags["max-model-len"].value) if "max-model-len" in flags else None
+    room = max(_WARM_UP_WORDS) if context is None else (context - _WARM_UP_TOKENS) // (2 * len(_WORD))
+    texts = [_WORD * max(1, min(words, room)) for words in _WARM_UP_WORDS]
+    model = served_name(placed, flags)
+    return [openai.request(placed.recipe["kind"], model, text, _WARM_UP_TOKENS) for text in texts]

@@ -1,0 +1,91 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""How an engine is asked whether it serves: data, which its part of the plan writes and the supervisor follows.
+
+What Kubernetes calls startup and readiness probe is `health` and `proof` here; its liveness probe is `metrics`, and
+`proof` again where they are silent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Request:
+    """One POST. path: below the endpoint's URL. body: JSON. answer: keys and indexes that lead through the JSON reply
+    to what the model computed: a number above 0, or a text or list that is not empty."""
+
+    path: str
+    body: Mapping[str, Any]
+    answer: Sequence[str | int]
+
+    def __post_init__(self) -> None:
+        _check_path(self.path)
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """Names in the Prometheus text at a path. Several names, and several series of one name, are added up.
+
+    tokens: all that moves while the engine computes. answered: generated tokens. running, waiting: requests. kv_use:
+    the part of the KV cache in use, 0 to 1, of which the highest counts.
+    """
+
+    path: str
+    tokens: Sequence[str]
+    answered: Sequence[str]
+    running: Sequence[str]
+    waiting: Sequence[str]
+    kv_use: Sequence[str]
+
+    def __post_init__(self) -> None:
+        _check_path(self.path)
+
+
+@dataclass(frozen=True)
+class Joined:
+    """How to see, before `exec`, that all ranks are in. command: its words. pattern: one match (re.MULTILINE) a rank in
+    what it prints. timeout_s: for all of them."""
+
+    command: Sequence[str]
+    pattern: str
+    timeout_s: float
+
+    def __post_init__(self) -> None:
+        try:
+            re.compile(self.pattern)
+        except re.error as error:
+            raise ValueError(f"pattern {self.pattern!r} is no regular expression ({error})") from None
+
+
+@dataclass(frozen=True)
+class Probes:
+    """health: the path that answers 200, without a key, once requests may come. proof: the smallest real request.
+    metrics: None for an engine that has none, which then proves itself by `proof` alone. patience_s: one step of the
+    engine may take so long. exit_words: what an exit status means, by the status as text. shared_memory: what killed
+    processes leave in /dev/shm, by the beginnings of names. joined: only with a further command (`serve`).
+    """
+
+    health: str
+    proof: Request
+    metrics: Metrics | None
+    patience_s: float = 300.0
+    exit_words: Mapping[str, str] = field(default_factory=dict)
+    shared_memory: Sequence[str] = ()
+    joined: Joined | None = None
+
+    def __post_init__(self) -> None:
+        _check_path(self.health)
+        if not all(self.shared_memory):
+            raise ValueError("shared_memory has an empty name, which every file's begins with")
+
+
+def _check_path(path: str) -> None:
+    if not path.startswith("/"):
+        raise ValueError(f"{path!r} is no path below the endpoint: it begins with /")
