@@ -16,7 +16,7 @@ description:
   - Where programs can't use RDMA it says so and measures nothing.
 options:
   state:
-    description: V(listening) starts the servers, each for one client and for five minutes at most. V(measured) runs the
+    description: V(listening) starts the servers, each for one client and for half an hour at most. V(measured) runs the
       clients.
     type: str
     choices: [listening, measured]
@@ -53,8 +53,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 result:
-  description: Whether it was C(possible), the C(message) if not, C(virtualization), C(speeds) by interface, what was
-    C(measured), and the peers that were C(left_out).
+  description: Whether it was C(possible), the C(message) if not, C(virtualization), C(speeds) and C(iommu) by
+    interface, what was C(measured), and the peers that were C(left_out).
   returned: success
   type: dict
 """
@@ -67,13 +67,15 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric import perftest
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.reading import (
     counters,
+    keep_measured,
+    read_iommu,
     read_links,
     verbs,
     virtualization,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.together import run_together
 
-SERVER_LIFE_S = 300
+SERVER_LIFE_S = 1800
 # Connecting, and the report of the other side.
 CLIENT_PATIENCE_S = 30
 
@@ -102,7 +104,14 @@ def main() -> None:
         listening = [one for one in plan["measure"] if one["peer"] in hosts]
         names = [rail["interface"] for one in listening for rail in one["rails"]]
         result["speeds"] = {name: link["speed_mbps"] for name, link in read_links(run, names).items()}
+        result["iommu"] = read_iommu(names)
         result["measured"] = [one | {"rails": _measure(one["rails"], seconds)} for one in listening]
+        alone = [(one, one["rails"][0]) for one in result["measured"] if len(one["rails"]) == 1]
+        keep_measured({
+            rail["interface"]: {"gbps": rail["gbps"], "peer": one["peer"],
+                                "speed_mbps": result["speeds"].get(rail["interface"]) or 0}
+            for one, rail in alone if rail["gbps"] is not None
+        })  # fmt: skip
         partners = {one["peer"] for one in plan["measure"]} | {server["client"] for server in plan["listen"]}
         result["left_out"] = sorted(partners - {*hosts})
     module.exit_json(changed=False, result=result)

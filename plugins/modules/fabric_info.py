@@ -42,7 +42,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 reading:
-  description: C(links) and C(asked) by interface, C(rdma) by device.
+  description: C(links) and C(asked) by interface, C(rdma) by device, C(adapter), what hot-plug has done.
   returned: success
   type: dict
 """
@@ -52,7 +52,12 @@ from functools import partial
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.reading import ask_neighbours, read_links, read_rdma
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.reading import (
+    ask_neighbours,
+    read_adapter,
+    read_links,
+    read_rdma,
+)
 
 
 def main() -> None:
@@ -72,7 +77,8 @@ def main() -> None:
         peers = {one["name"]: _addresses(one) for one in interfaces}
         asked = ask_neighbours(run, links, peers, module.params["candidates"])
     rdma = read_rdma([one["rdma_device"] for one in interfaces if one["rdma_device"]])
-    module.exit_json(changed=False, reading={"links": links, "asked": asked, "rdma": rdma})
+    adapter = read_adapter(run, [one["name"] for one in interfaces if one["rdma_device"]])
+    module.exit_json(changed=False, reading={"links": links, "asked": asked, "rdma": rdma, "adapter": adapter})
 
 
 def _addresses(interface: Mapping[str, Any]) -> list[str]:

@@ -27,6 +27,11 @@ options:
   content:
     description: Its text. Without it a file that bears this collection's mark is removed.
     type: str
+  files:
+    description: Further files that are changed and taken back together with it, texts by path. A null text removes one
+      that bears this collection's mark.
+    type: dict
+    default: {}
   interfaces:
     description:
       - What has to be there afterwards. An interface that differs is set right also when the file is as it should be.
@@ -90,16 +95,26 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric import hotplug
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan import guard, judge, record, staging
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan.document import MARK
-from ansible_collections.gb10.fleet.plugins.module_utils._netplan.links import CommandError, read_links, run, unmet
+from ansible_collections.gb10.fleet.plugins.module_utils._netplan.links import (
+    CommandError,
+    read_links,
+    read_routes,
+    run,
+    unmet,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan.ssh_session import carriers, session_address
 
+# NetworkManager's own profiles. What netplan writes for it lies in /run.
+PROFILES = ("/etc/NetworkManager/system-connections", "/usr/lib/NetworkManager/system-connections")
 _SETTLE_PATIENCE_S = 90.0
 OPTIONS = {
     "path": {"type": "path", "default": "/etc/netplan/40-cx7.yaml"},
     "content": {"type": "str"},
+    "files": {"type": "dict", "default": {}},
     "interfaces": {"type": "list", "elements": "dict", "required": True},
     "foreign": {"type": "str", "choices": ["refuse", "move"], "default": "refuse"},
     "ssh_interface": {"type": "str"},
@@ -109,7 +124,8 @@ OPTIONS = {
 def main() -> None:
     module = AnsibleModule(argument_spec=OPTIONS, supports_check_mode=True)
     present = Path(module.params["path"]).exists()
-    if not present and module.params["content"] is None and not module.params["interfaces"]:
+    others = [path for path, text in module.params["files"].items() if text is not None or Path(path).exists()]
+    if not present and module.params["content"] is None and not module.params["interfaces"] and not others:
         module.exit_json(changed=False, diff=[], moved={}, live=[])
     if shutil.which("netplan") is None:
         module.fail_json(msg="there is no netplan on this host; apt-get install netplan.io [netplan-missing]")
@@ -125,7 +141,7 @@ def main() -> None:
             _render,
             module.params["path"],
             module.params["content"],
-            [one["name"] for one in wanted],
+            wanted,
             move_foreign=module.params["foreign"] == "move",
             ssh_interface=module.params["ssh_interface"],
         )
@@ -134,9 +150,13 @@ def main() -> None:
     files = {path: _file(path, text) for path, text in decision.files.items()}
     loose = _loose_mode(module.params["path"], decision, host)
     files |= loose
+    beside = {path: _beside(path, text) for path, text in module.params["files"].items()}
+    beside = {path: file for path, file in beside.items() if file != record.snapshot(Path(path))}
+    files |= beside
     live = unmet(wanted, links)
     changed = bool(files or live)
     diff = judge.describe(decision, host.files) + [_access_diff(path) for path in loose]
+    diff += [_text_diff(path, file) for path, file in beside.items()]
     if live:
         diff.append({"before": "".join(f"{problem}\n" for problem in live), "after": "", "before_header": "interfaces"})
     if changed and os.statvfs("/etc").f_flag & os.ST_RDONLY:
@@ -155,7 +175,30 @@ def _read_host(links: list[dict[str, Any]]) -> judge.Host:
     macs = {str(link["ifname"]): str(link.get("address", "")) for link in links if link["ifname"] != "lo"}
     # What an earlier change's guard could not put back is put back before anything else is changed.
     files = staging.owed(record.read()[0], files)
-    return judge.Host(files, macs, carriers(links, session_address(os.getppid())))
+    profiles = {
+        str(path): path.read_text(encoding="utf-8", errors="replace")
+        for folder in PROFILES
+        for path in sorted(Path(folder).glob("*"))
+        if path.is_file()
+    }
+    adapter = {"marker": Path(hotplug.MARKER).exists(), "state": _text(Path(hotplug.STATE))}
+    why = hotplug.absent(adapter)
+    return judge.Host(
+        files,
+        macs,
+        carriers(links, session_address(os.getppid())),
+        altnames={other: str(link["ifname"]) for link in links for other in link.get("altnames", ())},
+        profiles=profiles,
+        routes=read_routes(),
+        absent=(why, hotplug.SEAT if why else ""),
+    )
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="ascii", errors="replace").strip()
+    except OSError:
+        return None
 
 
 def _render(files: Mapping[str, bytes]) -> dict[str, str]:
@@ -177,10 +220,27 @@ def _render(files: Mapping[str, bytes]) -> dict[str, str]:
         }
 
 
-def _file(path: str, text: bytes | None) -> dict[str, Any] | None:
+def _file(path: str, text: bytes | None, mode: int = 0o600) -> dict[str, Any] | None:
     if text is None:
         return None
-    return {"content": base64.b64encode(text).decode("ascii"), "mode": 0o600, "uid": 0, "gid": 0}
+    return {"content": base64.b64encode(text).decode("ascii"), "mode": mode, "uid": 0, "gid": 0}
+
+
+def _beside(path: str, text: str | None) -> dict[str, Any] | None:
+    """A further file as it is to be; one without our mark stays as it is where none is wanted."""
+    present = record.snapshot(Path(path))
+    if text is None and present is not None and not _content(present).startswith(MARK.encode("ascii")):
+        return present
+    return _file(path, None if text is None else text.encode("utf-8"), 0o644)
+
+
+def _content(file: Mapping[str, Any] | None) -> bytes:
+    return base64.b64decode((file or {}).get("content", ""))
+
+
+def _text_diff(path: str, file: Mapping[str, Any] | None) -> dict[str, str]:
+    before, after = (_content(one).decode("utf-8", "replace") for one in (record.snapshot(Path(path)), file))
+    return {"before": before, "after": after, "before_header": path, "after_header": path}
 
 
 def _loose_mode(path: str, decision: judge.Decision, host: judge.Host) -> dict[str, dict[str, Any] | None]:

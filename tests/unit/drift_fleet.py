@@ -169,6 +169,7 @@ def _fabric(plan: dict[str, Any], host: str) -> dict[str, Any]:
             for one in interfaces
         },
         "rdma": {one["rdma_device"]: _rdma(one) for one in interfaces},
+        "adapter": {"marker": False, "state": None, "plugged_s": None, "measured": {}, "unproven": []},
     }
 
 
@@ -178,7 +179,7 @@ def _link(host: str, one: dict[str, Any]) -> dict[str, Any]:
         "mtu": one["mtu"],
         "up": True,
         "carrier": True,
-        "speed_mbps": one["speed_mbps"],
+        "speed_mbps": 200000,
         "addresses": [one["address"]],
         "pcie_width": 4,
         "pcie_width_max": 4,

@@ -17,7 +17,7 @@ import pytest
 import yaml
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import RAILS, rail
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.plan import SYSCTL_PATH, plan_fabric
-from ansible_collections.gb10.fleet.plugins.module_utils._netplan.document import PATH
+from ansible_collections.gb10.fleet.plugins.module_utils._netplan.document import NETWORKMANAGER, PATH
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -176,8 +176,27 @@ def test_rails_are_quiet_large_and_never_hold_up_a_boot() -> None:
 def test_a_host_without_fabric_is_to_have_no_file_of_ours() -> None:
     plan = planned({"cables": [PAIR]})
     assert plan["titan"]["interfaces"] == []
-    assert {path: file["content"] for path, file in plan["titan"]["files"].items()} == {PATH: None, SYSCTL_PATH: None}
+    files = {path: file["content"] for path, file in plan["titan"]["files"].items()}
+    assert files == {PATH: None, SYSCTL_PATH: None, NETWORKMANAGER: None}
     assert planned(None)["titan"]["files"] == plan["titan"]["files"]
+
+
+def test_networkmanager_is_told_itself_that_the_rails_keep_their_addresses() -> None:
+    """netplan 1.1 renders `ignore-carrier` for networkd alone."""
+    lines = planned({"cables": [PAIR]})["spark-2"]["files"][NETWORKMANAGER]["content"].splitlines()
+    assert lines[1:] == [
+        "[device-gb10-fabric]",
+        "match-device=interface-name:enp1s0f1np1,interface-name:enP2p1s0f1np1",
+        "ignore-carrier=yes",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("written", "hotplug"), [({}, "keep"), ({"hotplug": "keep"}, "keep"), ({"hotplug": "off"}, "off"),
+                             ({"hotplug": False}, "off")],
+)  # fmt: skip
+def test_hot_plug_is_off_also_where_yaml_reads_that_as_false(written: dict[str, Any], hotplug: str) -> None:
+    assert planned({"cables": [PAIR], **written})["spark-2"]["hotplug"] == hotplug
 
 
 # Refusals ----------------------------------------------------------------------------------------------------------
@@ -226,6 +245,11 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("fabric-switch-form", {"switches": {"qsfp": {"ports": {"spark-2:1": 1, "spark-3:1": LEFT}}}}),
     ("fabric-number-taken", {"switches": {"qsfp": {"ports": {"spark-2:1": 1, "spark-3:1": 1}}}}),
     ("fabric-number-range", {"switches": {"qsfp": {"ports": {"spark-2:1": 1, "spark-3:1": 255}}}}),
+    ("fabric-speed-unused", {"cables": [PAIR], "speeds": {"spark-2:0": 100}}),
+    ("fabric-speeds-differ", {"cables": [PAIR], "speeds": {"spark-2:1": 100, "spark-3:1": 200}}),
+    ("schema-choice", {"cables": [PAIR], "speeds": {"spark-2:1": 100000}}),
+    ("schema-choice", {"cables": [PAIR], "hotplug": True}),
+    ("schema-choice", {"cables": [PAIR], "hotplug": "on"}),
     ("schema-unknown-key", {"cabels": [PAIR]}),
     ("schema-type", {"cables": ["spark-2:1"]}),
     ("schema-pattern", {"cables": [["spark-2", "spark-3:1"]]}),

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric import arp
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.bandwidth import judge_bandwidth
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.judge import judge, summary, where
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import where
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hotplug import parse_measured
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.judge import judge, summary
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.plan import plan_fabric
 
 
@@ -25,6 +27,7 @@ class Facts:
 HOSTS = {name: Facts(f"10.77.0.{number}") for number, name in enumerate(("spark-2", "spark-3", "titan"), 12)}
 PLANS, _ = plan_fabric({"cables": [["spark-2:1", "spark-3:1"]]}, HOSTS)
 GATES = {"rail_gbps": 87.5, "port_gbps": 175}
+ADAPTER: dict[str, Any] = {"marker": False, "state": None, "plugged_s": None, "measured": {}, "unproven": []}
 Readings = dict[str, dict[str, Any]]
 
 
@@ -39,7 +42,7 @@ def mapped(address: str) -> str:
 
 def reading(host: str) -> dict[str, Any]:
     """A host on which all is as planned."""
-    result: dict[str, Any] = {"links": {}, "asked": {}, "rdma": {}}
+    result: dict[str, Any] = {"links": {}, "asked": {}, "rdma": {}, "adapter": dict(ADAPTER)}
     for one in PLANS[host]["interfaces"]:
         (peer,) = one["peers"]
         result["links"][one["name"]] = {
@@ -82,7 +85,6 @@ LINK_LOCAL, _ = plan_fabric({"cables": [["spark-2:1", "spark-3:1"]], "mode": "li
     ("plan", "result", "rdma", "bandwidth"),
     [
         (PLANS["spark-3"], None, "ok", "not measured"),
-        (PLANS["spark-2"], {"possible": True, "measured": [], "left_out": []}, "ok", "measured by the other end"),
         (LINK_LOCAL["spark-2"], {"possible": True, "measured": [], "left_out": []}, "ok", "not measured"),
         (SOCKET["spark-2"], None, "not used", "not used"),
     ],
@@ -137,6 +139,8 @@ FAULTS: list[tuple[str, Callable[[Readings], None], int, str, str]] = [
     ("fabric-no-carrier", pulled, 2, "no carrier", f"a cable to {PEER_1}"),
     ("fabric-half-dead", at("spark-2", "links", FIRST, carrier=False), 1, "no carrier, while", PEER_1),
     ("fabric-link-speed", at("spark-2", "links", FIRST, speed_mbps=100000), 1, "100000 Mb/s", "200000 Mb/s"),
+    ("fabric-link-speed", at("spark-2", "links", FIRST, speed_mbps=1000), 1, "1000 Mb/s", "200000 Mb/s"),
+    ("fabric-link-speed", at("spark-2", "links", FIRST, speed_mbps=None), 1, "does not say its speed", "200000 Mb/s"),
     ("fabric-mtu", at("spark-2", "links", FIRST, mtu=1500), 1, "MTU 1500", "MTU 9000"),
     ("fabric-address", at("spark-2", "links", FIRST, addresses=["192.168.100.10/24", "10.0.0.1/8"]), 1,
      "192.168.100.10/24, 10.0.0.1/8", "192.168.100.10/24"),
@@ -166,6 +170,35 @@ def test_a_fault_is_named(
     assert found in findings[0].found
     assert expected in findings[0].expected
     assert findings[0].remedy
+
+
+@pytest.mark.parametrize(
+    ("declared", "read", "severity"),
+    [
+        ({}, 200000, None),
+        ({}, 100000, "warning"),
+        ({}, 50000, "warning"),
+        ({}, 1000, "error"),
+        ({"spark-2:1": 100}, 100000, None),
+        ({"spark-3:1": 100}, 100000, None),
+        ({"spark-2:1": 100}, 200000, "error"),
+        ({"spark-2:1": 200}, 100000, "error"),
+    ],
+)
+def test_a_slower_link_is_the_owner_s_choice_once_declared(
+    declared: dict[str, int], read: int, severity: str | None
+) -> None:
+    plans, problems = plan_fabric({"cables": [["spark-2:1", "spark-3:1"]], "speeds": declared}, HOSTS)
+    assert problems == []
+    both = readings(at("spark-2", "links", FIRST, speed_mbps=read))
+    for name in (FIRST, SECOND):
+        both["spark-2"]["links"][name]["speed_mbps"] = read
+    found = judge("spark-2", plans["spark-2"], both)
+    assert {(finding.rule, finding.severity) for finding in found} == (
+        {("fabric-link-speed", severity)} if severity else set()
+    )
+    if severity == "warning":
+        assert f"write speeds: {{spark-2:1: {read // 1000}}}" in found[0].remedy
 
 
 def test_a_peer_outside_of_the_run_is_known_by_its_address() -> None:
@@ -205,17 +238,21 @@ def test_a_dark_port_of_a_switch_is_its_own_fault() -> None:
 # Bandwidth ---------------------------------------------------------------------------------------------------------
 
 
-def test_each_half_alone_and_both_together_are_measured_from_the_second_end() -> None:
-    plan = PLANS["spark-3"]["bandwidth"]
-    assert plan["listen"] == []
+@pytest.mark.parametrize(("sender", "server", "addresses"), [
+    ("spark-3", "spark-2", ["192.168.100.10", "192.168.101.10"]),
+    ("spark-2", "spark-3", ["192.168.100.11", "192.168.101.11"]),
+])  # fmt: skip
+def test_each_end_sends_by_each_half_alone_and_by_both_together(sender: str, server: str, addresses: list[str]) -> None:
+    """ib_write_bw's client sends, and a degraded adapter is slow in sending alone: one way proves one host."""
+    plan = PLANS[sender]["bandwidth"]
     assert [(one["name"], one["peer"], [rail["server"] for rail in one["rails"]]) for one in plan["measure"]] == [
-        ("half 0", "spark-2", ["192.168.100.10"]),
-        ("half 1", "spark-2", ["192.168.101.10"]),
-        ("both halves", "spark-2", ["192.168.100.10", "192.168.101.10"]),
+        ("half 0", server, addresses[:1]),
+        ("half 1", server, addresses[1:]),
+        ("both halves", server, addresses),
     ]
-    servers = PLANS["spark-2"]["bandwidth"]["listen"]
-    assert {server["client"] for server in servers} == {"spark-3"}
-    listening = [(server["device"], server["port"]) for server in servers]
+    servers = PLANS[server]["bandwidth"]["listen"]
+    assert {one["client"] for one in servers} == {sender}
+    listening = [(one["device"], one["port"]) for one in servers]
     asked = [
         (rail["device"], rail["port"]) for one in plan["measure"] for rail in one["rails"]
     ]  # the same port on both ends, so the devices' names are the same
@@ -224,11 +261,19 @@ def test_each_half_alone_and_both_together_are_measured_from_the_second_end() ->
     assert PLANS["titan"]["bandwidth"] == {"listen": [], "measure": []}
 
 
-def test_each_port_of_a_switch_is_measured() -> None:
+def test_each_port_of_a_switch_sends_and_receives() -> None:
     switch = {"switches": {"qsfp": {"ports": {"spark-2:0": 1, "spark-3:0": 2, "titan:0": 3}}}}
     plans, _ = plan_fabric(switch, HOSTS)
-    pairs = [(host, one["peer"]) for host, part in plans.items() for one in part["bandwidth"]["measure"]]
-    assert sorted(set(pairs)) == [("spark-3", "spark-2"), ("titan", "spark-3")]
+    pairs = {(host, one["peer"]) for host, part in plans.items() for one in part["bandwidth"]["measure"]}
+    assert pairs == {("spark-2", "spark-3"), ("spark-3", "spark-2"), ("spark-3", "titan"), ("titan", "spark-3")}
+
+
+def test_both_ports_of_two_hosts_on_one_switch_are_measured_each() -> None:
+    ends = {"spark-2:0": 1, "spark-2:1": 2, "spark-3:0": 3, "spark-3:1": 4}
+    plans, _ = plan_fabric({"switches": {"qsfp": {"ports": ends}}}, HOSTS)
+    for host in ("spark-2", "spark-3"):
+        sent = {rail["interface"] for one in plans[host]["bandwidth"]["measure"] for rail in one["rails"]}
+        assert sent == {one["name"] for one in plans[host]["interfaces"]}
 
 
 def measured(*gbps: float | None, counted: float | None = 1.02, message: str = "") -> dict[str, Any]:
@@ -244,7 +289,7 @@ def measured(*gbps: float | None, counted: float | None = 1.02, message: str = "
     name = "half 0" if len(gbps) == 1 else "both halves"
     one = {"name": name, "segment": "spark-2:1--spark-3:1", "peer": "spark-2", "rails": rails}
     speeds = dict.fromkeys((FIRST, SECOND), 200000)
-    return {"possible": True, "message": "", "virtualization": "none", "speeds": speeds, "measured": [one],
+    return {"possible": True, "message": "", "virtualization": "none", "speeds": speeds, "iommu": {}, "measured": [one],
             "left_out": []}  # fmt: skip
 
 
@@ -281,10 +326,104 @@ def test_what_was_not_measured_for_a_limit_is_reported() -> None:
 
 def test_the_known_fault_gives_both_figures() -> None:
     (finding,) = judge_bandwidth("spark-3", GATES, measured(13.0))
-    assert finding.found == "13.0 Gb/s to spark-2, while the link says 200000 Mb/s"
+    assert finding.found == "it sends 13.0 Gb/s to spark-2, while the link says 200000 Mb/s"
+    assert finding.remedy.startswith("switch spark-3 off, take its power plug out")
+    (finding,) = judge_bandwidth("spark-3", GATES, measured(13.0) | {"iommu": {FIRST: "DMA-FQ", "eth0": "identity"}})
+    assert finding.reason.endswith("its IOMMU group is of type DMA-FQ")
     slow = measured(13.0)
     slow["speeds"][FIRST] = 40000
     assert [finding.rule for finding in judge_bandwidth("spark-3", GATES, slow)] == ["fabric-bandwidth"]
+
+
+@pytest.mark.parametrize(
+    ("speed", "figures", "rules"),
+    [
+        (100000, (92.0,), []),
+        (100000, (46.0, 46.0), []),
+        (100000, (40.0, 40.0), ["fabric-bandwidth"]),
+        (100000, (13.2,), ["fabric-degraded"]),
+        (50000, (44.0,), []),
+        (50000, (43.0,), ["fabric-bandwidth"]),
+        (25000, (22.0,), []),
+        (200000, (92.0, 82.0), ["fabric-bandwidth"]),
+    ],
+)
+def test_a_slower_link_is_measured_by_its_own_speed(speed: int, figures: tuple[float, ...], rules: list[str]) -> None:
+    result = measured(*figures) | {"speeds": dict.fromkeys((FIRST, SECOND), speed)}
+    assert [finding.rule for finding in judge_bandwidth("spark-3", GATES, result)] == rules
+
+
+# Hot-plug ----------------------------------------------------------------------------------------------------------
+
+ROW = {"gbps": 98.0, "peer": "spark-3", "speed_mbps": 200000, "at_s": 900.0}
+BOTH_MEASURED = {FIRST: ROW, SECOND: ROW}
+
+
+@pytest.mark.parametrize(
+    ("adapter", "declared", "rules"),
+    [
+        ({}, "keep", []),
+        ({"state": "1"}, "keep", []),
+        ({"marker": True, "state": "1"}, "keep", ["fabric-hotplug"]),
+        ({"marker": True, "state": "1"}, "off", ["fabric-hotplug-on"]),
+        ({"state": "1"}, "off", []),
+        ({"plugged_s": 600.0}, "off", ["fabric-replugged"]),
+        ({"plugged_s": 600.0, "measured": {FIRST: ROW}}, "off", ["fabric-replugged"]),
+        ({"plugged_s": 600.0, "measured": BOTH_MEASURED}, "off", []),
+        ({"plugged_s": 901.0, "measured": BOTH_MEASURED}, "off", ["fabric-replugged"]),
+        ({"measured": {FIRST: ROW | {"gbps": 13.2}, SECOND: ROW}}, "off", ["fabric-degraded"]),
+        ({"measured": {FIRST: ROW | {"gbps": 60.0}, SECOND: ROW}}, "off", ["fabric-bandwidth"]),
+        ({"measured": {FIRST: ROW | {"gbps": 44.0, "speed_mbps": 50000}, SECOND: ROW}}, "off", []),
+    ],
+)
+def test_a_plugged_link_is_not_proven_until_it_is_measured(
+    adapter: dict[str, Any], declared: str, rules: list[str]
+) -> None:
+    plans, _ = plan_fabric({"cables": [["spark-2:1", "spark-3:1"]], "hotplug": declared}, HOSTS)
+    both = readings()
+    both["spark-2"]["adapter"] |= adapter
+    findings = judge("spark-2", plans["spark-2"], both)
+    assert [finding.rule for finding in findings] == rules
+    found = summary(plans["spark-2"], findings, None)["bandwidth"]
+    assert found == {"fabric-replugged": "not proven", "fabric-degraded": "failed", "fabric-bandwidth": "failed"}.get(
+        "".join(rules), "not measured"
+    )
+    again = judge("spark-2", plans["spark-2"], both, measured=True)
+    assert [finding.rule for finding in again] == [rule for rule in rules if rule.startswith("fabric-hotplug")]
+    assert not any("rescan" in finding.remedy and "never rescan" not in finding.remedy for finding in findings)
+
+
+@pytest.mark.parametrize(
+    ("adapter", "words"),
+    [
+        ({}, "lspci"),
+        ({"marker": True, "state": "0"}, "push the plug in at both ends until it clicks"),
+        ({"marker": True}, "push the plug in at both ends until it clicks"),
+        ({"state": "0"}, "never rescan the PCI bus"),
+        ({"marker": True, "state": "1"}, "lspci"),
+    ],
+)
+def test_an_adapter_that_hot_plug_took_away_is_named_as_that(adapter: dict[str, Any], words: str) -> None:
+    both = readings(gone("spark-2", "links", FIRST))
+    both["spark-2"]["adapter"] |= adapter
+    found = [one for one in judge("spark-2", PLANS["spark-2"], both) if one.rule == "fabric-no-interface"]
+    assert words in found[0].remedy
+
+
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
+        ("", {}),
+        ("{", {}),
+        ("[]", {}),
+        ("null", {}),
+        ('{"a": 1, "b": {"gbps": 1}, "c": null}', {}),
+        ('{"a": {"gbps": 1.5, "peer": "x", "speed_mbps": 200000, "at_s": 3}, "b": {}}',
+         {"a": {"gbps": 1.5, "peer": "x", "speed_mbps": 200000, "at_s": 3}}),
+    ],
+)  # fmt: skip
+def test_a_damaged_record_of_measurements_holds_nothing(text: str, known: dict[str, Any]) -> None:
+    assert parse_measured(text) == known
 
 
 @pytest.mark.parametrize(("virtualization", "severity"), [("container-other", "warning"), ("none", "error")])

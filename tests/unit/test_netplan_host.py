@@ -24,6 +24,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._netplan.ssh_session im
 PATH = "/etc/netplan/40-cx7.yaml"
 LINKS = {"enP7s7": "02:77:00:00:00:00", "enp1s0f1np1": "02:c7:00:01:00:00", "enP2p1s0f1np1": "02:c7:00:01:01:00"}
 RAILS = ["enp1s0f1np1", "enP2p1s0f1np1"]
+ADDRESSES = {"enp1s0f1np1": "192.168.100.10/24", "enP2p1s0f1np1": "192.168.101.10/24"}
 
 
 def ethernets(**entries: dict[str, Any]) -> bytes:
@@ -56,10 +57,12 @@ def _match(name: str, entry: Mapping[str, Any]) -> str:
 
 def decide(files: Mapping[str, bytes], content: str | None = OURS, **options: Any) -> judge.Decision:
     ssh_links = options.pop("ssh_links", ["enP7s7"])
-    host = judge.Host({"/etc/netplan/00-management.yaml": MANAGEMENT, **files}, LINKS, ssh_links)
+    more = options.pop("host", {})
+    host = judge.Host({"/etc/netplan/00-management.yaml": MANAGEMENT, **files}, LINKS, ssh_links, **more)
     asked: dict[str, Any] = {"move_foreign": False, "ssh_interface": None} | options
     interfaces = asked.pop("interfaces", RAILS if content else [])
-    return judge.decide(host, render, PATH, content, interfaces, **asked)
+    wanted = [{"name": name, "address": ADDRESSES.get(name)} for name in interfaces]
+    return judge.decide(host, render, PATH, content, wanted, **asked)
 
 
 def refusals(files: Mapping[str, bytes], content: str | None = OURS, **options: Any) -> dict[str, str]:
@@ -147,6 +150,79 @@ def test_our_own_broken_file_is_replaced() -> None:
 def test_a_missing_interface_is_named() -> None:
     rules = refusals({}, interfaces=["enp1s0f0np0"])
     assert "enp1s0f0np0: there is no such interface" in rules["netplan-no-interface"]
+
+
+@pytest.mark.parametrize(
+    ("host", "words"),
+    [
+        ({}, "look why the adapter is missing"),
+        ({"absent": ("the adapter is switched off", "push the plug in")}, "switched off; push the plug in"),
+        ({"altnames": {"enp1s0f0np0": "enp1s0f0"}}, "expected enp1s0f0; write enp1s0f0 [netplan-altname]"),
+    ],
+)
+def test_why_an_interface_is_missing_is_said_with_its_own_remedy(host: dict[str, Any], words: str) -> None:
+    assert words in "".join(refusals({}, interfaces=["enp1s0f0np0"], host=host).values())
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("99-nvidia-sync-cluster.yaml", "delete the cluster there (Settings > Clusters > Delete)"),
+        ("90-NM-8402ac9a-5283-3d5d-9123-a90365c4bb31.yaml", "delete 8402ac9a-5283-3d5d-9123-a90365c4bb31`"),
+        ("50-mine.yaml", "remove it, or run with -e fabric_foreign=move"),
+    ],
+)
+def test_each_program_s_file_has_its_own_remedy(name: str, remedy: str) -> None:
+    messages = refusals({f"/etc/netplan/{name}": ethernets(enp1s0f1np1={"dhcp4": True})})
+    assert remedy in messages["netplan-foreign-claim"]
+
+
+PROFILE = "[connection]\nid=Wired 1\nuuid=8402ac9a\ntype=ethernet\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        (PROFILE + "interface-name=enp1s0f1np1\n", True),
+        (PROFILE + "autoconnect=true\ninterface-name=enp1s0f1np1\n", True),
+        (PROFILE + "[ethernet]\nmac-address=02:C7:00:01:00:00\n", True),
+        (PROFILE + "autoconnect=false\ninterface-name=enp1s0f1np1\n", False),
+        (PROFILE + "interface-name=enP7s7\n", False),
+        (PROFILE, False),
+    ],
+)
+def test_a_profile_of_networkmanagers_own_is_found(text: str, refused: bool) -> None:
+    host = {"profiles": {"/etc/NetworkManager/system-connections/Wired 1.nmconnection": text}}
+    if not refused:
+        decide({}, host=host)
+        return
+    messages = refusals({}, host=host)
+    assert "configures enp1s0f1np1" in messages["netplan-foreign-profile"]
+    assert "`nmcli connection delete 'Wired 1'`" in messages["netplan-foreign-profile"]
+
+
+@pytest.mark.parametrize(
+    ("route", "refused"),
+    [
+        ("192.168.100.0/24 dev wlP9s9 proto kernel scope link src 192.168.100.23 metric 600", True),
+        ("192.168.0.0/16 via 10.0.0.1 dev tailscale0", True),
+        ("192.168.101.7 dev br-32d29ded7ce4 scope link", True),
+        ("192.168.100.0/24 dev enp1s0f1np1 proto kernel scope link src 192.168.100.10", False),
+        ("192.168.100.0/24 dev enp1s0f0np0 proto kernel scope link src 192.168.100.10", False),
+        ("default via 192.168.1.1 dev enP7s7 proto dhcp", False),
+        ("192.168.1.0/24 dev enP7s7 proto kernel scope link", False),
+        ("unreachable 192.168.100.0/24", False),
+        ("-6 fd77::/64 dev wlP9s9", False),
+        ("", False),
+    ],
+)
+def test_a_network_that_the_host_reaches_otherwise_is_not_taken(route: str, refused: bool) -> None:
+    host = {"routes": ["default via 10.0.0.1 dev wlP9s9", route]}
+    if not refused:
+        decide({}, host=host)
+        return
+    messages = refusals({}, host=host)
+    assert "which this host reaches by" in messages["netplan-overlap"]
 
 
 # The SSH session ---------------------------------------------------------------------------------------------------

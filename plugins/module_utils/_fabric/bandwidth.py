@@ -4,8 +4,9 @@
 # This module util is PRIVATE to the collection.
 """Which bandwidths are measured between whom, and what the figures mean.
 
-Each cable is measured by both halves alone and then together, from its second end to its first; a switch from each port
-to the one before. A measurement that can't be made is never taken for a good one.
+Each cable is measured by both halves alone and then together, from each of its ends: ib_write_bw's client sends, and a
+ConnectX-7 that came up degraded is slow in sending alone (six owners' machines, September 2026). On a switch each port
+is measured with the one before and the one after. A measurement that can't be made is never taken for a good one.
 """
 
 from __future__ import annotations
@@ -13,14 +14,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import DEGRADED_GBPS, SPEED_MBPS
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.judge import where
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import (
+    DEGRADED_GBPS,
+    HALF_MBPS,
+    SPEED_MBPS,
+    where,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, warning
 
 # perftest's own default; the following ports are ours while a measurement runs.
 FIRST_PORT = 18515
 # Counters also count headers: what was carried is at least the payload, but for the first and last messages.
 _CARRIED = 0.9
+POWER_DRAIN_SOURCE = "dgx-spark-playbooks pull request 108; owners' measurements of September 2026"
 
 
 def measurements(plans: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, list[dict[str, Any]]]]:
@@ -59,26 +65,29 @@ def measurements(plans: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, 
 def _pairs(
     host: str, interfaces: Iterable[Mapping[str, Any]]
 ) -> Iterator[list[tuple[Mapping[str, Any], Mapping[str, Any]]]]:
-    """For each of a host's ports, its halves with the peer that they are measured against: the one before, by name."""
+    """For each of a host's ports, its halves with the peers that they are measured against: the next ones, by name."""
     ports: dict[Any, list[tuple[Mapping[str, Any], Mapping[str, Any]]]] = {}
-    for one in interfaces:
-        before = [peer for peer in one["peers"] if peer["host"] < host]
-        if one["kind"] != "link" and before:
-            peer = max(before, key=lambda candidate: (candidate["host"], candidate["interface"]))
-            ports.setdefault(one["port"], []).append((one, peer))
+    for one in (one for one in interfaces if one["kind"] != "link"):
+        ends = sorted((peer["host"], peer["interface"]) for peer in one["peers"])
+        before = [end for end in ends if end < (host, one["name"])][-1:]
+        after = [end for end in ends if end > (host, one["name"])][:1]
+        for peer in one["peers"]:
+            if (peer["host"], peer["interface"]) in before + after:
+                ports.setdefault((one["port"], peer["host"], peer["port"]), []).append((one, peer))
     yield from ports.values()
 
 
 def judge_bandwidth(host: str, gates: Mapping[str, float], result: Mapping[str, Any]) -> list[Finding]:
     """The findings of one host's measurements.
 
-    result: {possible, message, virtualization, speeds: {interface: Mb/s}, measured: [...], left_out: [peer]}; each of
-    measured as in `measurements`, its rails with gbps (None: no result), message, payload_bytes and counted_bytes
-    (None: not counted).
+    gates: for a port of 200 Gb/s; a slower one has to reach the same share of its speed.
+    result: {possible, message, virtualization, speeds: {interface: Mb/s}, iommu: {interface: type of its IOMMU group},
+    measured: [...], left_out: [peer]}. Each of measured is as in `measurements`, its rails with gbps (None: no result),
+    message, payload_bytes and counted_bytes (None: not counted).
     """
     if not result["possible"]:
         return [_not_possible(host, result)]
-    findings = [finding for one in result["measured"] for finding in _judge_one(host, gates, one, result["speeds"])]
+    findings = [finding for one in result["measured"] for finding in _judge_one(host, gates, one, result)]
     return findings + [_not_in_the_run(host, peer) for peer in result["left_out"]]
 
 
@@ -111,7 +120,7 @@ def _not_possible(host: str, result: Mapping[str, Any]) -> Finding:
 
 
 def _judge_one(
-    host: str, gates: Mapping[str, float], one: Mapping[str, Any], speeds: Mapping[str, int | None]
+    host: str, gates: Mapping[str, float], one: Mapping[str, Any], result: Mapping[str, Any]
 ) -> Iterator[Finding]:
     rails: Sequence[Mapping[str, Any]] = one["rails"]
     place = where(host, rails[0]["interface"]) if len(rails) == 1 else f"{host}: {one['segment']}, {one['name']}"
@@ -124,24 +133,30 @@ def _judge_one(
         return
     yield from _not_by_rdma(place, rails)
     total = sum(rail["gbps"] for rail in rails)
-    gate = gates["rail_gbps"] if len(rails) == 1 else gates["port_gbps"]
-    if total >= gate:
+    speeds = [result["speeds"].get(rail["interface"]) or SPEED_MBPS for rail in rails]
+    wanted = gate(gates, len(rails), min(speeds))
+    if total >= wanted:
         return
     low, high = DEGRADED_GBPS
-    degraded = all(low <= rail["gbps"] <= high and speeds.get(rail["interface"]) == SPEED_MBPS for rail in rails)
-    found, expected = f"{total:.1f} Gb/s to {one['peer']}", f"at least {gate:g} Gb/s"
+    degraded = all(
+        low <= rail["gbps"] <= high and speed >= 2000 * high for rail, speed in zip(rails, speeds, strict=True)
+    )
+    found, expected = f"it sends {total:.1f} Gb/s to {one['peer']}", f"at least {wanted:g} Gb/s"
+    iommu = sorted({kind for rail in rails if (kind := result["iommu"].get(rail["interface"]))})
+    aside = f"its IOMMU group is of type {', '.join(iommu)}" if iommu else ""
     if degraded:
-        remedy = "switch both machines off, take their power plugs out for a minute, then start them with the cable in"
-        reason = "the ConnectX-7 came up degraded: the link's speed does not show it"
-        found += f", while the link says {SPEED_MBPS} Mb/s"
+        found += f", while the link says {min(speeds)} Mb/s"
+        reason = "; ".join(
+            filter(None, ("a ConnectX-7 that came up degraded is slow in sending, its link does not show it", aside))
+        )
         yield error(
             "fabric-degraded",
             place,
             found=found,
             expected=expected,
-            remedy=remedy,
+            remedy=power_drain(host),
             reason=reason,
-            source="dgx-spark-playbooks pull request 108",
+            source=POWER_DRAIN_SOURCE,
             kind="fabric",
         )
     else:
@@ -152,9 +167,25 @@ def _judge_one(
             found=found,
             expected=expected,
             remedy=remedy,
+            reason=aside,
             source="NVIDIA playbook: its gate",
             kind="fabric",
         )
+
+
+def gate(gates: Mapping[str, float], halves: int, speed_mbps: int) -> float:
+    """What has to be reached in Gb/s: the gate of a 200 Gb/s port, or its share of a slower one."""
+    if halves == 1:
+        return gates["rail_gbps"] * min(1.0, speed_mbps / HALF_MBPS)
+    return gates["port_gbps"] * min(1.0, speed_mbps / SPEED_MBPS)
+
+
+def power_drain(host: str) -> str:
+    """The remedy for a ConnectX-7 that came up degraded; of the one machine that sends."""
+    return (
+        f"switch {host} off, take its power plug out for a minute, then start it with the cable in and the other "
+        "end on; the other machine needs this only if it is named, too"
+    )
 
 
 def _not_by_rdma(place: str, rails: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:

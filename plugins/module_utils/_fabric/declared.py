@@ -73,14 +73,34 @@ def read_fabric(written: Any, hosts: Mapping[str, HostFacts]) -> tuple[Fabric, l
     settings, findings = check(FABRIC, {} if written is None else written, "fleet_fabric")
     if findings:
         return Fabric(check(FABRIC, {}, "")[0], ()), findings
+    settings["hotplug"] = settings["hotplug"] or "off"
     findings += _mtu_problems("fleet_fabric.mtu", settings["mtu"])
     segments, problems = _segments(settings)
     findings += problems
+    findings += _speed_problems(settings["speeds"], segments)
     rules = {segment.place: [*_segment_problems(segment, hosts)] for segment in segments}
     rules = _merged(rules, _twice(segments), _crossed_pairs(segments))
     findings += [finding for problems in rules.values() for finding in problems]
     usable = sorted((segment for segment in segments if not rules[segment.place]), key=lambda segment: segment.name)
     return Fabric(settings, tuple(usable)), findings
+
+
+def _speed_problems(speeds: Mapping[str, int], segments: Sequence[Segment]) -> Iterator[Finding]:
+    """Speeds of ports that no cable and no switch uses, and two speeds for one cable."""
+    used = {str(end): segment for segment in segments for end in segment.ends if segment.kind != "link"}
+    for end, speed in speeds.items():
+        place = f"fleet_fabric.speeds.{end}"
+        if end not in used:
+            found = "no cable and no switch has this port"
+            yield error("fabric-speed-unused", place, found=found, remedy=did_you_mean(end, used), kind="fabric")
+            continue
+        others = [str(other) for other in used[end].ends if str(other) in speeds and speeds[str(other)] != speed]
+        if used[end].kind == "cable" and others:
+            found = f"{speed} Gb/s, and {speeds[others[0]]} at its other end {others[0]}"
+            remedy = "write the speed of one end"
+            yield error(
+                "fabric-speeds-differ", place, found=found, expected="one speed a cable", remedy=remedy, kind="fabric"
+            )
 
 
 def _merged(*tables: Mapping[str, list[Finding]]) -> dict[str, list[Finding]]:

@@ -14,7 +14,11 @@ from dataclasses import dataclass
 
 PORTS = (0, 1)
 HALVES = (0, 1)
+# Of a port, as its interfaces say it. All of them were seen on Sparks: 25 and 50 by QSA adapters, 100 by cables of that
+# kind and by switches, 200 by NVIDIA's cable. Beyond a half's own PCIe x4 a faster port gains nothing.
 SPEED_MBPS = 200_000
+SPEEDS_GBPS = (10, 25, 40, 50, 100, 200)
+HALF_MBPS = 100_000
 MTU_MIN, MTU_MAX = 1500, 9978
 # What iperf and ib_write_bw show on a port whose firmware came up degraded while ethtool still says 200000 Mb/s:
 # 12.9 and 13.2 Gb/s; NVIDIA's own check takes 8 to 25 Gb/s for it (dgx-spark-playbooks pull request 108).
@@ -38,3 +42,9 @@ def rail(port: int, half: int) -> Rail:
 
 
 RAILS = {known.interface: known for known in (rail(port, half) for port in PORTS for half in HALVES)}
+
+
+def where(host: str, interface: str) -> str:
+    """An interface as one finds it on the machine: host, port, half, name."""
+    known = RAILS.get(interface)
+    return f"{host}: port {known.port} half {known.half} ({interface})" if known else f"{host}: {interface}"

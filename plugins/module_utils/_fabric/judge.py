@@ -4,8 +4,8 @@
 # This module util is PRIVATE to the collection.
 """The fabric's plan against what hosts read of themselves: each cable, half, neighbour, frame size and RDMA device.
 
-A reading is what `fabric_info` returns: links, asked, rdma (`_fabric.reading`). Who is at the other end is known by
-the MAC address that answers: the readings of all hosts show whose it is.
+A reading is what `fabric_info` returns: links, asked, rdma, adapter (`_fabric.reading`). Who is at the other end is
+known by the MAC address that answers: the readings of all hosts show whose it is.
 """
 
 from __future__ import annotations
@@ -14,7 +14,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.gids import Gid, index_of
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import RAILS
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import SPEED_MBPS, SPEEDS_GBPS, where
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hotplug import (
+    SEAT,
+    absent,
+    judge_adapter,
+    judge_earlier,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, warning
 
 Plan = Mapping[str, Any]
@@ -37,22 +43,32 @@ SUBJECTS = {
         "fabric-bandwidth-partner",
         "fabric-degraded",
         "fabric-not-rdma",
+        "fabric-replugged",
     },
 }
 
 
-def judge(host: str, plan: Plan, readings: Mapping[str, Reading], left_out: Collection[str] = ()) -> list[Finding]:
+def judge(
+    host: str, plan: Plan, readings: Mapping[str, Reading], left_out: Collection[str] = (), *, measured: bool = False
+) -> list[Finding]:
     """What is not as planned on one host.
 
     readings: by host; those of the others show whose MAC address answers. left_out: hosts that are not part of the run
     (``--limit``) and may not have been converged: what depends on them is a warning, since it is not proven.
+    measured: this run has measured the bandwidth, so that earlier measurements say nothing more.
     """
+    interfaces = plan["interfaces"]
+    known = {one["name"]: where(host, one["name"]) for one in interfaces}
+    adapter = readings[host]["adapter"]
     owners = {link["mac"]: (name, one) for name, reading in readings.items() for one, link in reading["links"].items()}
-    return [
+    findings = [
         finding
-        for wanted in plan["interfaces"]
+        for wanted in interfaces
         for finding in _Interface(host, wanted, plan, readings, owners, left_out).findings()
     ]
+    if measured:
+        return [*findings, *judge_adapter(host, plan, adapter | {"plugged_s": None})]
+    return [*findings, *judge_adapter(host, plan, adapter), *judge_earlier(host, plan["gates"], adapter, known)]
 
 
 def summary(plan: Plan, findings: Iterable[Finding], bandwidth: Mapping[str, Any] | None) -> dict[str, str]:
@@ -70,18 +86,12 @@ def summary(plan: Plan, findings: Iterable[Finding], bandwidth: Mapping[str, Any
     if plan["transport"] == "socket":
         table |= dict.fromkeys(("rdma", "bandwidth"), "not used")
     elif bandwidth is None:
-        table["bandwidth"] = "not measured"
+        table["bandwidth"] = "not measured" if table["bandwidth"] == "ok" else table["bandwidth"]
     elif not bandwidth["possible"]:
         table["bandwidth"] = "not possible here"
     elif not bandwidth["measured"] and not bandwidth["left_out"]:
-        table["bandwidth"] = "measured by the other end" if plan["bandwidth"]["listen"] else "not measured"
+        table["bandwidth"] = "not measured"
     return table
-
-
-def where(host: str, interface: str) -> str:
-    """An interface as one finds it on the machine: host, port, half, name."""
-    known = RAILS.get(interface)
-    return f"{host}: port {known.port} half {known.half} ({interface})" if known else f"{host}: {interface}"
 
 
 class _Interface:
@@ -115,10 +125,13 @@ class _Interface:
     def findings(self) -> Iterator[Finding]:
         if self.link is None:
             remedy = "look for the adapter: `lspci -d 15b3:`, `dmesg | grep mlx5`"
+            found = "there is no such interface"
+            if why := absent(self.reading["adapter"]) if self.wanted["rdma_device"] else "":
+                found, remedy = f"{found}: {why}", SEAT
             yield error(
                 "fabric-no-interface",
                 self.place,
-                found="there is no such interface",
+                found=found,
                 expected="a ConnectX-7 half",
                 remedy=remedy,
                 kind="fabric",
@@ -171,17 +184,7 @@ class _Interface:
 
     def _settings(self, link: Mapping[str, Any]) -> Iterator[Finding]:
         wanted = self.wanted
-        if wanted["speed_mbps"] not in (None, link["speed_mbps"]):
-            remedy = "use a cable for 200 Gb/s (QSFP56), without a splitter"
-            found = f"{link['speed_mbps']} Mb/s"
-            yield error(
-                "fabric-link-speed",
-                self.place,
-                found=found,
-                expected=f"{wanted['speed_mbps']} Mb/s",
-                remedy=remedy,
-                kind="fabric",
-            )
+        yield from self._speed(link["speed_mbps"])
         if wanted["mtu"] not in (None, link["mtu"]):
             yield error(
                 "fabric-mtu",
@@ -213,6 +216,26 @@ class _Interface:
                 source="tonyd2wild DeepSeek-v4-Flash pull request 35",
                 kind="fabric",
             )
+
+    def _speed(self, speed: int | None) -> Iterator[Finding]:
+        """As declared; without a declaration 200 Gb/s, and a warning of any other that cables and switches have."""
+        wanted = self.wanted["speed_mbps"]
+        if self.wanted["rdma_device"] is None or speed == (wanted or SPEED_MBPS):
+            return
+        found = "the interface does not say its speed" if speed is None else f"{speed} Mb/s"
+        remedy = "use a cable for 200 Gb/s (QSFP56), without a splitter"
+        say = error
+        if wanted is not None:
+            remedy = (
+                "look at the cable, and at the speed that the switch's port is set to; or correct fleet_fabric.speeds"
+            )
+        elif speed is not None and speed // 1000 in SPEEDS_GBPS:
+            say = warning
+            remedy += (
+                f"; if it is meant to be slower, write speeds: {{{self.host}:{self.wanted['port']}: {speed // 1000}}}"
+            )
+        expected = f"{wanted or SPEED_MBPS} Mb/s"
+        yield say("fabric-link-speed", self.place, found=found, expected=expected, remedy=remedy, kind="fabric")
 
     # Neighbours ---------------------------------------------------------------------------------------------------
 

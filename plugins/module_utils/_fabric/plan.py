@@ -11,8 +11,8 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.addresses import Addressed, allocate
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.bandwidth import measurements
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.declared import End, HostFacts, read_fabric
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import HALVES, SPEED_MBPS, rail
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.declared import End, HostFacts, Segment, read_fabric
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import HALVES, rail
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, hint
 from ansible_collections.gb10.fleet.plugins.module_utils._layout import LIBRARY
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan import document as netplan
@@ -38,10 +38,11 @@ def plan_fabric(written: Any, hosts: Mapping[str, HostFacts]) -> tuple[dict[str,
 
         mode         static | link-local
         transport    roce | socket;  rails: dual | single          what `_fabric.environment` goes by
-        gates        {rail_gbps, port_gbps}                         what `verify` demands of ib_write_bw
+        gates        {rail_gbps, port_gbps}                         what `verify` demands of ib_write_bw on 200 Gb/s
+        hotplug      off | keep                                     what becomes of the adapter's hot-plug
         management   {interface, address}                           the way of the controller
-        interfaces   [{name, kind: cable | switch | link, segment, port, half, rdma_device, address, mtu, speed_mbps,
-                       peers: [{host, interface, port, half, rdma_device, address}]}]
+        interfaces   [{name, kind: cable | switch | link, segment, port, half, rdma_device, address, mtu,
+                       speed_mbps (null: as read), peers: [{host, interface, port, half, rdma_device, address}]}]
         sysctl       {key: value} for the rails
         netplan      the document as data, {} where the host has no interface in the fabric
         files        {path: {mode, content or source}}; content null where no file of ours is to be
@@ -86,11 +87,13 @@ def _slice(host: str, settings: Mapping[str, Any], addressed: Sequence[Addressed
     ]
     interfaces.sort(key=lambda interface: (interface["kind"] == "link", interface["port"], interface["half"]))
     document = netplan.document(interfaces, settings["mode"]) if interfaces else {}
-    sysctl = _sysctl(interface["name"] for interface in interfaces if interface["kind"] != "link")
+    rails = [interface["name"] for interface in interfaces if interface["kind"] != "link"]
+    sysctl = _sysctl(rails)
     return {
         "mode": settings["mode"],
         "transport": settings["transport"],
         "rails": settings["rails"],
+        "hotplug": settings["hotplug"],
         "gates": dict(settings["gates"]),
         "management": {"interface": settings["management"]["interface"], "address": facts.address},
         "interfaces": interfaces,
@@ -98,6 +101,7 @@ def _slice(host: str, settings: Mapping[str, Any], addressed: Sequence[Addressed
         "netplan": document,
         "files": {
             netplan.PATH: {"mode": netplan.MODE, "content": netplan.text(document) if document else None},
+            netplan.NETWORKMANAGER: {"mode": "0644", "content": netplan.networkmanager(rails) if rails else None},
             SYSCTL_PATH: {"mode": "0644", "content": _sysctl_text(sysctl) if sysctl else None},
             **(guard_files() if interfaces else {}),
         },
@@ -118,9 +122,15 @@ def _interfaces(end: End, settings: Mapping[str, Any], one: Addressed) -> Iterat
             "kind": segment.kind,
             "segment": segment.name,
             "mtu": segment.mtu if is_link else settings["mtu"],
-            "speed_mbps": None if is_link else SPEED_MBPS,
+            "speed_mbps": _speed(end, settings, segment),
             "peers": [{"host": other.host, **_peer(other, settings, one, half)} for other in others],
         }
+
+
+def _speed(end: End, settings: Mapping[str, Any], segment: Segment) -> int | None:
+    """What the owner wrote for this port or, of a cable, for its other end; None where the speed is read."""
+    ends = [end, *(segment.ends if segment.kind == "cable" else ())]
+    return next((settings["speeds"][str(one)] * 1000 for one in ends if str(one) in settings["speeds"]), None)
 
 
 def _identity(end: End, settings: Mapping[str, Any], one: Addressed, half: int | None) -> dict[str, Any]:

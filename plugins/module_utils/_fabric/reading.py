@@ -7,16 +7,19 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric import arp
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric import arp, hotplug
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.gids import SYSFS, read_table
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.files import read_netplan
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Part, Run
 
 _NET = Path("/sys/class/net")
+# A driver that hangs with the kernel's lock of the network keeps every `ip` waiting (MT7925 Wi-Fi, August 2026).
+IP = ("timeout", "20", "ip", "-j")
 # IPv4 and ICMP headers: the largest payload that fits the MTU is this much less.
 _PING_HEADERS = 28
 _ASK_S = 1.5
@@ -26,7 +29,7 @@ _COUNTER_UNIT = 4
 
 def read_links(run: Run, names: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Each named interface that is there: MAC, MTU, whether it is up and has a carrier, speed, addresses, PCIe link."""
-    _code, out, _err = run(["ip", "-j", "address", "show"])
+    _code, out, _err = run([*IP, "address", "show"])
     present = {link["ifname"]: link for link in json.loads(out)}
     return {name: _link(present[name]) for name in names if name in present}
 
@@ -44,6 +47,12 @@ def _link(link: Mapping[str, Any]) -> dict[str, Any]:
         "pcie_width": _number(device / "current_link_width"),
         "pcie_width_max": _number(device / "max_link_width"),
     }
+
+
+def read_iommu(names: Iterable[str]) -> dict[str, str]:
+    """The type of each interface's IOMMU group (``identity``, ``DMA-FQ``, ...), where the kernel says one."""
+    found = {name: _text(_NET / name / "device" / "iommu_group" / "type") for name in names}
+    return {name: kind for name, kind in found.items() if kind}
 
 
 def _number(path: Path) -> int | None:
@@ -85,6 +94,30 @@ def _ping(run: Run, interface: str, address: str, mtu: int) -> str:
     lines = [line for line in (out + err).splitlines() if line.strip()]
     relevant = [line for line in lines if "packet loss" in line or "rror" in line]
     return (relevant or lines or ["no answer"])[0]
+
+
+def read_adapter(run: Run, names: Iterable[str]) -> dict[str, Any]:
+    """What hot-plug has done, for `_fabric.hotplug`; unproven: which of the names were not measured since a plug."""
+    # Its kernel driver's lines; without a journal nothing is known of plugs, as on a machine without hot-plug.
+    _code, journal, _err = run(
+        ["journalctl", "--boot", "--identifier=kernel", "--output=short-monotonic", "--no-pager"]
+    )
+    adapter: dict[str, Any] = {
+        "marker": Path(hotplug.MARKER).exists(),
+        "state": _text(Path(hotplug.STATE)) or None,
+        "plugged_s": hotplug.plugged_at(journal),
+        "measured": hotplug.parse_measured(_text(Path(hotplug.MEASURED))),
+    }
+    return adapter | {"unproven": hotplug.unproven(adapter, names)}
+
+
+def keep_measured(rows: Mapping[str, Mapping[str, Any]]) -> None:
+    """Remember, until the next boot, what each interface sent alone: {gbps, peer, speed_mbps}."""
+    path = Path(hotplug.MEASURED)
+    known = hotplug.parse_measured(_text(path))
+    known |= {name: {**row, "at_s": time.monotonic()} for name, row in rows.items()}
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(known), encoding="ascii")
 
 
 def read_rdma(devices: Iterable[str], sysfs: Path = SYSFS) -> dict[str, dict[str, Any]]:
@@ -148,6 +181,7 @@ def _asked(run: Run, questions: Mapping[str, Any]) -> dict[str, Any]:
         "links": links,
         "asked": ask_neighbours(run, links, ask["peers"], ask["candidates"]),
         "rdma": read_rdma(ask["devices"]),
+        "adapter": read_adapter(run, ask["peers"]),
     }
 
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import SPEEDS_GBPS
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 
@@ -38,6 +39,19 @@ FABRIC: Spec = {
         "mode": {"type": "str", "choices": ["static", "link-local"], "default": "static"},
         "transport": {"type": "str", "choices": ["roce", "socket"], "default": "roce"},
         "rails": {"type": "str", "choices": ["dual", "single"], "default": "dual"},
+        "hotplug": {
+            # Unquoted, YAML reads off as false.
+            "any_of": [{"type": "str", "choices": ["off", "keep"]}, {"type": "bool", "choices": [False]}],
+            "default": "keep",
+            "expected": "off or keep",
+        },
+        "speeds": {
+            "type": "map",
+            "default": {},
+            "keys": _END,
+            "values": {"type": "int", "choices": [*SPEEDS_GBPS]},
+            "expected": "the speed of a port in Gb/s, like {spark-2:1: 100}",
+        },
         "gates": {
             "type": "map",
             "default": {},

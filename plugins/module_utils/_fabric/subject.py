@@ -6,18 +6,20 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import RAILS
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.judge import judge, where
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import RAILS, where
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.judge import judge
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.reading import READS
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Difference, Finding
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan.document import PATH as NETPLAN
+from ansible_collections.gb10.fleet.plugins.module_utils._netplan.judge import foreign_remedy
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import SITE, Differences, Subject, Unknown, View
 
 # What the role fabric puts right; anything else is a cable, a machine or its firmware.
-_REPAIRED = {"fabric-link-down", "fabric-mtu", "fabric-address", "fabric-no-gid"}
+_REPAIRED = {"fabric-link-down", "fabric-mtu", "fabric-address", "fabric-no-gid", "fabric-hotplug-on"}
 # What also comes of a host at the other end that is off.
 _OF_THE_PEER = {"fabric-no-carrier", "fabric-no-peer", "fabric-frames"}
 
@@ -56,7 +58,10 @@ def _judged(view: View, readings: Mapping[str, Mapping[str, Any]]) -> Difference
     fabric = view.slice["fabric"]
     places = {where(view.host, one["name"]): one for one in fabric["interfaces"]}
     for finding in judge(view.host, fabric, readings):
-        away = sorted({peer["host"] for peer in places[finding.place]["peers"]} & {*view.silent})
+        if finding.rule == "fabric-hotplug":
+            continue  # a choice of the owner's, and no difference from what is declared
+        peers = places[finding.place]["peers"] if finding.place in places else ()
+        away = sorted({peer["host"] for peer in peers} & {*view.silent})
         place = finding.place.removeprefix(f"{view.host}: ")
         if finding.rule in _OF_THE_PEER and away:
             yield Unknown(view.host, place, f"{finding.found}, and {', '.join(away)} could not be read")
@@ -77,6 +82,12 @@ def _difference(view: View, place: str, finding: Finding) -> Difference:
     )
 
 
+def _foreign_remedy(path: str) -> str:
+    if not path.startswith(posixpath.dirname(NETPLAN)):
+        return "delete the profile on the host: `nmcli -f NAME,FILENAME connection`, `nmcli connection delete NAME`"
+    return f"{foreign_remedy(path)}, or ansible-playbook {SITE} -e fabric_foreign=move"
+
+
 def _others_netplan(view: View) -> Iterator[Difference]:
     """Files of others that speak for our rails: netplan joins all files, so an interface would get both."""
     planned = {one["name"] for one in view.slice["fabric"]["interfaces"]}
@@ -89,8 +100,8 @@ def _others_netplan(view: View) -> Iterator[Difference]:
                 f"netplan {file['path']}",
                 found="it also does",
                 expected=f"{NETPLAN} alone speaks for {', '.join(strange)}",
-                remedy=f"take them out of it by hand, or ansible-playbook {SITE} -e fabric_foreign=move",
-                reason="netplan joins all files: the interface gets both files' addresses at the next boot",
+                remedy=_foreign_remedy(file["path"]),
+                reason="the interface gets its addresses too, or instead, at the next boot",
             )
 
 

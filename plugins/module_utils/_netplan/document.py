@@ -12,6 +12,8 @@ from typing import Any
 PATH = "/etc/netplan/40-cx7.yaml"
 # netplan warns of files that others can read: they may hold Wi-Fi passwords.
 MODE = "0600"
+# Of what a netplan file says, NetworkManager does not get `ignore-carrier`: it takes addresses away with the carrier.
+NETWORKMANAGER = "/etc/NetworkManager/conf.d/90-gb10-fabric.conf"
 MARK = "# Managed by gb10.fleet: changes are overwritten by site.yml and reported by drift.yml."
 
 
@@ -39,6 +41,12 @@ def _ethernet(interface: Mapping[str, Any], mode: str) -> dict[str, Any]:
 def text(wanted: Mapping[str, Any]) -> str:
     """A netplan document as YAML. Scalars are words, numbers and addresses here: none needs quotes."""
     return "\n".join([MARK, *_lines(wanted, 0), ""])
+
+
+def networkmanager(names: Iterable[str]) -> str:
+    """NetworkManager's own way to say `ignore-carrier` of interfaces (NetworkManager.conf(5), device sections)."""
+    matched = ",".join(f"interface-name:{name}" for name in names)
+    return f"{MARK}\n[device-gb10-fabric]\nmatch-device={matched}\nignore-carrier=yes\n"
 
 
 def _lines(node: Mapping[str, Any], depth: int) -> Iterator[str]:

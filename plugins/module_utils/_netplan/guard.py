@@ -41,7 +41,7 @@ from .links import (
     CommandError,
     alive,
     differences,
-    networkd_is_busy,
+    is_busy,
     read_links,
     read_routes,
     read_state,
@@ -59,7 +59,8 @@ UNIT = "gb10-netplan-change.service"
 # The answer that starts the change still has to reach the controller.
 GRACE_S = 1.0
 CALM_S = 3.0
-CALM_LIMIT_S = 15.0
+# NetworkManager starts anew at each `netplan apply`, and waits for carriers, leases and Wi-Fi.
+CALM_LIMIT_S = 30.0
 # With a command that hangs and all waits, the old files are back and applied within 90 s of the start.
 WINDOW_S = 30.0
 SETTLE_LIMIT_S = 15.0
@@ -102,13 +103,14 @@ def change_and_wait(change: Change) -> None:
 def _wait_for_calm() -> None:
     """Until addresses and routes have stood still: what comes late must not come after the confirmation.
 
-    netplan apply returns while networkd is still at work; on a busy host, seconds before the harm is done.
+    netplan apply returns while networkd or NetworkManager is still at work; on a busy host, seconds before the harm is
+    done.
     """
     began = calm_since = time.monotonic()
     seen = ""
     while time.monotonic() < began + CALM_LIMIT_S:
         now = read_state()
-        if now != seen or networkd_is_busy():
+        if now != seen or is_busy():
             seen, calm_since = now, time.monotonic()
         elif time.monotonic() > calm_since + CALM_S:
             return

@@ -11,8 +11,10 @@ is read from the result, so that `match:` patterns, files that override earlier 
 from __future__ import annotations
 
 import hashlib
+import ipaddress
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,8 @@ FOLDERS = ("/lib/netplan", "/etc/netplan", "/run/netplan")
 MOVED = f"{_layout.NETPLAN}/moved"
 # Where the rendering of a folder's root lies.
 RENDERED = ("run/systemd/network", "run/NetworkManager/system-connections")
+# A ConnectX-7 half that is not asked for: the change may be what takes its address away.
+_RAIL = re.compile(r"enP?\d*p1s0f[01]np[01]")
 _NAME_KEYS = ("Name", "OriginalName", "interface-name")
 _MAC_KEYS = ("MACAddress", "PermanentMACAddress", "mac-address")
 
@@ -41,12 +45,18 @@ class RenderError(Exception):
 class Host:
     """What is there: netplan's files, each link's MAC address by name, and the links that our SSH session comes over.
 
-    Those are several where the session's address is that of a bridge, bond or VLAN.
+    Those are several where the session's address is that of a bridge, bond or VLAN. altnames: an interface's other
+    names, with its own. profiles: NetworkManager's own files, those that netplan did not write. routes: the lines of
+    `ip -4 route`. absent: why there is no ConnectX-7, and what to do; empty where nothing is known.
     """
 
     files: Mapping[str, bytes]
     links: Mapping[str, str]
     ssh_links: Sequence[str]
+    altnames: Mapping[str, str] = field(default_factory=dict)
+    profiles: Mapping[str, str] = field(default_factory=dict)
+    routes: Sequence[str] = ()
+    absent: tuple[str, str] = ("", "")
 
 
 @dataclass(frozen=True)
@@ -62,17 +72,20 @@ def decide(
     render: Render,
     path: str,
     content: str | None,
-    interfaces: Iterable[str],
+    interfaces: Iterable[Mapping[str, Any]],
     *,
     move_foreign: bool,
     ssh_interface: str | None,
 ) -> Decision:
     """The files to change so that ``path`` holds ``content`` and nothing else speaks for ``interfaces``.
 
-    content None: a file of ours is to go; one without our mark is left alone. Raises FleetError for what may not be.
+    interfaces: {name, address}. content None: a file of ours is to go; one without our mark is left alone. Raises
+    FleetError for what may not be.
     """
-    names = sorted(interfaces)
-    _refuse([_missing(name, host.links) for name in names if name not in host.links])
+    asked = {str(one["name"]): one.get("address") for one in interfaces}
+    names = sorted(asked)
+    _refuse([_missing(name, host) for name in names if name not in host.links])
+    _refuse([*_profiles(host, names), *_overlaps(host.routes, asked)])
     wanted: Files = {other: text for other, text in host.files.items() if other != path}
     claims = {other: _claimed(render, other, text, host.links) for other, text in wanted.items()}
     foreign = {other: claimed for other, claimed in claims.items() if claimed & set(names)}
@@ -168,8 +181,16 @@ def _rendered_or(render: Render, files: Mapping[str, bytes], instead: Mapping[st
         return render(instead)
 
 
-def _missing(name: str, links: Mapping[str, str]) -> Finding:
-    present = ", ".join(sorted(links)) or "none"
+def _missing(name: str, host: Host) -> Finding:
+    if name in host.altnames:
+        own = host.altnames[name]
+        found = f"it is another name of {own}, and netplan goes by that one"
+        return error("netplan-altname", name, found=found, expected=own, remedy=f"write {own}", kind="host")
+    why, remedy = host.absent
+    if why:
+        found = f"there is no such interface: {why}"
+        return error("netplan-no-interface", name, found=found, remedy=remedy, kind="host")
+    present = ", ".join(sorted(host.links)) or "none"
     remedy = "correct the port in fleet_fabric, or look why the adapter is missing: `lspci -d 15b3:`, `dmesg`"
     return error(
         "netplan-no-interface",
@@ -182,7 +203,7 @@ def _missing(name: str, links: Mapping[str, str]) -> Finding:
 
 def _claim(path: str, claimed: set[str]) -> Finding:
     found = "also configures " + ", ".join(sorted(claimed))
-    remedy = f"remove it, or run with -e fabric_foreign=move: it is then kept in {MOVED}"
+    remedy = f"{foreign_remedy(path)}, or run with -e fabric_foreign=move: it is then kept in {MOVED}"
     reason = "netplan joins all files: the interface would have both files' addresses"
     return error(
         "netplan-foreign-claim",
@@ -193,6 +214,61 @@ def _claim(path: str, claimed: set[str]) -> Finding:
         reason=reason,
         kind="host",
     )
+
+
+def foreign_remedy(path: str) -> str:
+    """What takes another program's netplan file away for good, by the name that the program gives it."""
+    name = Path(path).name
+    if "nvidia-sync" in name:
+        return "NVIDIA Sync wrote it: delete the cluster there (Settings > Clusters > Delete)"
+    if name.startswith("90-NM-"):
+        profile = name[6:].removesuffix(".yaml")
+        return f"NetworkManager wrote it for one of its profiles: `nmcli connection delete {profile}`"
+    return "remove it"
+
+
+def _profiles(host: Host, names: Iterable[str]) -> Iterator[Finding]:
+    """NetworkManager's own profiles, which no netplan file shows."""
+    for path, text in sorted(host.profiles.items()):
+        claimed = [name for name in names if any(_matches(text, name, host.links[name]))]
+        if claimed and not re.search(r"^autoconnect\s*=\s*(false|no|0)\s*$", text, re.MULTILINE):
+            known = re.search(r"^(?:uuid|id)\s*=\s*(\S.*?)\s*$", text, re.MULTILINE)
+            found = f"a profile of NetworkManager's own configures {', '.join(claimed)}"
+            remedy = f"`nmcli connection delete '{known[1]}'` on the host" if known else "remove it"
+            reason = "it may be brought up instead of the fabric's, by its owner or at the next boot"
+            yield error(
+                "netplan-foreign-profile",
+                path,
+                found=found,
+                expected="netplan's files alone",
+                remedy=remedy,
+                reason=reason,
+                kind="host",
+            )
+
+
+def _overlaps(routes: Iterable[str], asked: Mapping[str, str | None]) -> Iterator[Finding]:
+    """Networks that the host reaches by other interfaces: its LAN, Docker's bridges, a VPN."""
+    wanted = {name: ipaddress.IPv4Interface(address).network for name, address in asked.items() if address}
+    for line in routes:
+        words = line.split()
+        device = words[words.index("dev") + 1] if "dev" in words[:-1] else ""
+        try:
+            network = ipaddress.IPv4Network(words[0] if words else "")
+        except ValueError:
+            continue  # default, unreachable, ...
+        clashes = [name for name, mine in wanted.items() if mine.overlaps(network)]
+        if device and device not in asked and not _RAIL.fullmatch(device) and clashes:
+            found = f"{wanted[clashes[0]]} overlaps {network}, which this host reaches by {device}"
+            remedy = "write another pool in fleet_fabric, like 10.100.0.0/22, or renumber that network"
+            yield error(
+                "netplan-overlap",
+                clashes[0],
+                found=found,
+                expected="a subnet of the fabric alone",
+                remedy=remedy,
+                kind="host",
+            )
 
 
 def _shared(path: str, others: set[str]) -> Finding:

@@ -29,12 +29,14 @@ Command = list[str]
 NETWORKD = Path("/run/systemd/network")
 # netplan apply takes 1 to 2 s on an idle host.
 COMMAND_TIMEOUT_S = 20.0
+NETWORKMANAGER = "NetworkManager.service"
 # There unless the kernel was started without IPv6, which `ip -6` then fails for.
 IPV6 = Path("/proc/net/if_inet6")
 # Of what a DHCP server or a router has given; they run.
 _LIFETIMES = re.compile(r'"(?:valid_life_time|preferred_life_time|expires)": *\d+')
 _BUSY = ("pending", "initialized", "configuring")
 # What `ip route` shows of a route's state and does not take back.
+_NOT_RUNNING = ("inactive", "failed", "")
 _ROUTE_STATES = {"linkdown", "dead", "offload", "trap"}
 
 
@@ -121,6 +123,29 @@ def _routes(family: str, form: str, table: str) -> str:
     if family == "-6" and not IPV6.exists():
         return ""
     return run(["ip", family, form, "route", "show", "table", table])
+
+
+def is_busy() -> bool:
+    """Whether networkd or NetworkManager still configures a link."""
+    return networkd_is_busy() or networkmanager_is_busy()
+
+
+def networkmanager_is_busy() -> bool:
+    """Whether NetworkManager starts, or still brings devices up or down; False where it does not run.
+
+    netplan stops it, and starts it without waiting: by its own word it is done when its startup is complete.
+    """
+    try:
+        if run(["systemctl", "show", "--property=ActiveState", "--value", NETWORKMANAGER]).strip() in _NOT_RUNNING:
+            return False
+        if run(["nmcli", "--terse", "--fields", "STARTUP", "general", "status"]).strip() != "started":
+            return True
+        states = run(["nmcli", "--terse", "--fields", "STATE", "device", "status"]).splitlines()
+    except OSError:
+        return False
+    except CommandError:
+        return True  # it runs and does not answer yet
+    return any(state.startswith(("connecting", "deactivating")) for state in states)
 
 
 def networkd_is_busy() -> bool:

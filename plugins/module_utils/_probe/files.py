@@ -23,6 +23,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._settings.json_settings
 
 # Larger files are compared by their sums alone.
 TEXT_LIMIT = 1 << 16
+PROFILES = "/etc/NetworkManager/system-connections"
 NETPLAN_FOLDERS = ("/lib/netplan", "/etc/netplan", "/run/netplan")
 
 
@@ -126,11 +127,15 @@ def _document(path: Path) -> dict[str, Any] | None:
 
 
 def read_netplan(interfaces: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Every netplan file, with the interfaces (name -> MAC address, may be empty) that it names or matches."""
+    """Every netplan file and every profile of NetworkManager's own, with the interfaces that it names or matches.
+
+    interfaces: name -> MAC address, may be empty.
+    """
+    paths = [path for folder in NETPLAN_FOLDERS for path in sorted(Path(folder).glob("*.yaml"))]
+    paths += [path for path in sorted(Path(PROFILES).glob("*")) if path.is_file()]
     return [
         {**_file(path, None, True), "path": str(path), "claims": claims(path.read_text("utf-8", "replace"), interfaces)}
-        for folder in NETPLAN_FOLDERS
-        for path in sorted(Path(folder).glob("*.yaml"))
+        for path in paths
     ]
 
 

@@ -1,0 +1,77 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: fabric_hotplug
+short_description: Switch the ConnectX-7's hot-plug off, and undo it
+version_added: 0.1.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - DGX OS takes the ConnectX-7 off the PCI bus while no cable is seen, if C(/etc/nvidia/cx7-hotplug-enabled) is
+    there. V(off) gives that file the name that NVIDIA's own guide gives it, C(cx7-hotplug-disabled). It takes effect
+    when the machine is started the next time.
+  - V(keep) gives the file its name back if this module has taken it away, and touches nothing else.
+options:
+  state:
+    description: What is to be.
+    type: str
+    choices: ["off", keep]
+    required: true
+attributes:
+  check_mode:
+    description: Says what would change, changes nothing.
+    support: full
+  diff_mode:
+    description: Shows which of the two files is there, before and after.
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Keep the adapter while a peer is switched off
+  gb10.fleet.fabric_hotplug:
+    state: "off"
+"""
+
+RETURN = r"""
+restart_needed:
+  description: Whether the machine has to be started anew for it.
+  returned: success
+  type: bool
+"""
+
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hotplug import DISABLED, MARKER, RECORD
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={"state": {"type": "str", "choices": ["off", "keep"], "required": True}},
+        supports_check_mode=True,
+    )
+    marker, disabled, record = Path(MARKER), Path(DISABLED), Path(RECORD)
+    off = module.params["state"] == "off"
+    source, target = (marker, disabled) if off else (disabled, marker)
+    changed = source.exists() if off else record.exists()
+    if changed and not module.check_mode:
+        try:
+            if off:
+                record.parent.mkdir(parents=True, exist_ok=True)
+                record.touch()
+            if source.exists():
+                source.replace(target)
+            if not off:
+                record.unlink()
+        except OSError as error:
+            module.fail_json(msg=f"{error.filename}: {error.strerror}; hot-plug is as it was [fabric-hotplug-file]")
+    diff = {"before": f"{source}\n", "after": f"{target}\n"} if changed else {}
+    module.exit_json(changed=changed, restart_needed=changed, diff=diff)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What real machines showed (tests/data/hosts), through the readers and judges that meet it on a host."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric import perftest
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.bandwidth import judge_bandwidth
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import RAILS
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hotplug import plugged_at, unproven
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._netplan import judge, links
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.files import claims
+
+HOSTS = Path(__file__).resolve().parents[1] / "data" / "hosts"
+HALVES = ("enp1s0f0np0", "enP2p1s0f0np0")
+
+
+def recorded(name: str) -> str:
+    return (HOSTS / name).read_text()
+
+
+@pytest.mark.parametrize(("name", "seconds"), [("plugged", 7200.25), ("removed", None)])
+def test_a_cable_that_was_plugged_in_is_seen_in_the_kernels_lines(name: str, seconds: float | None) -> None:
+    assert plugged_at(recorded(f"pair-hotplugged/{name}.txt")) == seconds
+    adapter = {"plugged_s": seconds, "measured": {}}
+    assert unproven(adapter, HALVES) == ([*HALVES] if seconds else [])
+
+
+def test_a_link_of_13_gbps_is_named_with_the_host_that_sends() -> None:
+    rails = [
+        {"interface": name, "device": RAILS[name].device, "message": "", "payload_bytes": 0, "counted_bytes": None,
+         "gbps": perftest.parse(recorded(f"pair-hotplugged/ib_write_bw-half-{half}.txt")).gbps}
+        for half, name in enumerate(HALVES)
+    ]  # fmt: skip
+    assert [rail["gbps"] for rail in rails] == [13.33, 13.23]
+    result = {
+        "possible": True, "left_out": [], "speeds": dict.fromkeys(HALVES, 200000), "iommu": {},
+        "measured": [{"name": "both halves", "segment": "spark-2:0--spark-3:0", "peer": "spark-3", "rails": rails}],
+    }  # fmt: skip
+    (finding,) = judge_bandwidth("spark-2", {"rail_gbps": 87.5, "port_gbps": 175}, result)
+    assert (finding.rule, finding.found) == (
+        "fabric-degraded",
+        "it sends 26.6 Gb/s to spark-3, while the link says 200000 Mb/s",
+    )
+
+
+def host(**more: Any) -> judge.Host:
+    found = json.loads(recorded("gx10-desktop/ip-address.json"))
+    macs = {link["ifname"]: link["address"] for link in found if link["ifname"] != "lo"}
+    altnames = {name: link["ifname"] for link in found for name in link.get("altnames", ())}
+    return judge.Host({}, macs, ["enP7s7"], altnames=altnames, **more)
+
+
+def refusals(present: judge.Host, *names: str) -> dict[str, str]:
+    with pytest.raises(FleetError) as refused:
+        judge.decide(
+            present, lambda files: {}, "/etc/netplan/40-cx7.yaml", "", [{"name": name} for name in names],
+            move_foreign=False, ssh_interface=None,
+        )  # fmt: skip
+    return {finding.rule: finding.sentence() for finding in refused.value.findings}
+
+
+def test_a_second_name_of_an_interface_is_said_to_be_one() -> None:
+    assert "write enP7s7" in refusals(host(), "enP7p1s0")["netplan-altname"]
+
+
+def test_ports_without_a_cable_are_there_and_not_unmet() -> None:
+    wanted = [{"name": name, "address": "10.100.32.1/24", "mtu": 1500} for name in HALVES]
+    assert links.unmet(wanted, json.loads(recorded("gx10-desktop/ip-address.json"))) == []
+
+
+def test_networkmanagers_own_profile_is_named_with_its_remedy() -> None:
+    path = "/etc/NetworkManager/system-connections/compute-fabric.nmconnection"
+    text = recorded("gn100-networkmanager/compute-fabric.nmconnection")
+    messages = refusals(host(profiles={path: text}), *HALVES)["netplan-foreign-profile"]
+    assert messages.startswith(f"{path}: a profile of NetworkManager's own configures enp1s0f0np0;")
+    assert "`nmcli connection delete 'compute-fabric'`" in messages
+    assert claims(text, dict.fromkeys(RAILS, "")) == ["enp1s0f0np0"]
+
+
+def test_networkmanagers_states_are_calm(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = recorded("gn100-networkmanager/nmcli-device-status.txt").splitlines()
+    start, end = rows[0].index("STATE"), rows[0].index("CONNECTION")
+    states = "".join(f"{row[start:end].strip()}\n" for row in rows[1:])
+    answers = {"systemctl": "active\n", "general": "started\n", "device": states}
+    monkeypatch.setattr(links, "run", lambda command: answers.get(command[0]) or answers[command[4]])
+    assert not links.networkmanager_is_busy()
+    for part, text in (("general", "starting\n"), ("device", f"{states}connecting (getting IP configuration)\n")):
+        monkeypatch.setitem(answers, part, text)
+        assert links.networkmanager_is_busy()
+
+
+def test_nvidia_syncs_file_is_named_with_its_remedy() -> None:
+    name = "99-nvidia-sync-cluster.yaml"
+    text = recorded(f"pair-nvidia-sync/{name}")
+    ports = yaml.safe_load(text)["network"]["ethernets"]
+    assert claims(text, dict.fromkeys(RAILS, "")) == sorted(ports)
+    assert "Settings > Clusters > Delete" in judge.foreign_remedy(f"/etc/netplan/{name}")
