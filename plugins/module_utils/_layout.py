@@ -15,6 +15,7 @@ STATUS = "/run/gb10-fleet"
 SERVICES = f"{CONFIG}/services"
 SECRETS = f"{CONFIG}/secrets"
 FIREWALL = f"{CONFIG}/firewall.nft"
+HOTPLUG = f"{CONFIG}/cx7-hotplug"  # that the adapter's hot-plug was switched off by us
 NETPLAN = f"{CONFIG}/netplan"  # the network guard's record, and files of others that were moved
 PEER = f"{CONFIG}/peer"
 PEER_HOME = f"{STATE}/peer"

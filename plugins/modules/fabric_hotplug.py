@@ -46,7 +46,8 @@ restart_needed:
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hotplug import DISABLED, MARKER, RECORD
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hotplug import DISABLED, MARKER
 
 
 def main() -> None:
@@ -54,7 +55,7 @@ def main() -> None:
         argument_spec={"state": {"type": "str", "choices": ["off", "keep"], "required": True}},
         supports_check_mode=True,
     )
-    marker, disabled, record = Path(MARKER), Path(DISABLED), Path(RECORD)
+    marker, disabled, record = Path(MARKER), Path(DISABLED), Path(_layout.HOTPLUG)
     off = module.params["state"] == "off"
     source, target = (marker, disabled) if off else (disabled, marker)
     changed = source.exists() if off else record.exists()

@@ -181,7 +181,7 @@ def test_a_host_without_fabric_is_to_have_no_file_of_ours() -> None:
     assert planned(None)["titan"]["files"] == plan["titan"]["files"]
 
 
-def test_networkmanager_is_told_itself_that_the_rails_keep_their_addresses() -> None:
+def test_networkmanager_has_its_own_file_for_rails_that_keep_their_addresses() -> None:
     """netplan 1.1 renders `ignore-carrier` for networkd alone."""
     lines = planned({"cables": [PAIR]})["spark-2"]["files"][NETWORKMANAGER]["content"].splitlines()
     assert lines[1:] == [

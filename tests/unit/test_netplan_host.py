@@ -160,7 +160,7 @@ def test_a_missing_interface_is_named() -> None:
         ({"altnames": {"enp1s0f0np0": "enp1s0f0"}}, "expected enp1s0f0; write enp1s0f0 [netplan-altname]"),
     ],
 )
-def test_why_an_interface_is_missing_is_said_with_its_own_remedy(host: dict[str, Any], words: str) -> None:
+def test_why_an_interface_is_missing_is_given_with_its_own_remedy(host: dict[str, Any], words: str) -> None:
     assert words in "".join(refusals({}, interfaces=["enp1s0f0np0"], host=host).values())
 
 

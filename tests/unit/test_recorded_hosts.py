@@ -68,7 +68,7 @@ def refusals(present: judge.Host, *names: str) -> dict[str, str]:
     return {finding.rule: finding.sentence() for finding in refused.value.findings}
 
 
-def test_a_second_name_of_an_interface_is_said_to_be_one() -> None:
+def test_a_second_name_of_an_interface_is_known_as_one() -> None:
     assert "write enP7s7" in refusals(host(), "enP7p1s0")["netplan-altname"]
 
 

@@ -26,8 +26,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import Findin
 MARKER = "/etc/nvidia/cx7-hotplug-enabled"
 # The name that NVIDIA's own guide gives it.
 DISABLED = "/etc/nvidia/cx7-hotplug-disabled"
-# That it was our doing, so that `keep` undoes it and nobody else's.
-RECORD = "/etc/gb10-fleet/cx7-hotplug"
 STATE = "/sys/devices/platform/MTKP0001:00/pcie_hotplug/debug_state"
 # Gone with a boot, as is what it says.
 MEASURED = "/run/gb10-fabric/bandwidth.json"

@@ -224,18 +224,18 @@ class _Interface:
             return
         found = "the interface does not say its speed" if speed is None else f"{speed} Mb/s"
         remedy = "use a cable for 200 Gb/s (QSFP56), without a splitter"
-        say = error
+        finding = error
         if wanted is not None:
             remedy = (
                 "look at the cable, and at the speed that the switch's port is set to; or correct fleet_fabric.speeds"
             )
         elif speed is not None and speed // 1000 in SPEEDS_GBPS:
-            say = warning
+            finding = warning
             remedy += (
                 f"; if it is meant to be slower, write speeds: {{{self.host}:{self.wanted['port']}: {speed // 1000}}}"
             )
         expected = f"{wanted or SPEED_MBPS} Mb/s"
-        yield say("fabric-link-speed", self.place, found=found, expected=expected, remedy=remedy, kind="fabric")
+        yield finding("fabric-link-speed", self.place, found=found, expected=expected, remedy=remedy, kind="fabric")
 
     # Neighbours ---------------------------------------------------------------------------------------------------
 
