@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass
 from functools import partial
 from typing import Any, Literal, TypeVar
 
@@ -16,7 +16,7 @@ Severity = Literal["error", "warning", "hint"]
 _ORDER: dict[str, int] = {"error": 0, "warning": 1, "hint": 2}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Finding:
     """One statement about the declaration, the plan or a host.
 
@@ -27,15 +27,16 @@ class Finding:
     source: the document, vLLM file and version, or measurement that the rule comes from.
     """
 
-    rule: str
-    kind: str = "input"
     severity: Severity
+    rule: str
     place: str
+    _: KW_ONLY
     found: str
     expected: str = ""
     remedy: str = ""
     reason: str = ""
     source: str = ""
+    kind: str = "input"
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -50,36 +51,11 @@ class Finding:
         return "; ".join(parts) + f" [{self.rule}]"
 
 
-def _finding(
-    severity: Severity,
-    rule: str,
-    place: str,
-    *,
-    found: str,
-    expected: str = "",
-    remedy: str = "",
-    reason: str = "",
-    source: str = "",
-    kind: str = "input",
-) -> Finding:
-    return Finding(
-        rule=rule,
-        kind=kind,
-        severity=severity,
-        place=place,
-        found=found,
-        expected=expected,
-        remedy=remedy,
-        reason=reason,
-        source=source,
-    )
-
-
 # The builders of findings, `error(rule, place, found=..., expected=..., remedy=...)`: an error stops the run, a warning
 # says what works and will hurt, a hint what could be better.
-error = partial(_finding, "error")
-warning = partial(_finding, "warning")
-hint = partial(_finding, "hint")
+error = partial(Finding, "error")
+warning = partial(Finding, "warning")
+hint = partial(Finding, "hint")
 
 
 F = TypeVar("F", bound=Finding)

@@ -83,35 +83,13 @@ class View:
         """The remedy of what the playbook repairs."""
         return f"ansible-playbook {SITE} -l {self.host}"
 
-    def differs(
-        self,
-        severity: Severity,
-        rule: str,
-        place: str,
-        *,
-        found: str,
-        expected: str,
-        remedy: str = "",
-        reason: str = "",
-        source: str = "",
-        service: str = "",
-        diff: str = "",
-    ) -> Difference:
-        """A difference of this host. Without a remedy it is one that site.yml puts right."""
-        return Difference(
-            host=self.host,
-            rule=rule,
-            severity=severity,
-            place=place,
-            found=found,
-            expected=expected,
-            remedy=remedy or self.converge(),
-            repairs="" if remedy else SITE,
-            reason=reason,
-            source=source,
-            service=service,
-            diff=diff,
-        )
+    def differs(self, severity: Severity, rule: str, place: str, *, remedy: str = "", **words: str) -> Difference:
+        """A difference of this host. Without a remedy it is one that site.yml puts right.
+
+        words: found and expected, and reason, source, service and diff where there are any.
+        """
+        repair = {"remedy": remedy or self.converge(), "repairs": "" if remedy else SITE}
+        return Difference(severity, rule, place, host=self.host, **repair, **words)
 
 
 Differences = Iterator[Difference | Unknown]

@@ -48,11 +48,11 @@ removed:
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._images.docker import Docker
 from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import parse_reference
 from ansible_collections.gb10.fleet.plugins.module_utils._images.records import ImageRecords
 from ansible_collections.gb10.fleet.plugins.module_utils._layout import STATE
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer import pruning
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import LOCKS, held
 
@@ -66,12 +66,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    try:
-        removed = prune(module)
-    except FleetError as error:
-        module.fail_json(msg=str(error), findings=[finding.as_dict() for finding in error.findings])
-    diff = {"before": "".join(f"{name}\n" for name in removed), "after": ""}
-    module.exit_json(changed=bool(removed), removed=removed, diff=diff)
+    pruning.run(module, prune, line=str)
 
 
 def prune(module: AnsibleModule) -> list[str]:

@@ -56,9 +56,9 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._layout import MODELS, STATE
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import size
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer import pruning
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import LOCKS, held
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.prune import Pruner
@@ -74,12 +74,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    try:
-        removed = prune(module)
-    except FleetError as error:
-        module.fail_json(msg=str(error), findings=[finding.as_dict() for finding in error.findings])
-    lines = [f"{entry['repository']} {entry['revision']}, {size(entry['bytes'])}\n" for entry in removed]
-    module.exit_json(changed=bool(removed), removed=removed, diff={"before": "".join(lines), "after": ""})
+    pruning.run(module, prune, line=lambda one: f"{one['repository']} {one['revision']}, {size(one['bytes'])}")
 
 
 def prune(module: AnsibleModule) -> list[dict[str, Any]]:

@@ -68,7 +68,7 @@ MAY_IMPORT = {
     "_system": f"{VLLM}/text _probe",
     "_subjects": "_container_engine _fabric _firewall _host_tuning _images _peers _services _system _weights",
     "_drift": "_probe _settings _subjects _system",
-    "_plan": "_drift _engines _fabric _firewall _host_tuning _memory _models _recipes _subjects _transfer",
+    "_plan": "_engines _fabric _firewall _host_tuning _memory _models _recipes _subjects _transfer",
 }
 
 # Modules that read or change the machine. pathlib's PurePath and urllib.parse only handle text.
@@ -103,7 +103,7 @@ IO = {
     "_fabric/together.py": "runs programs side by side",
     "_firewall/host.py": "reads and writes the host's rules",
     "_verify/ranks.py": "reads the supervisors' files",
-    "_verify/service.py": "asks the service, by Ansible's own client",
+    "_verify/service.py": "reads the supervisors' files",
     "_firewall/reading.py": "reads the host's rules",
     "_host/state.py": "reads the host",
     "_managed.py": "reads the collection's own files",

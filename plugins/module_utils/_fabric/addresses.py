@@ -28,7 +28,6 @@ Network = ipaddress.IPv4Network
 
 # As in the cluster owner's notes: .10 and .11, where the subnet is large enough to have them.
 FIRST_NUMBER = 10
-LINK_LOCAL = ipaddress.ip_network("169.254.0.0/16")
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ from pathlib import Path
 
 SYSFS = Path("/sys/class/infiniband")
 ROCE_V2 = "RoCE v2"
-_TABLES = ("gids", "gid_attrs/types", "gid_attrs/ndevs")
 
 
 @dataclass(frozen=True)

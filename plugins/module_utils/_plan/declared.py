@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.declared import read_drift
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import ports_on_head
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean, error, warning
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall import plan as firewall
 from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import PURPOSE
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.drift import read_drift
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.spec import ENVIRONMENT, FLAGS
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects import SUBJECTS

@@ -155,12 +155,6 @@ def claims(text: str, interfaces: Mapping[str, str]) -> list[str]:
     ]
 
 
-def read_folder(pattern: str) -> list[str]:
-    """The names that match a pattern of paths."""
-    path = Path(pattern)
-    return sorted(found.name for found in path.parent.glob(path.name))
-
-
 READS: Mapping[str, Part] = {
     "files": lambda _run, ask: read_files(ask["files"], ask["salt"]),
     "json": lambda _run, ask: read_json(ask["json"]),

@@ -14,6 +14,7 @@ group of one. Standard library only, Python 3.11: its role copies this folder to
 | judge | every decision, pure: restart budget, progress of a load, liveness |
 | wire | the ranks' messages to each other, authenticated |
 | container, host, endpoint | a container, the machine, the API: read and act, decide nothing |
+| client | one HTTP request to the API, also for `_verify` |
 | listener | whether the API that is asked with the key is the container's |
 | redaction | secrets taken out of what is kept or shown |
 | evidence, report | what stays after a failure; status file and journal |

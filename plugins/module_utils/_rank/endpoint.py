@@ -6,28 +6,14 @@
 
 from __future__ import annotations
 
-import http.client
 import json
-import urllib.error
-import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from . import judge
+from .client import Reply, fetch
 from .probes import Metrics, Request
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A redirect is an answer like another: the key goes where the plan says and nowhere else."""
-
-    def redirect_request(self, *_arguments: Any) -> None:
-        return None
-
-
-# An owner's proxy is for the world outside, not for this host's own service.
-_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects())
-_REPLY_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -37,28 +23,6 @@ class Answer:
     ok: bool
     error: str = ""
     final: bool = False
-
-
-@dataclass(frozen=True)
-class Reply:
-    """status 0: there was none, with the reason as text."""
-
-    status: int
-    text: str
-
-
-def fetch(url: str, key: str, timeout_s: float, body: Mapping[str, Any] | None = None) -> Reply:
-    """GET, or POST of a JSON body; never raises for what a server or the network does."""
-    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
-    asked = urllib.request.Request(url, json.dumps(body).encode() if body is not None else None, headers)
-    try:
-        with _OPENER.open(asked, timeout=timeout_s) as reply:
-            return Reply(reply.status, reply.read(_REPLY_BYTES).decode("utf-8", "replace"))
-    except urllib.error.HTTPError as error:
-        with error:
-            return Reply(error.code, error.read(_REPLY_BYTES).decode("utf-8", "replace"))
-    except (OSError, http.client.HTTPException) as error:
-        return Reply(0, str(getattr(error, "reason", error)) or type(error).__name__)
 
 
 def is_healthy(url: str, timeout_s: float) -> bool:

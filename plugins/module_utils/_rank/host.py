@@ -168,7 +168,6 @@ def _files_in_use(process: Path) -> Iterator[int]:
 class Usage:
     """Sums over a container's processes, each since it began. read_bytes: from disk, cache and network."""
 
-    processes: int = 0
     cpu_s: float = 0.0
     read_bytes: int = 0
     memory_bytes: int = 0
@@ -177,7 +176,7 @@ class Usage:
 def usage(init: int, proc: Path = Path("/proc")) -> Usage:
     """What the container with this first process uses now; its processes are those of its process namespace."""
     found = [_usage_of(process) for process in processes_of(init, proc)]
-    return Usage(len(found), sum(one[0] for one in found), sum(one[1] for one in found), sum(one[2] for one in found))
+    return Usage(sum(one[0] for one in found), sum(one[1] for one in found), sum(one[2] for one in found))
 
 
 def processes_of(init: int, proc: Path = Path("/proc")) -> list[Path]:

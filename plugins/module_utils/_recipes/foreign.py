@@ -18,6 +18,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry impor
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import load
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.docker_command import words_of
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.flags import read_flags
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.image_facts import image_of
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import (
     Finding,
     Severity,
@@ -99,7 +100,6 @@ _SPARKRUN_FLAGS = {"tensor_parallel": "tensor_parallel_size", "pipeline_parallel
 ENGINE = ENGINES[DEFAULT].spec
 # Local names that eugr's build script gives to what it pulls from the registry.
 _EUGR_IMAGES = {"vllm-node": "eugr/spark-vllm:latest", "vllm-node-b12x": "eugr/spark-vllm-b12x:latest"}
-_FAMILIES = (("vllm/vllm-openai", "upstream"), ("nvcr.io/nvidia/vllm", "ngc"), ("eugr", "eugr"), ("vllm-node", "eugr"))
 
 # Mods whose effect we have by other means; every other one is a patch of the image that a recipe can't carry.
 _COVERED_MODS = {
@@ -332,7 +332,7 @@ def _image(theirs: Mapping[str, Any], name: str, findings: list[Finding]) -> dic
     reference, _, digest = _EUGR_IMAGES.get(written, written).partition("@")
     if ":" not in reference.rsplit("/", maxsplit=1)[-1]:
         reference += ":latest"
-    family = next((family for part, family in _FAMILIES if part in reference), "custom")
+    family = image_of(reference).family
     image: dict[str, Any] = {"reference": reference, "family": family}
     if digest:
         image["digest"] = digest

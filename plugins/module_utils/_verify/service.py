@@ -6,18 +6,16 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import re
-import urllib.error
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ansible.module_utils.urls import open_url
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Run
+from ansible_collections.gb10.fleet.plugins.module_utils._rank.client import fetch
 from ansible_collections.gb10.fleet.plugins.module_utils._rank.listener import stranger
 
 _UNIT_FIELDS = ("ActiveState", "SubState", "Result", "NRestarts", "InvocationID", "ExecMainStartTimestamp")
@@ -25,20 +23,12 @@ _REQUEST_S = 120
 _SILENT_S = 60.0
 
 
-@dataclass(frozen=True)
-class Request:
-    """One request that proves the service: the path below the endpoint, and the body."""
-
-    path: str
-    body: Mapping[str, Any]
-
-
-def proof_request(kind: str, model: str) -> Request:
-    """The smallest real request for a kind of model: `chat` or `embed`."""
+def proof_request(kind: str, model: str) -> tuple[str, dict[str, Any]]:
+    """The smallest real request for a kind of model, `chat` or `embed`: path and body."""
     if kind == "embed":
-        return Request("/v1/embeddings", {"model": model, "input": "gb10.fleet"})
+        return "/v1/embeddings", {"model": model, "input": "gb10.fleet"}
     question = [{"role": "user", "content": "Say hello in five words."}]
-    return Request("/v1/chat/completions", {"model": model, "messages": question, "max_tokens": 24, "temperature": 0})
+    return "/v1/chat/completions", {"model": model, "messages": question, "max_tokens": 24, "temperature": 0}
 
 
 def answer_text(kind: str, reply: Mapping[str, Any]) -> str:
@@ -81,33 +71,10 @@ def boot_log(run: Run, unit: str, invocation: str) -> str:
     return out
 
 
-@dataclass(frozen=True)
-class Reply:
-    """An HTTP reply; status 0 when there was none, with the reason as text."""
-
-    status: int
-    text: str
-
-
-def fetch(url: str, key: str = "", body: Mapping[str, Any] | None = None, timeout_s: float = _REQUEST_S) -> Reply:
-    """GET, or POST of a JSON body; never raises for what a server or the network does."""
-    data = json.dumps(body).encode() if body is not None else None
-    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
-    try:
-        with open_url(
-            url, data=data, headers=headers, timeout=timeout_s, use_proxy=False, follow_redirects="none"
-        ) as reply:
-            return Reply(reply.status, reply.read().decode("utf-8", "replace"))
-    except urllib.error.HTTPError as error:
-        return Reply(error.code, error.read().decode("utf-8", "replace"))
-    except (OSError, http.client.HTTPException) as error:
-        return Reply(0, str(getattr(error, "reason", error)))
-
-
 def ask(url: str, kind: str, model: str, key: str) -> dict[str, Any]:
     """One real request: {ok, answer, fingerprint, error}."""
-    request = proof_request(kind, model)
-    reply = fetch(url + request.path, key, request.body)
+    path, body = proof_request(kind, model)
+    reply = fetch(url + path, key, _REQUEST_S, body)
     if reply.status != 200:
         return _unanswered(f"HTTP {reply.status}: {reply.text[:500]}")
     try:
@@ -164,7 +131,7 @@ def read_service(
     """The whole reading: unit, what its supervisor says, health, the answer to one request when healthy (else None),
     the boot log's text. With a key it is asked only where nobody but the container can answer."""
     state = unit_state(run, unit)
-    health = fetch(url + "/health", timeout_s=10)
+    health = fetch(url + "/health", "", 10)
     reply = None
     if health.status == 200:
         problem = stranger(url, first_process(run, container)) if key else None

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import EngineSpec, KeyFile
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.image_facts import FAMILIES
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 
 # Flags that the plan calculates with, so that vLLM's other notations (8k, auto, -1) are no use here.
@@ -32,7 +33,7 @@ _BY_KEY_FILE = "write api_key_file in the service"
 SPEC = EngineSpec(
     name="vllm",
     title="vLLM",
-    families=("upstream", "ngc", "eugr", "custom"),
+    families=FAMILIES,
     calculated_flags=_CALCULATED_FLAGS,
     planned_flags={
         "api-key": _BY_KEY_FILE,

@@ -2,12 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""One question about a KV pool, as the module and the filter ask it: a map in, a map out."""
+"""Questions about a KV pool: one as the module and the filter ask it, a map in, a map out; and the planner's."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.invers
     least_bytes_to_serve,
     least_utilization,
 )
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.model import Model
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.release import parse_release
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.settings import resolve
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.trouble import bad_input, with_remedy
@@ -131,3 +133,38 @@ def load_config(path: str) -> object:
                 remedy="take config.json from the model's repository",
             )
         ) from None
+
+
+# What the planner asks ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ServiceKv:
+    """A service's cache, decided but for its size. All bytes are of one rank."""
+
+    layout: pool.Layout
+    model: Model
+
+    def bytes_for(self, sequences: int, tokens: int | None = None) -> int:
+        """The least --kv-cache-memory-bytes for so many sequences of so many tokens (without: of max_model_len).
+
+        Raises FleetError for a workload that these options can't hold, and a start that vLLM refuses with any memory.
+        """
+        return least_bytes_to_serve(self.layout, sequences, tokens or self.layout.settings.max_model_len)
+
+    def pool(self, available_bytes: int) -> dict[str, Any]:
+        """The pool in so many bytes, in the form of a truth. Raises FleetError where vLLM would refuse to start."""
+        return answer(pool.fill(self.layout, available_bytes), self.model)
+
+
+def kv_for_service(
+    config: object, flags: Mapping[str, Any], vllm_version: str, *, long_allowed: bool = False
+) -> ServiceKv:
+    """The cache of a service with these vLLM options, which hold its parallel sizes, length and sequences too.
+
+    long_allowed: whether VLLM_ALLOW_LONG_MAX_MODEL_LEN lets a length be longer than the model's own.
+    Raises FleetError with every problem: unknown model or option value, or a start that vLLM refuses.
+    """
+    release = parse_release(vllm_version)
+    model = read_model(config, release)
+    return ServiceKv(pool.arrange(model, resolve(read_flags(flags), model, release, long_allowed)), model)

@@ -22,7 +22,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.dock
     Bind,
     split_docker_command,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.image_facts import Image, image_of
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.image_facts import FAMILIES, Image, image_of
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, error, hint, warning
 from ansible_collections.gb10.fleet.plugins.module_utils._models.facts import model_of
 from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import PURPOSE
@@ -85,7 +85,7 @@ IMAGE: Spec = {
     "options": {
         "reference": {"type": "str", "required": True},
         "digest": _TEXT,
-        "family": {"type": "str", "choices": ["upstream", "ngc", "eugr", "custom"]},
+        "family": {"type": "str", "choices": [*FAMILIES]},
         "entrypoint": _TEXT,
         "vllm": _TEXT,
         "source": {},

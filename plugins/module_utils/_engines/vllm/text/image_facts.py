@@ -15,6 +15,8 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._yaml_text import read_yaml
 
+# How an image starts vLLM; the data's `families` has what a repository's name says of it.
+FAMILIES = ("upstream", "ngc", "eugr", "custom")
 DATA = Path(__file__).resolve().parents[5] / "data" / "vllm_images.yml"
 
 
@@ -29,7 +31,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Image:
-    """An image by its reference. family: upstream, ngc, eugr, custom. vllm: its version as known, else None. unknown:
+    """An image by its reference. family: of FAMILIES. vllm: its version as known, else None. unknown:
     its repository says nothing, and custom is a guess. engine: what it serves with, where that isn't vLLM.
 
     moving: its tag names no build. driver: the least host driver that it asks for. bad: why it fails on a GB10.
