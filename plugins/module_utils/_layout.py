@@ -37,14 +37,24 @@ IN_LIBRARY = "/opt/gb10-fleet"  # modules of ours
 IN_GROUP_SECRET = "/run/secrets/ray-token"
 
 
+# What units and containers that own services begin with. Releases before 0.2.0 wrote the second.
+_PREFIXES = ("gb10-service-", "gb10-vllm-")
+
+
 def unit(service: str) -> str:
     """The systemd unit that owns a service on a host."""
-    return f"gb10-vllm-{service}.service"
+    return f"{container(service)}.service"
 
 
 def container(service: str) -> str:
     """The container that the unit runs."""
-    return f"gb10-vllm-{service}"
+    return f"{_PREFIXES[0]}{service}"
+
+
+def service_of(name: str) -> str | None:
+    """The service whose unit or container has this name, also a former one; None for any other."""
+    stem = name.removesuffix(".service")
+    return next((stem.removeprefix(prefix) for prefix in _PREFIXES if stem.startswith(prefix)), None)
 
 
 def rank_file(service: str) -> str:
@@ -55,6 +65,11 @@ def rank_file(service: str) -> str:
 def status_file(service: str) -> str:
     """What the supervisor of a rank says of it."""
     return f"{STATUS}/{service}/status.json"
+
+
+def key_file(service: str) -> str:
+    """The API key, on the head, in the engine's form."""
+    return f"{SECRETS}/{service}.key"
 
 
 def group_secret(service: str) -> str:

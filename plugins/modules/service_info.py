@@ -54,8 +54,8 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Ask the service
   gb10.fleet.service_info:
-    unit: gb10-vllm-nano.service
-    container: gb10-vllm-nano
+    unit: gb10-service-nano.service
+    container: gb10-service-nano
     url: http://127.0.0.1:8003
     model: nemotron-nano
     status_file: /run/gb10-fleet/nano/status.json

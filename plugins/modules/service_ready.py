@@ -97,8 +97,8 @@ EXAMPLES = r"""
 - name: Wait for the answer
   gb10.fleet.service_ready:
     service: nano
-    unit: gb10-vllm-nano.service
-    container: gb10-vllm-nano
+    unit: gb10-service-nano.service
+    container: gb10-service-nano
     url: http://127.0.0.1:8003
     model: nemotron-nano
     expected: {kv_tokens: 292320, kv_tokens_low: 292320, kv_tokens_high: 292320}

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 IMAGE = "gb10-lab/vllm-stand-in:0.32.0"
-UNIT = "gb10-vllm-tiny.service"
-CONTAINER = "gb10-vllm-tiny"
+UNIT = "gb10-service-tiny.service"
+CONTAINER = "gb10-service-tiny"
 MODEL = "gb10-lab/tiny"
 CACHE = "/var/lib/gb10-fleet/hf"
 BLOBS = f"{CACHE}/hub/models--gb10-lab--tiny"
@@ -27,7 +27,7 @@ KEPT = "/root/kept"
 PEER_KEYS = "/var/lib/gb10-fleet/peer/.ssh"
 
 RULES = "nftables table inet gb10_fleet"
-API_KEY = "/etc/gb10-fleet/secrets/tiny.yaml"
+API_KEY = "/etc/gb10-fleet/secrets/tiny.key"
 PYTHON = "/etc/python3.13/sitecustomize.py"
 
 # Tasks of site.yml
@@ -368,26 +368,26 @@ SEEDS = [
     Seed(
         "unit-stopped",
         "spark-2",
-        "systemctl stop gb10-vllm-other",
-        "systemctl start gb10-vllm-other",
-        "unit gb10-vllm-other.service",
+        "systemctl stop gb10-service-other",
+        "systemctl start gb10-service-other",
+        "unit gb10-service-other.service",
         "unit-active",
         "active",
         "inactive",
         task=SERVICES,
-        shows="gb10-vllm-other.service",
+        shows="gb10-service-other.service",
     ),
     Seed(
         "unit-retired",
         "titan",
-        "printf '[Service]\\nExecStart=/bin/true\\n' > /etc/systemd/system/gb10-vllm-old.service",
-        "rm -f /etc/systemd/system/gb10-vllm-old.service",
-        "unit gb10-vllm-old.service",
+        "printf '[Service]\\nExecStart=/bin/true\\n' > /etc/systemd/system/gb10-service-old.service",
+        "rm -f /etc/systemd/system/gb10-service-old.service",
+        "unit gb10-service-old.service",
         "unit-undeclared",
         "no such",
         "its file",
         task="Remove services that are retired, or that other hosts have now",
-        shows="gb10-vllm-old.service",
+        shows="gb10-service-old.service",
         ordered=True,
     ),
     Seed(

@@ -64,7 +64,7 @@ class Echo:
         planned_flags={"listen": "take it out"},
         planned_env={"ECHO_NODE": "take it out; it is the rank"},
         secrets={"ECHO_KEY": "write api_key_file in the service"},
-        key=KeyFile(".key", "/run/secrets/echo.key", "%s\n"),
+        key=KeyFile("/run/secrets/echo.key", "%s\n"),
         caches={"echo": "/root/.cache/echo"},
     )
 

@@ -11,7 +11,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.unit import rank_
 
 
 def words(*, image: str = "img", arguments: tuple[str, ...] = (), **parts: Any) -> list[str]:
-    return docker_run(Container("gb10-vllm-nano", image, arguments, **parts).as_data())
+    return docker_run(Container("gb10-service-nano", image, arguments, **parts).as_data())
 
 
 def test_a_solo_container_has_its_own_network_and_one_open_port() -> None:

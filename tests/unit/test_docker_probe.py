@@ -14,7 +14,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._services.reading impor
 def _read(**host_config: Any) -> dict[str, Any]:
     """What is read of the one container that runs, with this HostConfig."""
     container = {
-        "Id": "c1", "Image": "sha256:i1", "Name": "/gb10-vllm-nano", "Mounts": [], "HostConfig": host_config,
+        "Id": "c1", "Image": "sha256:i1", "Name": "/gb10-service-nano", "Mounts": [], "HostConfig": host_config,
         "Config": {"Image": "vllm:1", "Env": ["PATH=/bin", "VLLM_X=1", "HF_TOKEN=secret"]},
     }  # fmt: skip
     image = {"Id": "sha256:i1", "Config": {"Env": ["PATH=/bin"]}}
@@ -23,7 +23,7 @@ def _read(**host_config: Any) -> dict[str, Any]:
         answers = {"ps": "c1\n", "inspect": json.dumps([container]), "image": json.dumps([image])}
         return 0, answers[command[1]], ""
 
-    return read_containers(run, {"gb10-vllm-nano": ["VLLM_X"]})["gb10-vllm-nano"]
+    return read_containers(run, {"gb10-service-nano": ["VLLM_X"]})["gb10-service-nano"]
 
 
 def test_of_other_variables_than_the_plans_only_the_names_are_read() -> None:

@@ -91,7 +91,7 @@ CASES: list[tuple[str, Change, str, str, str, str]] = [
     ("titan", put("units", UNIT, "enabled", "disabled"), f"unit {UNIT}", "unit-enabled", "enabled", "disabled"),
     ("titan", put("units", UNIT, "stale", True), f"unit {UNIT}", "unit-stale", "file says", "since it changed"),
     ("titan", put("units", UNIT, "restarts", 2), f"unit {UNIT}", "unit-restarts", "no restart", "2"),
-    ("titan", unit_of("gb10-vllm-old.service"), "unit gb10-vllm-old.service", "unit-undeclared",
+    ("titan", unit_of("gb10-service-old.service"), "unit gb10-service-old.service", "unit-undeclared",
      "no such", "there"),
     ("titan", unit_of(UNIT, "home"), f"unit {UNIT}", "unit-undeclared", "no such", "by the inventory home"),
     ("titan", put("running", CONTAINER, "image", "sha256:" + "9" * 64), f"container {CONTAINER}", "container-image",

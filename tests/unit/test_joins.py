@@ -15,7 +15,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._joins.services import 
 def service(name: str, **parts: Any) -> dict[str, Any]:
     whole = {
         "name": name,
-        "unit": f"gb10-vllm-{name}.service",
+        "unit": f"gb10-service-{name}.service",
         "files": {},
         "merged": [],
         "models": ["/hf"],

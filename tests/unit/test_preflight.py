@@ -15,7 +15,7 @@ NEEDS: dict[str, Any] = {
     "paths": ["/srv/tiny", "/store/snap", "/store"],
     "files": [{"path": "/srv/tiny", "place": "recipes/tiny.yml: model.source.path", "unless": "/store/snap"}],
     "disk": [{"path": "/store", "bytes": 10 * GIB, "what": "weights", "unless": "/store/snap"}],
-    "ports": [{"port": 8003, "container": "gb10-vllm-nano", "place": "fleet_services.nano.port"}],
+    "ports": [{"port": 8003, "container": "gb10-service-nano", "place": "fleet_services.nano.port"}],
     "memory_bytes": 120 * GIB,
     "groups": [],
     "launches": [],
@@ -33,7 +33,7 @@ FINE: dict[str, Any] = {
 }
 PROXY = {"port": 8003, "process": "docker-proxy", "container": ""}
 OTHER = {"name": "open-webui", "id": "b" * 64, "ports": [8003]}
-OURS = {"name": "gb10-vllm-nano", "id": "a" * 64, "ports": [8003]}
+OURS = {"name": "gb10-service-nano", "id": "a" * 64, "ports": [8003]}
 
 
 def rules(state: dict[str, Any]) -> list[str]:
@@ -53,6 +53,9 @@ def with_path(path: str, **reading: Any) -> dict[str, Any]:
         (FINE | {"listening": [{"port": 8003, "process": "nginx", "container": ""}]}, ["preflight-port"]),
         (FINE | {"listening": [{"port": 8003, "process": "docker-proxy", "container": ""}], "containers": [OURS]}, []),
         (FINE | {"listening": [{"port": 8003, "process": "python3", "container": "a" * 64}], "containers": [OURS]}, []),
+        # the service itself, as an earlier release has named its container
+        (FINE | {"listening": [PROXY], "containers": [OURS | {"name": "gb10-vllm-nano"}]}, []),
+        (FINE | {"listening": [PROXY], "containers": [OURS | {"name": "gb10-vllm-other"}]}, ["preflight-port"]),
         (FINE | {"listening": [PROXY], "containers": [OTHER]}, ["preflight-port"]),
         (FINE | {"listening": [PROXY], "containers": []}, ["preflight-port"]),
         # Docker gave no answer: whose container it is can't be known
@@ -70,7 +73,7 @@ def test_what_is_in_the_way_is_named(state: dict[str, Any], expected: list[str])
 
 
 LAUNCH: dict[str, Any] = {
-    "container": "gb10-vllm-nano",
+    "container": "gb10-service-nano",
     "engine": "vllm",
     "request": {
         "command": ["docker", "run", "vllm/vllm-openai:v0.24.0", "org/model", "--gpu-memory-utilization", "0.9"],

@@ -38,7 +38,7 @@ WRITTEN: dict[str, Any] = {
     "service": "pair",
     "rank": 0,
     "ranks": 2,
-    "container": "gb10-vllm-pair",
+    "container": "gb10-service-pair",
     "run": ["docker", "run", "--rm", "img"],
     "serve": None,
     "address": "192.168.100.1",
@@ -65,7 +65,7 @@ HEAD = service.from_plan(WRITTEN)
 
 def test_the_plans_file_is_read() -> None:
     assert HEAD.limits == LIMITS
-    assert (HEAD.rendezvous, HEAD.unit) == (service.Address("192.168.100.1", 29400), "gb10-vllm-pair.service")
+    assert (HEAD.rendezvous, HEAD.unit) == (service.Address("192.168.100.1", 29400), "gb10-service-pair.service")
     assert asdict(HEAD.probes) == PROBES
     assert from_plan_without("exit_words", "joined", "metrics").metrics is None
     solo = service.from_plan(WRITTEN | {"rendezvous": None, "gids": None, "secret_file": None, "ranks": 1, "peers": []})

@@ -370,7 +370,7 @@ def test_a_launch_that_fails(
     monkeypatch.setattr(container, "_POLL_S", 0.01)
 
     async def launch() -> None:
-        await container.Container("gb10-vllm-pair", lambda _line: None, {}).launch(words)
+        await container.Container("gb10-service-pair", lambda _line: None, {}).launch(words)
 
     with pytest.raises(host.RankError, match=reported.replace(".", r"\.")) as found:
         asyncio.run(launch())

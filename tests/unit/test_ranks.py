@@ -85,7 +85,7 @@ def test_one_flag_makes_ray_nodes_of_them_and_serves_in_the_heads() -> None:
     assert after(worker["command"], "--address") == "192.168.100.10:22000"
     assert after(worker["command"], "--node-ip-address") == "192.168.100.11"
     assert head["exec"][:2] == ["vllm", "serve"]
-    assert head["supervisor"]["serve"] == ["/usr/bin/docker", "exec", "gb10-vllm-pair", *head["exec"]]
+    assert head["supervisor"]["serve"] == ["/usr/bin/docker", "exec", "gb10-service-pair", *head["exec"]]
     assert after(head["exec"], "--distributed-executor-backend") == "ray"
     assert "--nnodes" not in head["exec"]
     assert (worker["exec"], worker["supervisor"]["serve"]) == (None, None)
@@ -164,9 +164,9 @@ def test_the_key_is_where_clients_are_answered_and_nowhere_else(tmp_path: Path) 
     (tmp_path / "key").write_text("secret")
     for flags in ({}, RAY):
         head, worker = ranks(api_key_file=str(tmp_path / "key"), flags=flags)
-        assert any("pair.yaml" in word for word in head["command"])
-        assert not any("pair.yaml" in word or word == "--config" for word in worker["command"])
-        assert head["supervisor"]["endpoint"]["key_file"] == "/etc/gb10-fleet/secrets/pair.yaml"
+        assert any("pair.key" in word for word in head["command"])
+        assert not any("pair.key" in word or word == "--config" for word in worker["command"])
+        assert head["supervisor"]["endpoint"]["key_file"] == "/etc/gb10-fleet/secrets/pair.key"
 
 
 def test_with_a_key_every_route_of_the_head_asks_for_it(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def test_the_staged_revision_is_asked_for() -> None:
 def test_a_key_is_a_mounted_file_and_in_no_argument_or_variable() -> None:
     service = placed({"api_key_file": "keys/nano"})
     run = docker_run(container_of(service))
-    assert "type=bind,source=/etc/gb10-fleet/secrets/nano.yaml,target=/run/secrets/vllm.yaml,readonly" in run
+    assert "type=bind,source=/etc/gb10-fleet/secrets/nano.key,target=/run/secrets/vllm.yaml,readonly" in run
     assert run[run.index("--config") + 1] == "/run/secrets/vllm.yaml"
     assert not any("keys/nano" in argument or "API_KEY" in argument for argument in run)
 

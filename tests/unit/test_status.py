@@ -56,7 +56,7 @@ def rank(number: int = 0, *, active: str = "active", free: int = 20 * GIB, **cha
         (rank(active="inactive"), "stopped", "rank-stopped", "ansible-playbook gb10.fleet.restart -e service=pair"),
         (rank(active="failed", error="3 starts did not last"), "failed", "rank-failed", "gb10.fleet.restart -e"),
         (rank(supervisor=None), "starting", None, ""),
-        (rank(supervisor=None, active="failed"), "failed", "rank-failed", "journalctl -u gb10-vllm-pair"),
+        (rank(supervisor=None, active="failed"), "failed", "rank-failed", "journalctl -u gb10-service-pair"),
         (rank(state="waiting", error="spark-3 is not there"), "waiting", "rank-waits", "the rank that it names"),
         (rank(state="loading"), "loading", None, ""),
         # harm.md S8, G3

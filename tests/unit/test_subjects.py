@@ -112,9 +112,9 @@ WRITERS = {"assemble", "blockinfile", "copy", "get_url", "lineinfile", "template
 OTHERWISE = {
     ("container_engine", "/etc/docker/daemon.json"): "_container_engine.subject, a file of others",
     ("container_engine", "/root/.docker/config.json"): "_container_engine.subject, a secret",
-    ("vllm", "{{ item.key.path }}"): "_services.subject, a secret",
-    ("vllm", "{{ item.secret.path }}"): "_services.subject, a secret",
-    ("vllm", "{{ item.1.path }}"): "_services.subject, overlays",
+    ("services", "{{ item.key.path }}"): "_services.subject, a secret",
+    ("services", "{{ item.secret.path }}"): "_services.subject, a secret",
+    ("services", "{{ item.1.path }}"): "_services.subject, overlays",
     ("model_store", "{{ __token }}"): "in memory, and taken back by the same tasks",
 }
 
@@ -125,7 +125,7 @@ def test_a_role_writes_the_files_of_its_slice_and_no_others(role: str) -> None:
     written = {words.get("dest") or words["path"] for name, words in mine if name in WRITERS}
     assert written == {path for of, path in OTHERWISE if of == role}
     given = [words["files"] for name, words in mine if name == "host_files" and "files" in words]
-    sources = ("_plan.files", f"__{role}_files", "vllm_supervisor.files", "item.files")
+    sources = ("_plan.files", f"__{role}_files", "services_supervisor.files", "item.files")
     assert all(any(source in text for source in sources) for text in given)
 
 

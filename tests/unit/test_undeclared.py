@@ -28,6 +28,10 @@ def on_titan(service: str, inventory: str = "mine") -> dict[str, Any]:
     return {"titan": {"our_units": [{"unit": _layout.unit(service), "inventory": inventory}]}}
 
 
+def former(service: str, inventory: str = "") -> dict[str, Any]:
+    return {"titan": {"our_units": [{"unit": f"gb10-vllm-{service}.service", "inventory": inventory}]}}
+
+
 @pytest.mark.parametrize(
     ("states", "run", "alive", "fate", "severity", "words"),
     [
@@ -47,6 +51,12 @@ def on_titan(service: str, inventory: str = "mine") -> dict[str, Any]:
         (on_titan("pair"), {}, (), "moved", "warning", "it is declared on spark-2, spark-3"),
         (on_titan("pair"), {"hosts": ["titan", "spark-2"]}, (), "away", "error", "-l spark-2,spark-3,titan"),
         (on_titan("pair"), {}, ("titan", "spark-2"), "waiting", "warning", "left here until then"),
+        # units as releases before 0.2.0 named them
+        (former("chat"), {}, (), "renamed", "warning", "is replaced by gb10-service-chat.service"),
+        (former("chat", "home"), {}, (), "taken", "error", "write fleet_name: home"),
+        (former("old"), {}, (), "gone", "error", "-e retire=old"),
+        (former("old"), {"retire": ["old"]}, (), "ordered", "warning", "will be removed: its unit"),
+        (former("pair"), {}, (), "moved", "warning", "it is declared on spark-2, spark-3"),
         (on_titan("theirs", "home"), {"retire": ["theirs"]}, (), "foreign", "warning", "left alone"),
         (on_titan("chat", "home"), {}, (), "taken", "error", "write fleet_name: home"),
         ({"titan": {"our_units": [{"unit": "other.service", "inventory": ""}]}}, {}, (), None, None, ""),
@@ -71,9 +81,16 @@ def test_all_that_was_written_for_it_goes() -> None:
     assert one.files == (
         f"/etc/systemd/system/{_layout.unit('old')}",
         "/etc/gb10-fleet/services/old.json",
+        "/etc/gb10-fleet/secrets/old.key",
         "/etc/gb10-fleet/secrets/old.yaml",
         "/etc/gb10-fleet/secrets/old.group",
     )
+
+
+def test_what_goes_on_under_another_unit_keeps_its_files() -> None:
+    [one] = undeclared(former("chat")["titan"]["our_units"], "titan", RUN)
+    assert one.files == ("/etc/systemd/system/gb10-vllm-chat.service", "/etc/gb10-fleet/secrets/chat.yaml")
+    assert one.container == "gb10-vllm-chat"
 
 
 def test_an_order_against_what_is_declared_is_a_mistake() -> None:
@@ -95,5 +112,6 @@ def test_a_unit_names_its_inventory(tmp_path: Path, content: bytes, inventory: s
     (tmp_path / _layout.unit("old")).write_bytes(content)
     (tmp_path / _layout.unit("folder")).mkdir()
     (tmp_path / "ssh.service").touch()
+    (tmp_path / "gb10-drift.service").touch()
     found = {one["unit"]: one["inventory"] for one in read_units(tmp_path)}
     assert found == {_layout.unit("old"): inventory, _layout.unit("folder"): ""}

@@ -15,7 +15,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._verify.promised import
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.service import answer_text
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.tables import end_table
 
-UNIT = "gb10-vllm-nano.service"
+UNIT = "gb10-service-nano.service"
 
 
 def reading(

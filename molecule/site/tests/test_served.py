@@ -20,7 +20,7 @@ testinfra_hosts = ["ssh://titan"]
 LAB = Path(os.environ["GB10_LAB_DIR"])
 Playbook = Callable[..., "subprocess.CompletedProcess[str]"]
 URL = "http://127.0.0.1:8000"
-UNIT = "gb10-vllm-tiny.service"
+UNIT = "gb10-service-tiny.service"
 # A start takes half a minute of a quiet machine; a busy one may take this long.
 PATIENCE_S = 300
 
@@ -58,14 +58,14 @@ def test_the_kv_pool_is_the_planned_one(host: Host, playbook: Playbook) -> None:
 
 
 def test_the_container_has_no_more_rights_than_it_needs(host: Host) -> None:
-    settings = json.loads(host.run("docker inspect gb10-vllm-tiny").stdout)[0]["HostConfig"]
+    settings = json.loads(host.run("docker inspect gb10-service-tiny").stdout)[0]["HostConfig"]
     assert settings["Privileged"] is False
     assert settings["NetworkMode"] == "bridge"
     assert "no-new-privileges" in settings["SecurityOpt"]
 
 
 def test_a_killed_container_comes_back(host: Host) -> None:
-    host.run_expect([0], "docker kill gb10-vllm-tiny")
+    host.run_expect([0], "docker kill gb10-service-tiny")
     assert answer(host)
 
 

@@ -52,7 +52,16 @@ def test_what_was_served_stays_when_the_new_service_does_not_come_up(host: Host,
 
 
 def test_what_was_served_is_removed_when_the_new_service_is_proved(host: Host, playbook: Playbook) -> None:
+    """Its unit, too, where an earlier release has named it otherwise: the service is there once, and not twice."""
+    unit, former = "gb10-service-tiny.service", "gb10-vllm-tiny.service"
+    folder = "/etc/systemd/system"
+    host.run_expect([0], f"systemctl disable --now {unit} && mv {folder}/{unit} {folder}/{former}")
+    host.run_expect([0], f"systemctl daemon-reload && systemctl enable --now {former}")
     run = upgrade(playbook)
     assert run.returncode == 0, run.stdout
+    assert host.check_output("docker ps --format '{{.Names}}'") == "gb10-service-tiny"
+    assert host.run(f"ls {folder}/{former} {folder}/multi-user.target.wants/{former}").stdout == ""
+    assert host.service(unit).is_enabled
+    assert not host.service(former).is_running
     assert images(host) == {AFTER}
     assert host.file(SNAPSHOTS).listdir() == [REVISION]

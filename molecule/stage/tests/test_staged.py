@@ -29,7 +29,7 @@ def test_the_model_is_complete_under_its_own_name(host: Host) -> None:
 
 
 def test_nothing_was_started(host: Host) -> None:
-    assert host.run("ls /etc/systemd/system/gb10-vllm-*").stdout == ""
+    assert host.run("ls /etc/systemd/system/gb10-service-*").stdout == ""
     assert host.check_output("docker ps --quiet") == ""
 
 

@@ -24,10 +24,9 @@ Config = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class KeyFile:
-    """The API key as the engine reads it. suffix: of the file on the host. target: in the container. form: the text,
-    with ``%s`` for the key as JSON."""
+    """The API key as the engine reads it. target: the file in the container. form: its text, with ``%s`` for the key as
+    JSON."""
 
-    suffix: str
     target: str
     form: str
 

@@ -101,8 +101,7 @@ class Placed:
     @property
     def key_file(self) -> str | None:
         """The API key on the head, in the engine's form; None for a service that asks for none."""
-        key = f"{_layout.SECRETS}/{self.name}{self.engine.spec.key.suffix}"
-        return key if self.settings.get("api_key_file") else None
+        return _layout.key_file(self.name) if self.settings.get("api_key_file") else None
 
     @property
     def overlay_folder(self) -> str:

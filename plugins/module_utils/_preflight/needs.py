@@ -86,7 +86,7 @@ def _ports(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Findi
             if containers is None and (listener["container"] or listener["process"] == _PROXY):
                 continue
             holder = _holder(listener, containers or [])
-            if holder != wanted["container"]:
+            if not holder or _layout.service_of(holder) != _layout.service_of(wanted["container"]):
                 yield _taken(wanted, listener, holder)
 
 
@@ -139,10 +139,10 @@ def _weights(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Fin
 
 def _launches(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Finding]:
     """What the linter's rules say with the host's own facts, beyond what the plan found without them."""
-    running = {container["name"] for container in state["containers"] or []}
+    running = {_layout.service_of(container["name"]) for container in state["containers"] or []}
     for launch in needs["launches"]:
         request = launch["request"]
-        facts = _facts(state, launch["container"] in running)
+        facts = _facts(state, _layout.service_of(launch["container"]) in running)
         judge = ENGINES[launch["engine"]].judge
         known = judge(request)
         with_facts = judge({**request, "host": {**request["host"], **facts}})

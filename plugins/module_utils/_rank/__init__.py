@@ -6,7 +6,7 @@
 
 The plan writes what to run and how it is asked (`probes`); this decides when, and knows no engine. A group starts,
 serves and ends as a whole, in EPOCHS, since a rank that is gone leaves the others waiting for ever. A solo service is a
-group of one. Standard library only, Python 3.11: its role copies this folder to the host as `gb10_rank`.
+group of one. Standard library only, Python 3.11: the role `services` copies this folder to the host as `gb10_rank`.
 
 | module | what it holds |
 |---|---|

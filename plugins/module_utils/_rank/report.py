@@ -142,8 +142,8 @@ _STARTED = "started"
 
 
 def mark_start(folder: Path, at_ns: int | None = None) -> int:
-    """Leave a file of this moment, or of an earlier one; its time in ns. Its role restarts a service of which a
-    file is newer, and leaves one alone that has no such mark."""
+    """Leave a file of this moment, or of an earlier one; its time in ns. The role `services` restarts what is older
+    than a file of it, and leaves a service alone that has no such mark."""
     stamp = folder / _STARTED
     try:
         stamp.parent.mkdir(parents=True, exist_ok=True)

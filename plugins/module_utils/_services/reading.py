@@ -83,7 +83,8 @@ _UNIT_BYTES = 1 << 16
 
 def read_units(folder: Path) -> list[dict[str, str]]:
     """``{unit, inventory}`` of each unit of ours in the folder. inventory: that wrote it, empty where not known."""
-    return [{"unit": path.name, "inventory": _inventory(path)} for path in sorted(folder.glob(_layout.unit("*")))]
+    ours = (path for path in sorted(folder.glob("*.service")) if _layout.service_of(path.name))
+    return [{"unit": path.name, "inventory": _inventory(path)} for path in ours]
 
 
 def _inventory(unit: Path) -> str:

@@ -37,7 +37,7 @@ _PROGRAM = {
 
 
 def supervisor(_here: Here) -> dict[str, Any]:
-    """``vllm_supervisor``: the program of every rank, and the folder for secrets."""
+    """``services_supervisor``: the program of every rank, and the folder for secrets."""
     files = {path: {"mode": "0644", "source": source} for path, source in sorted(_PROGRAM.items())}
     return {"files": files, "folders": {_layout.SECRETS: "0700", _layout.SERVICES: "0755"}}
 
@@ -79,7 +79,7 @@ def _containers(view: View) -> Differences:
     if running is None:
         return
     for name, planned in sorted(containers(view.plan, view.host).items()):
-        service = name.removeprefix(_layout.container(""))
+        service = str(_layout.service_of(name))
         unit = (units or {}).get(_layout.unit(service))
         have = running.get(name)
         if have is not None:
@@ -158,7 +158,8 @@ def _undeclared(view: View) -> Iterator[Difference]:
     """Units of ours that are no longer declared, and containers that nobody declared."""
     placed = {name: service["hosts"] for name, service in view.plan["services"].items()}
     run = {"inventory": view.plan["inventory"], "placed": placed, "hosts": [*view.plan["hosts"]], "retire": []}
-    for one in undeclared(view.state["our_units"] or (), view.host, run):
+    left = undeclared(view.state["our_units"] or (), view.host, run)
+    for one in left:
         if one.fate == "foreign":
             continue  # of another inventory, whose drift check it is
         yield view.differs(
@@ -166,10 +167,11 @@ def _undeclared(view: View) -> Iterator[Difference]:
             "unit-undeclared",
             f"unit {one.unit}",
             found="its file is there" + (f", by the inventory {one.inventory}" if one.fate == "taken" else ""),
-            expected="no such unit",
+            expected=_layout.unit(one.service) if one.fate == "renamed" else "no such unit",
             remedy=_undeclared_remedy(view, one),
         )
     expected = {*containers(view.plan, view.host), *view.settings["expect"]["containers"]}
+    expected |= {one.container for one in left if one.fate == "renamed"}
     for name, have in sorted((view.state["running"] or {}).items()):
         if name not in expected:
             yield view.differs(

@@ -10,7 +10,6 @@ What another inventory wrote is left alone.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -19,10 +18,10 @@ from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, warning
 
 # ordered: by name. moved: to other hosts of this run. away: to hosts that this run leaves out. waiting: to hosts that
-# are out of reach. gone: declared nowhere. foreign: of another inventory. taken: so, and its name is declared here.
-Fate = Literal["ordered", "moved", "away", "waiting", "gone", "foreign", "taken"]
-REMOVED: tuple[Fate, ...] = ("ordered", "moved")
-_UNIT = re.compile(re.escape(_layout.unit("NAME")).replace("NAME", "(?P<name>.+)"))
+# are out of reach. renamed: declared here, by a unit of an earlier release, which named them otherwise. gone: declared
+# nowhere. foreign: of another inventory. taken: so, and its name is declared here.
+Fate = Literal["ordered", "moved", "away", "waiting", "renamed", "gone", "foreign", "taken"]
+REMOVED: tuple[Fate, ...] = ("ordered", "moved", "renamed")
 
 
 @dataclass(frozen=True)
@@ -52,24 +51,25 @@ def undeclared(units: Iterable[Mapping[str, str]], host: str, run: Mapping[str, 
     """
     found = []
     for one in sorted(units, key=lambda unit: unit["unit"]):
-        match = _UNIT.fullmatch(one["unit"])
-        if match is None:
+        name = _layout.service_of(one["unit"])
+        if name is None:
             continue
-        name, hosts = match["name"], run["placed"].get(match["name"], ())
+        hosts = run["placed"].get(name, ())
         is_foreign = bool(one["inventory"]) and one["inventory"] != run["inventory"]
-        if host in hosts and not is_foreign:
+        if host in hosts and not is_foreign and one["unit"] == _layout.unit(name):
             continue
         fate = _fate(name, host, hosts, run, is_foreign=is_foreign)
-        files = (f"{_layout.UNITS}/{one['unit']}", *_files_of(name))
-        found.append(
-            Undeclared(name, one["unit"], _layout.container(name), files, one["inventory"], tuple(hosts), fate)
-        )
+        files = (f"{_layout.UNITS}/{one['unit']}", *_files_of(name, goes_on=fate == "renamed"))
+        container = one["unit"].removesuffix(".service")
+        found.append(Undeclared(name, one["unit"], container, files, one["inventory"], tuple(hosts), fate))
     return found
 
 
 def _fate(name: str, host: str, hosts: Sequence[str], run: Mapping[str, Any], *, is_foreign: bool) -> Fate:
     if is_foreign:
         return "taken" if host in hosts else "foreign"
+    if host in hosts:
+        return "renamed"
     if hosts:
         if not {*hosts} <= {*run["hosts"]}:
             return "away"
@@ -77,8 +77,12 @@ def _fate(name: str, host: str, hosts: Sequence[str], run: Mapping[str, Any], *,
     return "ordered" if name in run["retire"] else "gone"
 
 
-def _files_of(name: str) -> list[str]:
-    return [_layout.rank_file(name), f"{_layout.SECRETS}/{name}.yaml", _layout.group_secret(name)]
+def _files_of(name: str, *, goes_on: bool) -> list[str]:
+    """Beside the unit. Releases that named units otherwise did so with the key's file."""
+    former = f"{_layout.SECRETS}/{name}.yaml"
+    return (
+        [former] if goes_on else [_layout.rank_file(name), _layout.key_file(name), former, _layout.group_secret(name)]
+    )
 
 
 def findings(found: Iterable[Undeclared], host: str, run: Mapping[str, Any]) -> Iterator[Finding]:
@@ -87,7 +91,10 @@ def findings(found: Iterable[Undeclared], host: str, run: Mapping[str, Any]) -> 
         place = f"{host}: {one.service}"
         its = f"its unit, its container {one.container}, its settings and secrets"
         elsewhere = ", ".join(one.hosts)
-        if one.fate in REMOVED:
+        if one.fate == "renamed":
+            found_now = f"{one.unit} is replaced by {_layout.unit(one.service)}, and the service starts anew"
+            yield warning("service-renamed", place, found=found_now, kind="host")
+        elif one.fate in REMOVED:
             why = f"it is declared on {elsewhere}" if one.hosts else f"-e retire={one.service}"
             yield warning("service-removed", place, found=f"will be removed: {its} ({why})", kind="host")
         elif one.fate == "gone":

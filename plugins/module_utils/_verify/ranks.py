@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, warning
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Run
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.system import memory_bytes
@@ -69,7 +70,7 @@ def problems(rank: Mapping[str, Any]) -> Iterator[Finding]:
     """What an owner should know or do, worst first."""
     name, supervisor, unit = rank["service"], rank["supervisor"] or {}, rank["unit"]
     place = f"{name}, rank {rank['rank']}"
-    word = health(rank)
+    word, owner = health(rank), _layout.unit(name)
     if word == "not there":
         yield warning(
             "rank-missing",
@@ -82,7 +83,7 @@ def problems(rank: Mapping[str, Any]) -> Iterator[Finding]:
         return
     if word == "failed":
         found = supervisor.get("error") or f"its unit failed: {unit['result']}"
-        remedy = f"journalctl -u gb10-vllm-{name} says why; then: ansible-playbook gb10.fleet.restart -e service={name}"
+        remedy = f"journalctl -u {owner} says why; then: ansible-playbook gb10.fleet.restart -e service={name}"
         yield warning("rank-failed", place, found=found, remedy=remedy, kind="host")
     elif word == _STOPPED:
         remedy = f"ansible-playbook gb10.fleet.restart -e service={name}"
@@ -90,7 +91,7 @@ def problems(rank: Mapping[str, Any]) -> Iterator[Finding]:
             "rank-stopped", place, found="does not run", expected="a running rank", remedy=remedy, kind="host"
         )
     elif word == _FROZEN:
-        remedy = f"wait: systemd ends it after two minutes and starts it anew; else systemctl restart gb10-vllm-{name}"
+        remedy = f"wait: systemd ends it after two minutes and starts it anew; else systemctl restart {owner}"
         yield warning(
             "rank-frozen",
             place,

@@ -54,7 +54,7 @@ SPEC = EngineSpec(
     },
     secrets={"VLLM_API_KEY": _BY_KEY_FILE},
     # --config: YAML, which reads JSON as well
-    key=KeyFile(".yaml", "/run/secrets/vllm.yaml", "api-key: %s\n"),
+    key=KeyFile("/run/secrets/vllm.yaml", "api-key: %s\n"),
     # what is worth keeping between starts (source 001, section 3; peers.md 4.6)
     caches={"flashinfer": "/root/.cache/flashinfer", "triton": "/root/.triton", "vllm": "/root/.cache/vllm"},
     reads_images=True,
