@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+BIN = ROOT / ".venv" / "bin"
 
 
 def lab(scenario: str, *words: str) -> tuple[str, ...]:
@@ -26,8 +27,10 @@ def passes(scenario: str) -> bool:
     try:
         # What molecule keeps of a scenario: in a folder of this run, so that it remembers nothing of an earlier one.
         with tempfile.TemporaryDirectory(prefix="gb10-molecule-") as memory:
-            environment = os.environ | {"COLUMNS": "150", "MOLECULE_EPHEMERAL_DIRECTORY": memory}
-            command = ("molecule", "test", "--scenario-name", scenario, "--destroy", "never")
+            # molecule calls ansible-playbook by its name.
+            path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
+            environment = os.environ | {"PATH": path, "COLUMNS": "150", "MOLECULE_EPHEMERAL_DIRECTORY": memory}
+            command = (BIN / "molecule", "test", "--scenario-name", scenario, "--destroy", "never")
             code = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
         if code:
             show_journals(scenario)

@@ -5,14 +5,18 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
 import gates
+import scenario
 
 JOBS = [job for name, part in gates.PARTS.items() for job in gates.jobs(name, part)]
 GIB = 1 << 30
@@ -47,3 +51,19 @@ def test_the_machine_is_read() -> None:
     idle, total = gates.idle_ticks()
     assert 0 < idle < total
     assert gates.free_memory() > 0
+
+
+def test_a_scenario_run_by_hand_finds_the_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without .venv/bin on PATH, which molecule needs for ansible-playbook too."""
+    ran: list[tuple[Any, Any]] = []
+
+    def run(command: Any, env: Any = None, **_: Any) -> subprocess.CompletedProcess[str]:
+        ran.append((command, env))
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(scenario.subprocess, "run", run)
+    monkeypatch.setenv("PATH", "/usr/bin")
+    assert scenario.passes("host_tuning")
+    [(command, environment)] = [(command, env) for command, env in ran if env]
+    assert command[0] == gates.BIN / "molecule"
+    assert environment["PATH"] == f"{gates.BIN}{os.pathsep}/usr/bin"
