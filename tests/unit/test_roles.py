@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -72,3 +73,22 @@ def test_no_option_can_contradict_the_plan(role: str) -> None:
     plan = json.dumps(planned())
     paths = [value for value in read(role, "defaults/main.yml").values() if str(value).startswith("/")]
     assert [path for path in paths if json.dumps(path)[1:-1] in plan] == []
+
+
+def converged(scenario: Path) -> str:
+    """What a scenario runs: its playbooks, and those of ours that they import or its tests run."""
+    text = "".join(path.read_text("utf-8") for path in [*scenario.glob("*.yml"), *scenario.glob("tests/*.py")])
+    names = set(re.findall(r'"(\w+)\.yml"|import_playbook: gb10\.fleet\.(\w+)$', text, re.MULTILINE))
+    playbooks = [ROOT / "playbooks" / f"{''.join(name)}.yml" for name in names]
+    return text + "".join(path.read_text("utf-8") for path in playbooks if path.exists())
+
+
+SCENARIOS = {path.parent.name: converged(path.parent) for path in sorted((ROOT / "molecule").glob("*/converge.yml"))}
+# Scenarios of whole playbooks: a role's own says more of what fails.
+WHOLE = {"site", "cluster", "stage"}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_scenario_is_about_the_role(role: str) -> None:
+    runs = re.compile(rf"\bgb10\.fleet\.{role}$", re.MULTILINE)
+    assert [name for name, text in SCENARIOS.items() if name not in WHOLE and runs.search(text)]

@@ -1,0 +1,54 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""spark-2 may start one program on titan and nothing else; on spark-2, which nobody reads from, there is no account."""
+
+from __future__ import annotations
+
+import pytest
+from testinfra.host import Host
+
+testinfra_hosts = ["ssh://titan", "ssh://spark-2"]
+
+SSH = (
+    "ssh -T -F none -o BatchMode=yes -o HostKeyAlias=titan -o StrictHostKeyChecking=yes -o IdentitiesOnly=yes"
+    " -o UserKnownHostsFile=/etc/gb10-fleet/peer/known_hosts -i /etc/gb10-fleet/peer/id_ed25519"
+)
+
+
+def on(host: Host, name: str) -> None:
+    if host.backend.hostname != name:
+        pytest.skip(f"{name} alone")
+
+
+def test_the_key_starts_one_program(host: Host) -> None:
+    on(host, "titan")
+    lines = host.file("/var/lib/gb10-fleet/peer/.ssh/authorized_keys").content_string.splitlines()
+    assert [line.partition(" ssh-")[0] for line in lines] == [
+        'restrict,command="sudo -n /usr/local/lib/gb10-fleet/peer-serve"'
+    ]
+    allowed = host.check_output("sudo -l -U gb10-peer").partition("may run the following")[2].splitlines()[1:]
+    assert [line.strip() for line in allowed] == ['(root) NOPASSWD: /usr/local/lib/gb10-fleet/peer-serve ""']
+    assert host.run("visudo -c").rc == 0
+
+
+@pytest.mark.parametrize("words", ["id", "'sh -c id'", "'/usr/local/lib/gb10-fleet/peer-serve; id'"])
+def test_no_command_of_a_readers_own_runs(host: Host, words: str) -> None:
+    on(host, "spark-2")
+    reply = host.run(f"{SSH} gb10-peer@10.77.0.11 {words} </dev/null; echo status $?")
+    assert "uid=" not in reply.stdout
+    assert "Permission denied" not in reply.stderr
+
+
+def test_a_forwarded_port_is_refused(host: Host) -> None:
+    on(host, "spark-2")
+    # testinfra takes a status of 255 for its own connection's
+    reply = host.run(f"{SSH} -W 127.0.0.1:22 gb10-peer@10.77.0.11 </dev/null; echo status $?")
+    assert reply.stdout == "status 255\n"
+    assert "administratively prohibited" in reply.stderr
+
+
+def test_where_nobody_reads_there_is_no_account(host: Host) -> None:
+    on(host, "spark-2")
+    assert not host.user("gb10-peer").exists
+    assert not host.file("/etc/sudoers.d/gb10-peer").exists
