@@ -71,7 +71,7 @@ def receive(places: Places, sha256: str, addresses: list[str], old: Path | None)
 
 
 def track(port: int) -> None:
-    """A BitTorrent tracker of one torrent: who asks is told of all who asked."""
+    """A BitTorrent tracker of one torrent: who asks gets all who asked."""
     peers: set[bytes] = set()
 
     class Handler(BaseHTTPRequestHandler):

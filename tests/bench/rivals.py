@@ -129,9 +129,9 @@ def measured(contest: Contest, name: str, size: int, receive: Receiver, has: Cal
         while receiver.poll() is None and not has(number):
             time.sleep(0.05)
         if not has(number):
-            said = (contest.folder / "log").read_text("utf-8", "replace")
+            log = (contest.folder / "log").read_text("utf-8", "replace")
             contest.stop()
-            raise RuntimeError(f"{name}: {contest.links.names[number]} has not got it\n{said[-2000:]}")
+            raise RuntimeError(f"{name}: {contest.links.names[number]} has not got it\n{log[-2000:]}")
     seconds = time.monotonic() - began
     after = [contest.links.bytes(number, "rx" if number else "tx") for number in (0, *hosts)]
     sent, *received = [(b - a) / size for a, b in zip(before, after, strict=True)]
