@@ -26,6 +26,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging impor
 from ansible_collections.gb10.fleet.plugins.modules.drift import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._drift_page import page
+from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 
 HISTORY = "history.json"
 HOOK_SECONDS = 60
@@ -55,7 +56,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
                 self._note(problem)
             if new and plan["drift"]["hook"]:
                 _call_hook(plan["drift"]["hook"], {**document, "new": new})
-        Display().display("\n" + (as_json(document) if options["format"] == "json" else as_text(document)) + "\n")
+        show("\n" + (as_json(document) if options["format"] == "json" else as_text(document)) + "\n")
         return result | {"changed": False, "verdict": compared.verdict, "exit_code": EXIT_CODES[compared.verdict]}
 
     def _note(self, sentence: str) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 from ansible.plugins.action import ActionBase
@@ -21,4 +22,15 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         read = {path: {"mode": file["mode"], "content": content_of(file)} for path, file in files.items()}
         arguments = {**self._task.args, "files": read}
         result |= self._execute_module("gb10.fleet.host_files", arguments, task_vars=task_vars)
-        return result
+        programs = {path for path, file in files.items() if "source" in file}
+        diffs = result.get("diff") or []
+        return result | {"diff": [brief(one) if one.get("after_header") in programs else one for one in diffs]}
+
+
+def brief(diff: dict[str, Any]) -> dict[str, Any]:
+    """The diff of a program of this collection: that it is another one, without its text."""
+    texts = {key: diff[key] for key in ("before", "after") if isinstance(diff.get(key), str) and diff[key]}
+    return diff | {
+        key: f"{len(text.splitlines())} lines, sha256 {hashlib.sha256(text.encode()).hexdigest()[:12]}\n"
+        for key, text in texts.items()
+    }

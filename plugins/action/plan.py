@@ -19,18 +19,21 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import (
     declared_and_retired,
     split_by_limit,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import OURS, not_inventories
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import OURS, declared_twice, not_inventories
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import (
     WIDTH,
     as_json,
     as_text,
     concerning,
+    findings_text,
     sentence,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.modules.plan import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._origin import files_of, located
+from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import for_people, refusal, show
 
 PREFIX = "fleet_"
 
@@ -51,19 +54,24 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         inventory = self._inventory(variables, folder)
         library, of_recipes = load_all([*_recipe_folders(inventory, folder), SHIPPED_RECIPES])
         plan = plan_fleet(inventory, library, of_recipes, read_observed(folder))
-        findings = concerning(plan, hosts)
+        raw = {name: variables["hostvars"].raw_get(name) for name in variables["groups"]["all"]}
+        twice = [{**one.as_dict(), "hosts": []} for one in declared_twice(files_of(raw, PREFIX, folder))]
+        findings = [{**one, "place": located(one["place"], raw, folder)} for one in [*twice, *concerning(plan, hosts)]]
         if options["show"]:
-            Display().display(as_json(plan) if options["format"] == "json" else as_text(plan, hosts, _width()))
+            shown = {**plan, "findings": findings}
+            show(as_json(plan) if options["format"] == "json" else as_text(shown, hosts, _width()))
         services, problems = choose(plan, options["scope"], options["service"])
         problems += declared_and_retired(plan, options["retire"])
         if not options["partial"]:
             problems += split_by_limit(plan, services, hosts, options["service"])
-        errors = [sentence(finding) for finding in findings if finding["severity"] == "error"]
+        errors = [finding for finding in findings if finding["severity"] == "error"]
+        if errors and options["show"] and for_people() and options["format"] == "text":
+            raise AnsibleActionFail(f"the plan has {_count(len(errors))}, which the page above ends with")
         # a service with an error is not in the plan, so that it would be called unknown as well
-        errors = errors or [finding.sentence() for finding in problems]
+        errors = errors or [finding.as_dict() for finding in problems]
         if errors:
-            sentences = "\n".join(errors)
-            raise AnsibleActionFail(f"nothing was changed, since the plan has {_count(len(errors))}:\n{sentences}")
+            begin = f"nothing was changed, since the plan has {_count(len(errors))}"
+            raise refusal(f"{begin}:\n\n{findings_text(errors, _width())}", f"{begin}, named above")
         for finding in findings:
             if finding["severity"] == "warning" and not options["show"]:
                 Display().warning(sentence(finding))

@@ -10,12 +10,12 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.recipe_lint import lint_recipes, report
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.modules.recipe_lint import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
@@ -29,7 +29,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         folders = _beside_inventories(task_vars or {}) if written is None else [*map(Path, written)]
         library, of_recipes = load_all([*folders, SHIPPED_RECIPES])
         verdicts = lint_recipes(library, of_recipes)
-        Display().display(report(verdicts))
+        show(report(verdicts))
         failed = [verdict.name for verdict in verdicts if not verdict.passed]
         if failed:
             raise AnsibleActionFail(f"errors in {', '.join(failed)}: see the report above")

@@ -10,7 +10,6 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.boot_log import BootLog
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import boot_record
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.promised import (
@@ -21,6 +20,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._verify.promised import
 )
 from ansible_collections.gb10.fleet.plugins.modules.service_ready import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 
 POLL_S = 3.0
 PROGRESS_S = 15.0
@@ -74,7 +74,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
                 )
             if time.monotonic() - shown > PROGRESS_S:
                 shown = time.monotonic()
-                Display().display(f"{self._host}: {options['service']}: {waited:.0f} s: {now.text[:160]}")
+                show(f"{self._host}: {options['service']}: {waited:.0f} s: {now.text[:160]}")
             time.sleep(POLL_S)
 
     @staticmethod

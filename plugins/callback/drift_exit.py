@@ -21,6 +21,7 @@ requirements:
 from typing import Any
 
 from ansible.plugins.callback import CallbackBase
+from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 
 MARK = "drift_check"
 UNKNOWN = 1
@@ -46,7 +47,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
         if self._is_check and self._code is None:
-            self._display.display("drift: unknown: nothing was compared, for the reasons above")
+            show("drift: unknown: nothing was compared, for the reasons above")
             self._code = UNKNOWN
         if self._code:
             raise SystemExit(self._code)

@@ -23,8 +23,10 @@ requirements:
 import re
 from typing import Any
 
+from ansible import constants as C  # noqa: N812 - as Ansible calls it
 from ansible.plugins.callback import CallbackBase
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.tables import Stopped, end_table, status_table
+from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 
 # Tasks that only look: who is stopped by one of them has not been changed.
 _BEFORE_CHANGES = re.compile(r"/roles/preflight/|/tasks/preflight\.yml")
@@ -46,6 +48,10 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
         self._stopped: dict[str, tuple[Stopped, str]] = {}
         self._removed: dict[tuple[str, str], str] = {}
         self._proves = False
+        self._shows_ok = True
+
+    def v2_playbook_on_start(self, playbook: Any) -> None:
+        self._shows_ok = C.config.get_config_value("display_ok_hosts", plugin_type="callback", plugin_name="default")
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
         self._proves = self._proves or task.resolved_action in (
@@ -54,6 +60,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
         )
 
     def v2_runner_on_ok(self, result: Any) -> None:
+        if not self._shows_ok and not result.result.get("changed"):
+            self._handle_warnings(dict(result.result))  # Ansible's own callback passes over them with the line
         action = result.task.resolved_action
         if action == "gb10.fleet.plan":
             self._plan, self._hosts = result.result["plan"], result.result["chosen"]
@@ -73,10 +81,10 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
         if not ignore_errors:
             word: Stopped = "refused" if _BEFORE_CHANGES.search(result.task.get_path()) else "failed"
-            self._stopped.setdefault(result.host.get_name(), (word, _reason(result.result)))
+            self._stopped.setdefault(result.host.get_name(), (word, _reason(result)))
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
-        self._stopped.setdefault(result.host.get_name(), ("unreachable", _reason(result.result)))
+        self._stopped.setdefault(result.host.get_name(), ("unreachable", _reason(result)))
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
         if self._plan is None or not (self._verified or self._ranks or self._removed or self._stopped):
@@ -86,16 +94,21 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
         else:
             seen = (self._verified, self._ranks, self._stopped, self._removed)
             text = end_table(self._plan, self._services, self._hosts, *seen)
-        self._display.display(f"\n{text}\n")
+        show(f"\n{text}\n")
 
     def _note(self, host: str, result: dict[str, Any]) -> None:
         if "service" in result:
             self._verified[host, result["service"]] = result
 
 
-def _reason(result: dict[str, Any]) -> str:
-    """The message of a failed task; of its first failed item where the task was a loop."""
-    for item in result.get("results", []):
+def _reason(result: Any) -> str:
+    """What a failed task said; its first failed item where it was a loop; of a refusal its whole text."""
+    for item in result.result.get("results", []):
         if item.get("failed"):
             return str(item.get("msg", ""))
-    return str(result.get("msg", "")).strip()
+    if result.task.resolved_action == "gb10.fleet.findings" and (refused := getattr(result, "exception", None)):
+        event = refused.event
+        while event.chain:  # Ansible's own words come before ours
+            event = event.chain.event
+        return str(event.msg)
+    return str(result.result.get("msg", "")).strip()

@@ -42,7 +42,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: One sentence each, with place and remedy.
+  description: One sentence each, with place and remedy; with the host's name where several are given.
   type: list
   elements: str
 """
@@ -59,12 +59,12 @@ def undeclared_services(
     if not removal:
         return []
     run = {**removal, "alive": alive}
-    found = [
-        finding
+    return [
+        f"{host}: {finding.sentence()}" if len(states) > 1 else finding.sentence()
         for host, state in states.items()
-        for finding in findings(undeclared(state["our_units"] or (), host, run), host, run)
+        for finding in findings(undeclared(state["our_units"] or (), host, run), run)
+        if finding.severity == severity
     ]
-    return [finding.sentence() for finding in found if finding.severity == severity]
 
 
 class FilterModule:

@@ -23,6 +23,36 @@ def read_yaml(text: str) -> Any:
         raise ValueError(" ".join(str(error).split())) from error
 
 
+def written_twice(text: str) -> list[tuple[str, int, int]]:
+    """(key, its line, the line where it stands before) of every key that a map of a YAML text has already.
+
+    A text that is no YAML has none: whoever reads it says so.
+    """
+    import yaml  # noqa: PLC0415 - see above
+
+    try:
+        documents = [*yaml.compose_all(text, yaml.SafeLoader)]
+    except (ValueError, RecursionError, yaml.YAMLError):
+        return []
+    found, nodes, seen = [], documents, set()
+    while nodes:
+        node = nodes.pop()
+        if id(node) in seen:
+            continue  # an alias
+        seen.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            nodes += node.value
+        if isinstance(node, yaml.MappingNode):
+            first: dict[str, int] = {}
+            for key, value in node.value:
+                nodes.append(value)
+                if isinstance(key, yaml.ScalarNode):
+                    line = key.start_mark.line + 1
+                    if first.setdefault(key.value, line) != line:
+                        found.append((key.value, line, first[key.value]))
+    return sorted(found, key=lambda one: one[1])
+
+
 @functools.cache
 def _loader() -> Any:
     import yaml  # noqa: PLC0415 - see above

@@ -16,6 +16,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import obstacle, progress_line
+from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 
 _LOOK_SECONDS = 3
 _LIMIT_SECONDS = 7 * 24 * 3600
@@ -73,7 +74,7 @@ class WatchedAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no 
                 time.sleep(_LOOK_SECONDS)
                 status, alive = self._look(file, before.get("pid"))
                 for line in progress.lines(status):
-                    self._display.display(f"{host}: {line}")
+                    show(f"{host}: {line}")
                 before, missed = status or before, 0 if alive else missed + 1
                 job = self._poll(job, task_vars)
                 if missed == _MISSED:

@@ -25,6 +25,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.drift import read
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.spec import ENVIRONMENT, FLAGS
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects import SUBJECTS
+from ansible_collections.gb10.fleet.plugins.module_utils._yaml_text import written_twice
 
 # Of the fleet, of a host, of a run (extra variables).
 VARIABLES = (
@@ -286,6 +287,22 @@ def _no_services(inventory: Mapping[str, Any]) -> Iterator[Finding]:
             expected=f"a map of services, in group_vars/all of {inventory['folder']}",
             remedy="write it there, or `fleet_services: {}` if no service is to run: what runs would then be removed",
         )
+
+
+def declared_twice(texts: Mapping[str, str]) -> Iterator[Finding]:
+    """Keys that a file of the inventory has twice: YAML keeps the last one, and what the first declared is lost.
+
+    texts: of the files, by their names.
+    """
+    for file, text in sorted(texts.items()):
+        for key, line, before in written_twice(text):
+            yield error(
+                "input-key-twice",
+                f"{file}, line {line}",
+                found=f'"{key}" is written twice, first in line {before}',
+                expected="each key once",
+                remedy="give one of them another name, or remove it: the first would count for nothing",
+            )
 
 
 # Folders of an owner's site that hold no inventory. Ansible reads them as one where it is given the site's folder.

@@ -25,6 +25,7 @@ WIDTH = 120
 _LINES = ("weights", "runtime", "graphs", "kv_pool", "processes", "reserve", "co_tenants", "left")
 _LABELS = ("found", "expected", "reason", "remedy", "source", "silenced")
 _MOST_PLACES = 6
+_WORST_LAST = ("hint", "warning", "error")
 
 
 def as_json(plan: Mapping[str, Any]) -> str:
@@ -172,6 +173,16 @@ def _findings(findings: Sequence[Mapping[str, Any]], width: int) -> Iterator[str
         return
     counted = Counter(finding["severity"] for finding in findings)
     yield _heading("findings: " + ", ".join(_count(counted[name], name) for name in ("error", "warning", "hint")))
+    # what matters most comes last, where a person's eye is when the page has gone by
+    yield findings_text(sorted(findings, key=lambda finding: _WORST_LAST.index(finding["severity"])), width)
+
+
+def findings_text(findings: Sequence[Mapping[str, Any]], width: int = WIDTH) -> str:
+    """Findings as a person reads them; what is said of several places is said once."""
+    return "\n".join(_blocks(findings, width))
+
+
+def _blocks(findings: Sequence[Mapping[str, Any]], width: int) -> Iterator[str]:
     for same in _grouped(findings):
         first = same[0]
         places = [finding["place"] for finding in same[:_MOST_PLACES]]

@@ -85,10 +85,10 @@ def _files_of(name: str, *, goes_on: bool) -> list[str]:
     )
 
 
-def findings(found: Iterable[Undeclared], host: str, run: Mapping[str, Any]) -> Iterator[Finding]:
+def findings(found: Iterable[Undeclared], run: Mapping[str, Any]) -> Iterator[Finding]:
     """What a run has to say of them before its first change: errors refuse it, on all its hosts."""
     for one in found:
-        place = f"{host}: {one.service}"
+        place = one.service
         its = f"its unit, its container {one.container}, its settings and secrets"
         elsewhere = ", ".join(one.hosts)
         if one.fate == "renamed":

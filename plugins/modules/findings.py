@@ -1,0 +1,38 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: findings
+short_description: Name what was found on a host, and refuse what can't be
+version_added: 0.1.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Shows the warnings, and fails when there are errors, each named once.
+options:
+  errors:
+    description: One sentence each, with place and remedy.
+    type: list
+    elements: str
+    default: []
+  warnings:
+    description: One sentence each, with place and remedy.
+    type: list
+    elements: str
+    default: []
+extends_documentation_fragment:
+  - gb10.fleet.attributes.reads_only
+  - gb10.fleet.attributes.on_controller
+"""
+
+EXAMPLES = r"""
+- name: Refuse what this host can't carry
+  gb10.fleet.findings:
+    errors: "{{ fleet_slice.needs | gb10.fleet.preflight(reading.state) }}"
+"""
+
+RETURN = r"""
+"""

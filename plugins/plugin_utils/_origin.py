@@ -1,0 +1,72 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This plugin util is PRIVATE to the collection.
+"""In which file and line the owner wrote something. Ansible keeps it with the values that it read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+try:
+    from ansible._internal._datatag._tags import Origin
+except ImportError:  # a core that keeps it otherwise: places are named without file and line
+    Origin = None
+
+# ``titan: fleet_host.services``: an optional host, the variable, and what leads into it.
+_PLACE = re.compile(r"(?:(?P<host>[^\s:]+)(?: and \d+ more)?: )?(?P<variable>fleet_\w+)(?P<rest>\S*)")
+_STEP = re.compile(r'\.(?P<key>[\w/-]+)|\["(?P<quoted>[^"]*)"\]|\[(?P<index>\d+)\]')
+
+
+def origin(place: str, variables: Mapping[str, Mapping[str, Any]]) -> tuple[str, int] | None:
+    """File and line of a finding's place, or of the nearest thing around it that is there.
+
+    variables: by host, as Ansible read them.
+    """
+    match = _PLACE.match(place)
+    if match is None or Origin is None:
+        return None
+    hosts = [match["host"]] if match["host"] in variables else [*variables]
+    value = next((variables[host][match["variable"]] for host in hosts if match["variable"] in variables[host]), None)
+    found = _tag(value)
+    for step in _STEP.finditer(match["rest"]):
+        try:
+            value = value[int(step["index"])] if step["index"] else value[step["key"] or step["quoted"]]  # type: ignore[index]
+        except (KeyError, IndexError, TypeError):
+            break
+        found = _tag(value) or found
+    return found
+
+
+def files_of(variables: Mapping[str, Mapping[str, Any]], prefix: str, folder: Path) -> dict[str, str]:
+    """The texts of the files that the variables of this prefix come from, by their names as seen from the folder.
+
+    An encrypted file is not looked into.
+    """
+    values = {id(value): value for own in variables.values() for name, value in own.items() if name.startswith(prefix)}
+    paths = {Path(found[0]) for value in values.values() if Origin is not None and (found := _tag(value))}
+    texts = {}
+    for path in sorted(paths):
+        name = str(path.relative_to(folder) if path.is_relative_to(folder) else path)
+        try:
+            texts[name] = path.read_text("utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue  # Ansible has read it; what can't be read now has nothing to add
+    return {name: text for name, text in texts.items() if not text.startswith("$ANSIBLE_VAULT")}
+
+
+def _tag(value: Any) -> tuple[str, int] | None:
+    tag = Origin.get_tag(value)
+    return (tag.path, tag.line_num or 1) if tag is not None and tag.path else None
+
+
+def located(place: str, variables: Mapping[str, Mapping[str, Any]], folder: Path) -> str:
+    """The place with file and line, the file as seen from the inventory's folder."""
+    found = origin(place, variables)
+    if found is None:
+        return place
+    path = Path(found[0])
+    return f"{place} ({path.relative_to(folder) if path.is_relative_to(folder) else path}:{found[1]})"

@@ -1,0 +1,31 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This plugin util is PRIVATE to the collection.
+"""What is shown beside Ansible's own lines: never in the way of a program that reads them, and a refusal once."""
+
+from __future__ import annotations
+
+from ansible import constants as C  # noqa: N812 - as Ansible calls it
+from ansible.errors import AnsibleAction
+from ansible.utils.display import Display
+
+# Callbacks whose lines are for people. Any other is taken for one whose output a program reads.
+_FOR_PEOPLE = {"default", "debug", "dense", "minimal", "oneline", "yaml", "unixy", "selective"}
+
+
+def for_people() -> bool:
+    return str(C.DEFAULT_STDOUT_CALLBACK).rpartition(".")[2] in _FOR_PEOPLE
+
+
+def show(text: str) -> None:
+    """On standard output, or on standard error where a program reads that."""
+    Display().display(text, stderr=not for_people())
+
+
+def refusal(text: str, short: str) -> AnsibleAction:
+    """To be raised: Ansible shows the text once, where the task fails, and the short one as the task's message.
+
+    Where a program reads the output, the message is the text.
+    """
+    return AnsibleAction(text, result={"changed": False, "msg": short if for_people() else text})

@@ -1,0 +1,121 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is on the screen of a run that is refused: each error once, in the owner's file and line, and last."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gb10.fleet.plugins.action.host_files import brief
+from ansible_collections.gb10.fleet.plugins.plugin_utils._origin import Origin, origin
+
+ROOT = Path(__file__).resolve().parents[2]
+SERVICES = """\
+fleet_services:
+  chat:
+    recipe: lab-tny
+    hosts: [titan]
+    port: 8000
+"""
+CALLBACK = """\
+import json
+from ansible.plugins.callback import CallbackBase
+
+DOCUMENTATION = "{name: events, type: stdout, short_description: x, description: x}"
+
+
+class CallbackModule(CallbackBase):
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "stdout"
+    CALLBACK_NAME = "events"
+
+    def v2_playbook_on_stats(self, stats):
+        self._display.display(json.dumps({"hosts": sorted(stats.processed)}))
+"""
+
+
+def run(folder: Path, fleet: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A playbook over an inventory of one host that nobody connects to, with the configuration of this repository."""
+    (folder / "group_vars").mkdir(parents=True)
+    (folder / "hosts.yml").write_text("all:\n  hosts:\n    titan:\n")
+    (folder / "group_vars" / "all.yml").write_text(fleet)
+    program = Path(sys.executable).with_name("ansible-playbook")
+    mine = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
+    own = {"COLUMNS": "200", "ANSIBLE_HOME": str(folder / "home")}
+    command = [str(program), "-i", str(folder / "hosts.yml"), *arguments]
+    return subprocess.run(command, cwd=ROOT, env=mine | own | environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("playbook", ["plan.yml", "site.yml"])
+def test_a_refusal_comes_once_and_last(tmp_path: Path, playbook: str) -> None:
+    done = run(tmp_path, SERVICES, playbook)
+    said = " ".join((done.stdout + done.stderr).split())
+    assert done.returncode == 2
+    assert said.count('no recipe "lab-tny"') == 1
+    assert "fleet_services.chat.recipe (group_vars/all.yml:3)" in said
+    lines = done.stdout.splitlines()
+    [where] = [number for number, line in enumerate(lines) if "lab-tny" in line]
+    assert len(lines) - where < 25
+
+
+def test_a_service_name_given_twice_is_an_error(tmp_path: Path) -> None:
+    """newcomer.md A9: the first of the two would vanish, and be removed from its host."""
+    twice = SERVICES.replace("lab-tny", "nemotron-3-nano-30b-a3b-nvfp4") + "  chat:\n    recipe: x\n"
+    done = run(tmp_path, twice, "plan.yml")
+    said = " ".join((done.stdout + done.stderr).split())
+    assert done.returncode == 2
+    assert '"chat" is written twice' in said
+    assert "group_vars/all.yml, line 6" in said
+
+
+def test_a_program_can_read_what_a_run_shows(tmp_path: Path) -> None:
+    """newcomer.md A8: whatever is shown beside it is not in the JSON's way."""
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "events.py").write_text(CALLBACK)
+    own = {"ANSIBLE_CALLBACK_PLUGINS": str(tmp_path / "plugins"), "ANSIBLE_STDOUT_CALLBACK": "events"}
+    fine = SERVICES.replace("lab-tny", "nemotron-3-nano-30b-a3b-nvfp4")
+    done = run(tmp_path / "inventory", fine, "plan.yml", **own)
+    assert json.loads(done.stdout) == {"hosts": ["titan"]}
+    assert "service chat: nemotron" in done.stderr
+
+
+@pytest.mark.skipif(Origin is None, reason="this core keeps no origins where we look for them")
+@pytest.mark.parametrize(
+    ("place", "line"),
+    [
+        ("fleet_services.chat.recipe", 3),
+        ("fleet_services.chat.flags.x", 2),
+        ("fleet_services.chat: argv --x", 2),
+        ("titan: fleet_host.memory_kib", 9),
+        ("titan and 3 more: fleet_host", 8),
+        ('fleet_services["Chat"]', 1),
+        ("fleet_fabric", None),
+        ("recipes/nano.yml: model", None),
+        ("--limit", None),
+    ],
+)
+def test_a_finding_has_the_line_of_its_place(place: str, line: int | None) -> None:
+    def at(value: Any, number: int) -> Any:
+        return Origin(path="/inventory/all.yml", line_num=number, col_num=1).tag(value)
+
+    chat = at({"recipe": at("x", 3)}, 2)
+    variables = {"fleet_services": at({"chat": chat}, 1), "fleet_host": at({"memory_kib": at(5, 9)}, 8)}
+    found = origin(place, {"titan": variables})
+    assert found == (("/inventory/all.yml", line) if line else None)
+
+
+def test_the_diff_of_our_own_program_is_a_line() -> None:
+    shown = brief({"before": "", "after": "import os\n" * 300, "after_header": "/usr/local/lib/x.py"})
+    assert shown["before"] == ""
+    assert shown["after"].startswith("300 lines, sha256 ")
+    assert brief({"before": {"mode": "0600"}, "after": {"mode": "0644"}}) == {
+        "before": {"mode": "0600"},
+        "after": {"mode": "0644"},
+    }
