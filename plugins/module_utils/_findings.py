@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, asdict, dataclass
 from functools import partial
@@ -104,7 +105,11 @@ def ordered(findings: Iterable[F]) -> list[F]:
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A remedy for a misspelt name: ``write "port"``, or the list of what is known."""
     names = sorted(known)
-    close = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
+    near = re.sub(r"[\s_]+", "-", word.strip()).lower()
+    close = difflib.get_close_matches(word, names, n=1, cutoff=0.6) or difflib.get_close_matches(near, names, n=1)
+    # all that was written, in a longer name
+    parts = near.split("-")
+    close = close or sorted((name for name in names if all(len(part) > 2 and part in name for part in parts)), key=len)
     if close:
         return f'write "{close[0]}"'
     return "known are: " + (", ".join(names) if names else "none")

@@ -32,7 +32,9 @@ _TYPES: dict[str, tuple[Any, str]] = {
 }
 # Text that YAML reads as a value of this type once its quotes are gone.
 _UNQUOTED = {"int": r"[+-]?\d+", "number": r"[+-]?\d+(\.\d+)?", "bool": "(?i)true|false|yes|no|on|off"}
-_CORRECT = "write it so, or take the line out where it isn't required"
+_OPTIONAL = ", or take the line out"
+# What is offered instead of a text is no longer than this.
+_NEAR = 80
 _BOUNDS: tuple[tuple[Literal["min", "max"], str], ...] = (("min", "at least"), ("max", "at most"))
 
 
@@ -114,7 +116,11 @@ def _checked_map(spec: Spec, value: Mapping[Any, Any], place: str, findings: lis
     if len(result) < spec.get("min", 0) and value and all(item is None for item in value.values()):
         findings.append(
             _problem(
-                "schema-range", place, found="a map whose keys are null", expected=_expectation(spec), remedy=_CORRECT
+                "schema-range",
+                place,
+                found="a map whose keys are null",
+                expected=_expectation(spec),
+                remedy="write at least one of them, or take it out",
             )
         )
     for key, option in (options or {}).items():
@@ -141,7 +147,7 @@ def _check_bounds(spec: Spec, value: Any, place: str, findings: list[Finding]) -
     }
     for rule in (rule for rule, is_broken in broken.items() if is_broken):
         misspelt = rule == "schema-choice" and isinstance(value, str)
-        remedy = did_you_mean(value[:80], map(str, spec["choices"])) if misspelt else _CORRECT
+        remedy = did_you_mean(value[:80], map(str, spec["choices"])) if misspelt else _correction(spec, value)
         findings.append(_problem(rule, place, found=describe(value), expected=_expectation(spec), remedy=remedy))
 
 
@@ -186,7 +192,24 @@ def _type_remedy(spec: Spec, value: Any) -> str:
         return "write it without quotes"
     if isinstance(value, bool | int | float) and wanted == "str":
         return "write it in quotes"
-    return _CORRECT
+    if wanted == "list" and isinstance(value, str) and _is_type(spec.get("elements", {}), value):
+        return f"write [{value}]"
+    if wanted == "int" and isinstance(value, str) and (thousands := re.fullmatch(r"(\d{1,6})[kK]", value)):
+        return f"write {int(thousands[1]) * 1024}"
+    return _correction(spec, value)
+
+
+def _correction(spec: Spec, value: Any) -> str:
+    """The nearest text that fits, where there is one; else that it has to be another one."""
+    if isinstance(value, str) and "pattern" in spec:
+        for near in (
+            value.replace("_", "-"),
+            value.replace("_", "-").lower(),
+            re.sub(r"[^a-z0-9]+", "-", value.lower()),
+        ):
+            if near != value and len(near) <= _NEAR and re.fullmatch(spec["pattern"], near):
+                return f'write "{near}"'
+    return "write what is expected" + ("" if spec.get("required") else _OPTIONAL)
 
 
 def _unknown_key(key: Any, place: str, options: Mapping[str, Spec]) -> Finding:

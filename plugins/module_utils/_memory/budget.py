@@ -141,9 +141,16 @@ def _decide(demand: Demand, total: int, available: int) -> _Decision:
         why = {"gpu-memory-utilization": "the size of weights or KV pool isn't known: all that is free, within limits"}
         return _Decision(utilization, pinned, _taken(demand, total, utilization, None, None), why)
     most = (non_kv.total + exactly(wanted)).high
-    utilization = min(_ratio_up(most, total), _ratio_down(available - fact_interval("processes_gib").high, total))
+    free = available - fact_interval("processes_gib").high
+    # what the others may take at most is not what they do: never less than it is expected to need itself
+    least = (non_kv.total + exactly(wanted)).expected
+    utilization = min(_ratio_up(most, total), max(_ratio_down(free, total), _ratio_up(least, total)))
     utilization = min(max(utilization, demand.limits[0]), demand.limits[1])
-    reasons = {"gpu-memory-utilization": f"what it takes at most, {size(most)}, must be free at the start"}
+    why = f"what it takes at most, {size(most)}, must be free at the start"
+    if free < most:
+        beside = "what the system and other services leave"
+        why = f"of the {size(most)} that it takes at most, {beside}; at least {size(least)}"
+    reasons = {"gpu-memory-utilization": why}
     if wanted and pinned is None:
         reasons["kv-cache-memory-bytes"] = "the least pool that holds the workload"
     # vLLM takes 0 for not given; a model without KV cache needs no pool anyway

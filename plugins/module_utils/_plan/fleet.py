@@ -26,6 +26,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import B
 from ansible_collections.gb10.fleet.plugins.module_utils._plan import slices
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.container import docker_options
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import Declared, read_declaration
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.fold import folded
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.listens import listens
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks import Configured, judged_container, plan_ranks
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.service import place
@@ -81,9 +82,11 @@ def plan_fleet(
     budgets = {name: _budget(host, here[name], sized, observed, findings) for name, host in declared.hosts.items()}
     services: dict[str, Decided] = {}
     requests: dict[str, dict[str, Any]] = {}
+    computed: dict[str, set[str]] = {}  # by service the options that memory adds
     for service in placed:
         name, head = service.name, service.head.name
         configured, services[name] = _decide(service, sized[name], budgets, fabric, findings)
+        computed[name] = {*configured.flags} - {*service.flags}
         facts = _facts(configured, services[name], tuning[head], budgets[head], sized[name], observed)
         request = service.engine.request(facts)
         if request is not None:
@@ -115,7 +118,11 @@ def plan_fleet(
         "hosts": hosts,
         "services": {name: dict(service.plan) for name, service in services.items()},
         "drift": slices.drift(declared.drift),
-        "findings": findings.rows(),
+        "findings": folded(
+            findings.rows(),
+            computed,
+            {service.name: [*service.settings["workload"]] for service in placed},
+        ),
     }
 
 
@@ -131,7 +138,9 @@ def _placed(
     for name, settings in declared.services.items():
         wanted = settings["recipe"]
         recipe, problems = library.find(wanted, f"fleet_services.{name}.recipe")
-        problems += [finding for finding in of_recipes if f"/{wanted}.y" in finding.place]
+        its_own = [finding for finding in of_recipes if f"/{wanted}.y" in finding.place]
+        # a recipe that can't be read is there, and what is wrong with it is the finding
+        problems = its_own if recipe is None and its_own else [*problems, *its_own]
         findings.add(problems, settings["hosts"])
         if recipe is not None:
             hosts = [declared.hosts[host] for host in settings["hosts"]]
