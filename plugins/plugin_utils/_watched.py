@@ -74,7 +74,7 @@ class WatchedAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no 
                 time.sleep(_LOOK_SECONDS)
                 status, alive = self._look(file, before.get("pid"))
                 for line in progress.lines(status):
-                    show(f"{host}: {line}")
+                    self._show(f"{host}: {line}")
                 before, missed = status or before, 0 if alive else missed + 1
                 job = self._poll(job, task_vars)
                 if missed == _MISSED:
@@ -105,6 +105,9 @@ class WatchedAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no 
             return job
         self._execute_module("ansible.legacy.async_status", {**arguments, "mode": "cleanup"}, task_vars=task_vars)
         return {key: value for key, value in answer.items() if key not in ("results_file", "started", "ansible_job_id")}
+
+    def _show(self, line: str) -> None:
+        show(line)
 
     def _module(self, more: dict[str, Any], task_vars: dict[str, Any] | None, **how: Any) -> dict[str, Any]:
         arguments = {**self._task.args, **more}

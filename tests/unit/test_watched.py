@@ -23,9 +23,8 @@ class Watched(_watched.WatchedAction):
         self.shown: list[str] = []
         self.looks = iter(looks)
         self.polls = polls
-        self._display = self
 
-    def display(self, line: str) -> None:
+    def _show(self, line: str) -> None:
         self.shown.append(line)
 
     def _start(self, more: dict[str, Any], task_vars: Any) -> dict[str, Any]:

@@ -146,11 +146,11 @@ def _decide(demand: Demand, total: int, available: int) -> _Decision:
     least = (non_kv.total + exactly(wanted)).expected
     utilization = min(_ratio_up(most, total), max(_ratio_down(free, total), _ratio_up(least, total)))
     utilization = min(max(utilization, demand.limits[0]), demand.limits[1])
-    why = f"what it takes at most, {size(most)}, must be free at the start"
+    reason = f"what it takes at most, {size(most)}, must be free at the start"
     if free < most:
         beside = "what the system and other services leave"
-        why = f"of the {size(most)} that it takes at most, {beside}; at least {size(least)}"
-    reasons = {"gpu-memory-utilization": why}
+        reason = f"of the {size(most)} that it takes at most, {beside}; at least {size(least)}"
+    reasons = {"gpu-memory-utilization": reason}
     if wanted and pinned is None:
         reasons["kv-cache-memory-bytes"] = "the least pool that holds the workload"
     # vLLM takes 0 for not given; a model without KV cache needs no pool anyway

@@ -64,7 +64,7 @@ def _in_the_owners_words(
     if is_sized:
         found = f"--{match['option']} {row['found']}".removesuffix(" ")
         return {**row, "place": place, "found": found, "remedy": _LOWER}
-    size = _SIZES.get(match["option"])
+    size = _SIZES.get(match["option"], "")
     if size in workloads.get(match["service"], ()):
         return {**row, "place": f"{place}.{size}"}
     return row
