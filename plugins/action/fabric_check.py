@@ -30,7 +30,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             return result | {"changed": False, "skipped": True, "msg": "check mode: nothing was set to be proven"}
         plan, measured = options["plan"], options["bandwidth"]
         readings = {name: read["reading"] for name, read in options["readings"].items() if "reading" in read}
-        left_out = set(variables["groups"]["all"]) - set(variables["ansible_play_hosts_all"])
+        left_out = set(variables["groups"]["all"]) - set(variables["ansible_play_hosts"])
         findings = judge(host, plan, readings, left_out, measured=bool(measured and measured.get("measured")))
         if measured:
             findings += judge_bandwidth(host, plan["gates"], measured)

@@ -8,7 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._joins.hosts import by_host, fabric_addresses, host_slice
+from ansible_collections.gb10.fleet.plugins.module_utils._joins.hosts import (
+    by_host,
+    fabric_addresses,
+    host_slice,
+    split_services,
+    whole_services,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._joins.services import changed_services, service_files
 
 
@@ -71,3 +77,13 @@ def test_what_hosts_have_registered() -> None:
 def test_addresses_of_all_hosts() -> None:
     readings = {"a": {"links": {"x": {"addresses": ["10.0.0.1/24", "fe80::1/64"]}, "y": {"addresses": []}}}}
     assert fabric_addresses(readings) == ["10.0.0.1", "fe80::1"]
+
+
+def test_one_missing_host_takes_its_services_alone() -> None:
+    """newcomer.md W11."""
+    slices = {"services": [service("solo", hosts=["a"]), service("pair", hosts=["a", "b"])], "fabric": {}}
+    assert whole_services(slices, ["a", "b"]) == slices
+    assert split_services(slices, ["a", "b"]) == []
+    assert [one["name"] for one in whole_services(slices, ["a"])["services"]] == ["solo"]
+    [sentence] = split_services(slices, ["a"])
+    assert sentence.startswith("pair: b can't be reached or was refused")

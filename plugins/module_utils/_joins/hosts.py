@@ -19,6 +19,24 @@ def host_slice(fleet: Mapping[str, Any], host: str) -> dict[str, Any]:
     return {**slices, "services": [one for one in slices["services"] if one["name"] in fleet["services"]]}
 
 
+def whole_services(host_slice: Mapping[str, Any], alive: Iterable[str]) -> dict[str, Any]:
+    """The slice with those services alone whose hosts are all there: ranks start, serve and end together."""
+    there = {*alive}
+    return {**host_slice, "services": [one for one in host_slice["services"] if there >= {*one["hosts"]}]}
+
+
+def split_services(host_slice: Mapping[str, Any], alive: Iterable[str]) -> list[str]:
+    """A sentence for each of the others, which are left as they are."""
+    there = {*alive}
+    missing = {one["name"]: [host for host in one["hosts"] if host not in there] for one in host_slice["services"]}
+    return [
+        f"{name}: {', '.join(hosts)} can't be reached or was refused, so that it is left as it is; bring "
+        f"{hosts[0]} back and run this again, or take it out of the service's hosts"
+        for name, hosts in missing.items()
+        if hosts
+    ]
+
+
 def by_host(variables: Mapping[str, Any], hosts: Iterable[str], name: str, key: str = "") -> dict[str, Any]:
     """``{host: value}`` of a registered result, or of one of its keys; without the hosts that have none.
 

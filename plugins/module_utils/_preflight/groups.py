@@ -20,18 +20,8 @@ def of_groups(groups: Sequence[Mapping[str, Any]], states: Mapping[str, Mapping[
     """
     for group in groups:
         head, *others = group["hosts"]
-        missing = [host for host in group["hosts"] if host not in states]
-        if missing:
-            yield _problem(
-                "preflight-rank-missing",
-                group,
-                found=f"{', '.join(missing)} can't be read",
-                expected="all hosts of the service",
-                remedy=f"bring {missing[0]} back, or run with hosts of other services alone (-l)",
-                reason="its ranks start, serve and end together",
-            )
-            continue
-        for host in others:
+        # without one of them the service is left as it is: `_joins.hosts.whole_services`
+        for host in others if states.keys() >= {*group["hosts"]} else ():
             yield from _pair(group, head, host, states)
 
 

@@ -91,9 +91,14 @@ def _inventory(unit: Path) -> str:
     """What `_plan.unit` wrote at the end of it. A unit of an earlier release, or a damaged one, does not have it."""
     try:
         with unit.open(encoding="utf-8", errors="replace") as file:
-            found = re.search(r"^Inventory=(\S+)$", file.read(_UNIT_BYTES), re.MULTILINE)
+            return inventory_of(file.read(_UNIT_BYTES))
     except OSError:
         return ""
+
+
+def inventory_of(unit: str) -> str:
+    """The name in a unit's text; empty where it has none."""
+    found = re.search(r"^Inventory=(\S+)$", unit, re.MULTILINE)
     return found.group(1) if found else ""
 
 
