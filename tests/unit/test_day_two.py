@@ -75,11 +75,11 @@ class Site:
         problems = [row for row in concerning(plan, limit) if row["severity"] == "error"]
         problems += [*declared_and_retired(plan, run["retire"]), *split_by_limit(plan, [*placed], limit)]
         found = {host: undeclared(fleet.units(host), host, removal) for host in alive}
-        told = {host: [*findings(found[host], removal)] for host in alive}
-        problems += [one for host in alive for one in told[host] if one.severity == "error"]
+        named_by = {host: [*findings(found[host], removal)] for host in alive}
+        problems += [one for host in alive for one in named_by[host] if one.severity == "error"]
         if problems:
             return None, set()
-        named = {f"{host}: {one.place}" for host in alive for one in told[host] if one.rule == "service-removed"}
+        named = {f"{host}: {one.place}" for host in alive for one in named_by[host] if one.rule == "service-removed"}
         changes: set[Change] = set()
         for host in alive:
             whole = whole_services(plan["hosts"][host], alive)

@@ -34,7 +34,12 @@ def run(folder: Path, tasks: str, *words: str, **variables: Any) -> list[str]:
     play = folder / "play.yml"
     play.write_text(PLAY + tasks, encoding="utf-8")
     given = json.dumps({**variables, "folder": str(folder), "ansible_python_interpreter": sys.executable})
-    environment = {**os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_CALLBACK_RESULT_FORMAT": "json"}
+    environment = {
+        **os.environ,
+        "ANSIBLE_NOCOLOR": "1",
+        "ANSIBLE_DISPLAY_OK_HOSTS": "true",
+        "ANSIBLE_CALLBACK_RESULT_FORMAT": "json",
+    }
     command = [
         str(Path(sys.executable).parent / "ansible-playbook"),
         "-i",

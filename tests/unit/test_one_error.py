@@ -145,7 +145,7 @@ def repaired(value: Any, finding: Finding, root: str) -> Any:
         (HOST, {"memory_kb": 127_601_452}, 'write "memory_kib"'),
     ],
 )
-def test_what_a_finding_says_to_write_makes_it_go(spec: Spec, written: dict[str, Any], remedy: str) -> None:
+def test_what_a_remedy_writes_makes_its_finding_go(spec: Spec, written: dict[str, Any], remedy: str) -> None:
     _, [finding, *_] = check(spec, written, "x")
     assert finding.remedy == remedy
     changed = repaired(written, finding, "x.")

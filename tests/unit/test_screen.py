@@ -56,10 +56,10 @@ def run(folder: Path, fleet: str, *arguments: str, **environment: str) -> subpro
 @pytest.mark.parametrize("playbook", ["plan.yml", "site.yml"])
 def test_a_refusal_comes_once_and_last(tmp_path: Path, playbook: str) -> None:
     done = run(tmp_path, SERVICES, playbook)
-    said = " ".join((done.stdout + done.stderr).split())
+    screen = " ".join((done.stdout + done.stderr).split())
     assert done.returncode == 2
-    assert said.count('no recipe "lab-tny"') == 1
-    assert "fleet_services.chat.recipe (group_vars/all.yml:3)" in said
+    assert screen.count('no recipe "lab-tny"') == 1
+    assert "fleet_services.chat.recipe (group_vars/all.yml:3)" in screen
     lines = done.stdout.splitlines()
     [where] = [number for number, line in enumerate(lines) if "lab-tny" in line]
     assert len(lines) - where < 25
@@ -69,10 +69,10 @@ def test_a_service_name_given_twice_is_an_error(tmp_path: Path) -> None:
     """newcomer.md A9: the first of the two would vanish, and be removed from its host."""
     twice = SERVICES.replace("lab-tny", "nemotron-3-nano-30b-a3b-nvfp4") + "  chat:\n    recipe: x\n"
     done = run(tmp_path, twice, "plan.yml")
-    said = " ".join((done.stdout + done.stderr).split())
+    screen = " ".join((done.stdout + done.stderr).split())
     assert done.returncode == 2
-    assert '"chat" is written twice' in said
-    assert "group_vars/all.yml, line 6" in said
+    assert '"chat" is written twice' in screen
+    assert "group_vars/all.yml, line 6" in screen
 
 
 def test_a_program_can_read_what_a_run_shows(tmp_path: Path) -> None:

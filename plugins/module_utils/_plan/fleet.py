@@ -140,7 +140,8 @@ def _placed(
         recipe, problems = library.find(wanted, f"fleet_services.{name}.recipe")
         its_own = [finding for finding in of_recipes if f"/{wanted}.y" in finding.place]
         # a recipe that can't be read is there, and what is wrong with it is the finding
-        problems = its_own if recipe is None and its_own else [*problems, *its_own]
+        unreadable = recipe is None and any(finding.severity == "error" for finding in its_own)
+        problems = its_own if unreadable else [*problems, *its_own]
         findings.add(problems, settings["hosts"])
         if recipe is not None:
             hosts = [declared.hosts[host] for host in settings["hosts"]]
