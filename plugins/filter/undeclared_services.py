@@ -6,11 +6,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: undeclared_services
-short_description: What is to be said of services on hosts that nobody declares there
+short_description: What to report of services on hosts that nobody declares there
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
-  - Those that the run removes, since it was told to or they are declared on other hosts now, and those that another
+  - Those that the run removes, since it was asked to or they are declared on other hosts now, and those that another
     inventory wrote, are warnings. All others are errors.
 positional: _input, removal, alive, severity
 options:
@@ -28,7 +28,7 @@ options:
     elements: str
     required: true
   severity:
-    description: Which, those that refuse the run or those that are told.
+    description: Which, those that refuse the run or those that are only shown.
     type: str
     choices: [error, warning]
     default: error

@@ -39,7 +39,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 removed:
-  description: The images that were removed, by name, or by ID where the name stands for a newer one.
+  description: The images that were removed, by name, or by ID where the name is a newer one's by now.
   returned: success
   type: list
   elements: str

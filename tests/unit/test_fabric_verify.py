@@ -140,7 +140,7 @@ FAULTS: list[tuple[str, Callable[[Readings], None], int, str, str]] = [
     ("fabric-half-dead", at("spark-2", "links", FIRST, carrier=False), 1, "no carrier, while", PEER_1),
     ("fabric-link-speed", at("spark-2", "links", FIRST, speed_mbps=100000), 1, "100000 Mb/s", "200000 Mb/s"),
     ("fabric-link-speed", at("spark-2", "links", FIRST, speed_mbps=1000), 1, "1000 Mb/s", "200000 Mb/s"),
-    ("fabric-link-speed", at("spark-2", "links", FIRST, speed_mbps=None), 1, "does not say its speed", "200000 Mb/s"),
+    ("fabric-link-speed", at("spark-2", "links", FIRST, speed_mbps=None), 1, "not report its speed", "200000 Mb/s"),
     ("fabric-mtu", at("spark-2", "links", FIRST, mtu=1500), 1, "MTU 1500", "MTU 9000"),
     ("fabric-address", at("spark-2", "links", FIRST, addresses=["192.168.100.10/24", "10.0.0.1/8"]), 1,
      "192.168.100.10/24, 10.0.0.1/8", "192.168.100.10/24"),

@@ -1,7 +1,7 @@
 # Copyright: gb10.fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Each store pulled by digest, once; what a registry does not give is told with its reason."""
+"""Each store pulled by digest, once; what a registry does not give is reported with its reason."""
 
 from __future__ import annotations
 

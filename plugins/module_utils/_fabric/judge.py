@@ -222,7 +222,7 @@ class _Interface:
         wanted = self.wanted["speed_mbps"]
         if self.wanted["rdma_device"] is None or speed == (wanted or SPEED_MBPS):
             return
-        found = "the interface does not say its speed" if speed is None else f"{speed} Mb/s"
+        found = "the interface does not report its speed" if speed is None else f"{speed} Mb/s"
         remedy = "use a cable for 200 Gb/s (QSFP56), without a splitter"
         finding = error
         if wanted is not None:

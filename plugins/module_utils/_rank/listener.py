@@ -28,7 +28,7 @@ def stranger(url: str, init: int, proc: Path = _PROC) -> str | None:
     parts = urllib.parse.urlsplit(url)
     address, port = ipaddress.ip_address(parts.hostname or ""), parts.port or 0
     if not _exists(proc / str(init) / "ns"):
-        return f"the container that {url} stands for does not run"
+        return f"the container behind {url} does not run"
     sockets = {*_listening(proc, address, port)}
     if not sockets:
         return f"nobody listens at {url}"

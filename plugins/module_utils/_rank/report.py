@@ -25,7 +25,7 @@ from .service import Service
 
 # In memory: a reboot begins anew, the restart budget too.
 RUN = Path("/run/gb10-fleet")
-# So often the status file is written anew and systemd hears of it: its age shows a supervisor that stands still.
+# So often the status file is written anew and systemd is notified: its age shows a supervisor that hangs.
 PULSE_S = 10.0
 # What an epoch begins with.
 UNSERVED: Mapping[str, Any] = {

@@ -34,7 +34,7 @@ class Worker:
         self._failed = ""
 
     def _over(self, reason: str) -> None:
-        """The container ended by itself: the head hears of it with the next message."""
+        """The container ended by itself: the head learns of it by the next message."""
         self._failed = reason
         self._report.note(reason)
         if self._channel is not None:
