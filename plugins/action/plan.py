@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from pathlib import Path
 from typing import Any
 
-from ansible.errors import AnsibleActionFail
+from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import FOLDER, read_observed
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import (
     choose,
@@ -21,6 +23,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import (
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import OURS, declared_twice, not_inventories
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.keys import is_encrypted, key_problems
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import (
     WIDTH,
     as_json,
@@ -62,6 +65,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             show(as_json(plan) if options["format"] == "json" else as_text(shown, hosts, _width()))
         services, problems = choose(plan, options["scope"], options["service"])
         problems += declared_and_retired(plan, options["retire"])
+        problems += self._encrypted_keys(plan, services)
         if not options["partial"]:
             problems += split_by_limit(plan, services, hosts, options["service"])
         errors = [finding for finding in findings if finding["severity"] == "error"]
@@ -81,6 +85,19 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         removal = {"inventory": plan["inventory"], "placed": placed_on, "hosts": hosts, "retire": options["retire"]}
         returned = {"plan": plan, "hosts": hosts, "services": services, "chosen": chosen, "removal": removal}
         return result | {"changed": False, "observed": str(folder / FOLDER)} | returned
+
+    def _encrypted_keys(self, plan: dict[str, Any], services: list[str]) -> list[Finding]:
+        """What is wrong with keys that ansible-vault has to decrypt, before any host is changed."""
+        findings: list[Finding] = []
+        for name in services:
+            head = plan["services"][name]["hosts"][0]
+            key = next(one["key"] for one in plan["hosts"][head]["services"] if one["name"] == name)
+            if key and is_encrypted(path := Path(key["source"])):
+                # without the Vault's password a plan can be read all the same: the role that needs the key asks for it
+                with contextlib.suppress(AnsibleError):
+                    content = self._loader.get_text_file_contents(str(path)).encode()
+                    findings += key_problems(f"fleet_services.{name}.api_key_file", path, content)
+        return findings
 
     def _inventory(self, variables: dict[str, Any], folder: Path) -> dict[str, Any]:
         """Address, SSH port and `fleet_*` variables by host. What hosts share is templated once: 500 may share it."""

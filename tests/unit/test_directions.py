@@ -117,6 +117,7 @@ IO = {
     "_netplan/ssh_session.py": "reads /proc",
     "_netplan/staging.py": "prepares a change on the host",
     "_peers": "serves a host's files to its peers",
+    "_plan/keys.py": "reads key files on the controller",
     "_plan/declared.py": "the paths of archives beside the inventory",
     "_engines/observed.py": "reads what verify wrote beside the inventory",
     "_probe": "reads the host",

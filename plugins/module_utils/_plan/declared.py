@@ -10,7 +10,6 @@ host. Anything else that begins with ``fleet_`` is a misspelling.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,10 +17,11 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import ports_on_head
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean, error, warning
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean, error
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall import plan as firewall
 from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import PURPOSE
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.drift import read_drift
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.keys import key_file
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.spec import ENVIRONMENT, FLAGS
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects import SUBJECTS
@@ -40,10 +40,6 @@ VARIABLES = (
 )
 # What our own playbooks register.
 OURS = ("fleet_plan", "fleet_slice", "fleet_state")
-
-# A header's value without quoting anywhere on its way; what an endless file may cost to find that it is none.
-_KEY = re.compile(r"[A-Za-z0-9._~+/=-]+")
-_KEY_BYTES = 4096
 
 _FREE_MAP: Spec = {"type": "map", "default": {}}
 
@@ -68,7 +64,8 @@ SERVICE: Spec = {
         "env": ENVIRONMENT,
         "image": _FREE_MAP,
         "model": _FREE_MAP,
-        "api_key_file": {"type": "str", "expected": "a file on the controller that holds the key"},
+        "api_key_file": {"type": "str", "min": 1, "expected": "a file on the controller that holds the key"},
+        "open": {"type": "bool", "default": False},
         "silence": {"type": "map", "default": {}, "values": {"type": "str", "min": 1, "expected": "the reason"}},
     },
 }
@@ -176,7 +173,7 @@ def _services(
         service, problems = check(SERVICE, named[name], place)
         problems = problems or [
             *_placement(place, service["hosts"], hosts),
-            *_key_file(place, service, folder),
+            *key_file(name, service, folder),
             *_declared_twice(place, service),
         ]
         findings += problems
@@ -203,44 +200,6 @@ def _placement(place: str, chosen: list[str], hosts: Mapping[str, Host]) -> Iter
                 expected="each host once",
                 remedy="a GB10 has one GPU, so one rank a host: remove one",
             )
-
-
-def _key_file(place: str, service: dict[str, Any], folder: Path) -> Iterator[Finding]:
-    """Make the path absolute; a key that isn't there or can't work would be missed after hours of staging."""
-    if not service.get("api_key_file"):
-        return
-    path = folder / service["api_key_file"]
-    service["api_key_file"] = str(path)
-    place = f"{place}.api_key_file"
-    if not path.is_file():
-        yield error(
-            "input-key-file",
-            place,
-            found=f"no file {path}",
-            expected="a file with the key",
-            remedy="write the key into it, mode 0600 or encrypted with ansible-vault",
-        )
-        return
-    content = path.read_bytes()[:_KEY_BYTES]
-    if content.startswith(b"$ANSIBLE_VAULT;"):
-        return
-    # the key itself is nowhere in a finding: findings are printed and kept
-    if not _KEY.fullmatch(content.decode("utf-8", "replace").strip()):
-        yield error(
-            "input-key-file",
-            place,
-            found=f"{path} is empty" if not content.strip() else f"{path} holds something else, or more than one word",
-            expected="one key of A-Z, a-z, 0-9 and ._~+/=-",
-            remedy=f"(umask 077; openssl rand -hex 32 > {path})",
-        )
-    elif path.stat().st_mode & 0o077:
-        yield warning(
-            "input-key-file",
-            place,
-            found=f"{path} can be read by other accounts of this machine",
-            expected="mode 0600",
-            remedy=f"chmod 600 {path}",
-        )
 
 
 def _declared_twice(place: str, service: Mapping[str, Any]) -> Iterator[Finding]:

@@ -76,9 +76,13 @@ def _overlay_folders(placed: Placed) -> list[str]:
     return sorted({file["path"].rpartition("/")[0] for file in placed.overlays.files})
 
 
-def _key(placed: Placed) -> dict[str, str] | None:
+def _key(placed: Placed) -> dict[str, Any] | None:
+    """source: on the controller; made: by a run, if it is not there."""
     source = placed.settings.get("api_key_file")
-    return {"source": source, "path": str(placed.key_file), "form": placed.engine.spec.key.form} if source else None
+    if not source:
+        return None
+    form, made = placed.engine.spec.key.form, placed.settings.get("key_made", False)
+    return {"source": source, "path": str(placed.key_file), "form": form, "made": made}
 
 
 def _secret(placed: Placed) -> dict[str, str]:

@@ -60,6 +60,13 @@ def _heading(text: str) -> str:
     return f"{text}\n{'=' * len(text)}"
 
 
+def _key(name: str, services: Sequence[Mapping[str, Any]]) -> str:
+    key = next(one["key"] for one in services if one["name"] == name)
+    if key is None:
+        return "none: everybody who reaches the endpoint may use it (open: true)"
+    return f"{key['source']} on this machine" + (", made by the first run" if key["made"] else "")
+
+
 # A service ----------------------------------------------------------------------------------------------------------
 
 
@@ -67,6 +74,7 @@ def _service(name: str, plan: Mapping[str, Any], hosts: Sequence[str], width: in
     service = plan["services"][name]
     yield _heading(f"service {name}: {service['recipe']} on {', '.join(service['hosts'])}")
     yield f"endpoint   {service['endpoint']}   model {service['served_name']}"
+    yield f"API key    {_key(name, plan['hosts'][service['hosts'][0]]['services'])}"
     yield f"recipe     {service['recipe']}, {service['status']}"
     yield _image(service["image"], ENGINES[service["engine"]].spec.title)
     yield from _cache(service["kv"])

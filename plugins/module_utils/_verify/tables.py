@@ -48,6 +48,8 @@ def end_table(
             rows.append({"host": host, **row, "memory": size(here["memory_bytes"])})
             if proof and proof["answer"]:
                 answers.append(f'{name} on {host} says: "{_one_line(proof["answer"])}"')
+            if proof and here["key"]:
+                answers.append(f"{name}: clients send the key in {here['key']['source']}")
             if proof and proof["comparison"]:
                 answers.append(f"{name} on {host}: {proof['comparison']}")
     others = [{"host": host, "service": name, "state": word} for (host, name), word in sorted((removed or {}).items())]

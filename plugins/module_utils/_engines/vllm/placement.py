@@ -42,7 +42,7 @@ def own_middleware(placed: Placed) -> Iterator[Finding]:
                 f"{place}.flags.middleware",
                 found=str(flags["middleware"]),
                 expected="no middleware beside the API key's, which guards every route",
-                remedy="leave it out, or guard the endpoint by a proxy of your own instead of `api_key_file`",
+                remedy="leave it out, or write `open: true` in the service and guard the endpoint by your own proxy",
             )
 
 

@@ -1,0 +1,38 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action of gb10.fleet.service_keys: makes files on the controller, reaches no host."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible_collections.gb10.fleet.plugins.modules.service_keys import DOCUMENTATION
+from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._kept_secret import keep
+
+_KEY_BYTES = 32
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
+        files = [Path(file) for file in options["files"]]
+        made = [str(file) for file in files if not file.exists()]
+        if not self._task.check_mode:
+            try:
+                made = [str(file) for file in files if keep(file, secrets.token_hex(_KEY_BYTES).encode() + b"\n")]
+            except OSError as error:
+                raise AnsibleActionFail(
+                    f"{error.filename}: a key can't be kept there ({error.strerror}); expected a folder of yours "
+                    "beside the inventory; make it writable, or name a file of yours with api_key_file in the service"
+                ) from error
+        return result | {"changed": bool(made), "made": made}

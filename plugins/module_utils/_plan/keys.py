@@ -1,0 +1,90 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The API key of a service: a file on the controller, which the owner names or a run makes for him."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, warning
+
+# Beside the inventory, in a folder that no inventory plugin reads.
+MADE = ".fleet/keys"
+_VAULT = b"$ANSIBLE_VAULT;"
+# A header's value without quoting anywhere on its way; what an endless file may cost to find that it is none.
+_KEY = re.compile(r"[A-Za-z0-9._~+/=-]{16,}")
+_KEY_BYTES = 4096
+
+
+def key_file(service_name: str, service: dict[str, Any], folder: Path) -> Iterator[Finding]:
+    """Decide the file: ``api_key_file`` becomes absolute, None for an open service; ``key_made`` says that a run makes
+    it. folder: of the inventory. A key that isn't there or can't work would be missed after hours of staging."""
+    place, named = f"fleet_services.{service_name}", service.get("api_key_file")
+    service["key_made"] = not named and not service["open"]
+    if service["open"]:
+        service["api_key_file"] = None
+        if named:
+            yield error(
+                "input-key-file",
+                f"{place}.open",
+                found="true, and api_key_file as well",
+                expected="one of the two",
+                remedy="remove open to ask clients for the key, or api_key_file to ask nobody",
+            )
+        return
+    path = folder / (named or f"{MADE}/{service_name}.key")
+    service["api_key_file"] = str(path)
+    if path.is_file():
+        yield from _content_problems(f"{place}.api_key_file", path)
+    elif named:
+        yield error(
+            "input-key-file",
+            f"{place}.api_key_file",
+            found=f"no file {path}",
+            expected="a file with the key",
+            remedy="write the key into it, mode 0600 or encrypted with ansible-vault; or remove api_key_file, and "
+            "a key is made",
+        )
+
+
+def _content_problems(place: str, path: Path) -> Iterator[Finding]:
+    content = path.read_bytes()[:_KEY_BYTES]
+    if content.startswith(_VAULT):
+        return
+    yield from key_problems(place, path, content)
+    if path.stat().st_mode & 0o077:
+        yield warning(
+            "input-key-file",
+            place,
+            found=f"{path} can be read by other accounts of this machine",
+            expected="mode 0600",
+            remedy=f"chmod 600 {path}",
+        )
+
+
+def key_problems(place: str, path: Path, content: bytes) -> Iterator[Finding]:
+    """Why a key can't work. The key itself is nowhere in a finding: findings are printed and kept."""
+    words = content.decode("utf-8", "replace").strip()
+    if not _KEY.fullmatch(words):
+        fault = "is empty" if not words else "holds something else, or more than one word"
+        yield error(
+            "input-key-file",
+            place,
+            found=f"{path} {fault}",
+            expected="one key of at least 16 characters of A-Z, a-z, 0-9 and ._~+/=-",
+            remedy=f"(umask 077; openssl rand -hex 32 > {path})",
+        )
+
+
+def is_encrypted(path: Path) -> bool:
+    """Whether ansible-vault has to decrypt it before it can be judged."""
+    try:
+        with path.open("rb") as stream:
+            return stream.read(len(_VAULT)) == _VAULT
+    except OSError:
+        return False

@@ -1,0 +1,39 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This plugin util is PRIVATE to the collection.
+"""Secrets that a run makes for the owner, kept on the controller beside the inventory."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+_IGNORE = "# secrets: made by gb10.fleet, for this machine alone\n*\n"
+
+
+def keep(path: Path, content: bytes) -> bool:
+    """Write a file that only its owner reads, whole or not at all; False where one lies there, which stays as it is.
+
+    Its folder gets mode 0700 and a ``.gitignore``. Two runs at a time agree on the first one's.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    ignore = path.parent / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text(_IGNORE, encoding="ascii")
+    if path.exists():
+        return False
+    part = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        try:
+            path.hardlink_to(part)
+        except FileExistsError:
+            return False
+    finally:
+        part.unlink(missing_ok=True)
+    return True
