@@ -110,6 +110,7 @@ KEY = "0123456789abcdef-0123456789abcdef"
     ("content", "mode", "severity", "remedy"),
     [
         ("", 0o600, "error", "openssl rand"),
+        ("0123456789abcde", 0o600, "error", "openssl rand"),  # short enough to be tried out
         (" \n\t\n", 0o600, "error", "openssl rand"),
         (f"{KEY}\n{KEY}\n", 0o600, "error", "openssl rand"),
         (f"two words {KEY}", 0o600, "error", "openssl rand"),
@@ -135,6 +136,42 @@ def test_a_key_that_cannot_work_is_refused_and_never_repeated(
         assert remedy in finding.remedy
         assert KEY not in finding.sentence()
         assert "wörd" not in finding.sentence()
+
+
+@pytest.mark.parametrize(
+    ("written", "made", "is_open"),
+    [
+        ({}, True, False),
+        ({"open": True}, False, True),
+        ({"open": False}, True, False),
+        ({"api_key_file": "nano.key"}, False, False),
+    ],
+)
+def test_clients_need_a_key_unless_the_owner_declares_otherwise(
+    tmp_path: Path, written: dict[str, Any], made: bool, is_open: bool
+) -> None:
+    """security 10: no key on all addresses was the default, and drew no finding."""
+    (tmp_path / "nano.key").write_text(KEY)
+    (tmp_path / "nano.key").chmod(0o600)
+    hosts = {"titan": {"address": "a", "variables": {"fleet_services": {"nano": NANO | written}}}}
+    declared, findings = read_declaration({"hosts": hosts, "folder": str(tmp_path)})
+    assert findings == []
+    expected = None if is_open else str(tmp_path / (".fleet/keys/nano.key" if made else "nano.key"))
+    assert (declared.services["nano"]["api_key_file"], declared.services["nano"]["key_made"]) == (expected, made)
+
+
+def test_a_key_and_none_is_a_contradiction(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text(KEY)
+    (finding,) = read({"nano": NANO | {"api_key_file": str(tmp_path / "key"), "open": True}})[1]
+    assert (finding.place, finding.severity) == ("fleet_services.nano.open", "error")
+
+
+def test_a_made_key_that_was_damaged_is_refused(tmp_path: Path) -> None:
+    (tmp_path / ".fleet" / "keys").mkdir(parents=True)
+    (tmp_path / ".fleet" / "keys" / "nano.key").write_text("")
+    hosts = {"titan": {"address": "a", "variables": {"fleet_services": {"nano": NANO}}}}
+    first, *_others = read_declaration({"hosts": hosts, "folder": str(tmp_path)})[1]
+    assert (first.rule, first.severity) == ("input-key-file", "error")
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._managed import Managed
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.files import read_files
 from drift_fleet import NOT_DEEP, changed, planned
 
-SECRET = "canary"
+SECRET = "canary-0123456789abcdef"
 
 
 @pytest.fixture
@@ -69,7 +69,9 @@ def test_the_answer_reveals_nothing_without_the_salt_and_nothing_of_it_is_kept(k
     salt, content = new_salt(), Path(key.path).read_bytes()
     first, second = asked(key, salt), asked(key, new_salt())
     assert first != second
-    plain = [hashlib.new(name, text).hexdigest() for name in ("sha256", "sha1", "md5") for text in (content, b"canary")]
+    plain = [
+        hashlib.new(name, text).hexdigest() for name in ("sha256", "sha1", "md5") for text in (content, SECRET.encode())
+    ]
     assert not any(word in json.dumps(first) for word in (SECRET, salt, *plain))
     kept = compared(first, [key], salt, text_of)
     assert first[key.path]["salted"] not in json.dumps(kept)

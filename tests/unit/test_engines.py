@@ -47,7 +47,7 @@ def errors(found: dict[str, Any]) -> list[str]:
 
 
 def test_another_engine_is_planned_by_its_own_words_alone(tmp_path: Path) -> None:
-    (tmp_path / "key").write_text("secret")
+    (tmp_path / "key").write_text("sk-0123456789abcdef")
     found = plan(tmp_path, {"api_key_file": "key", "workload": {"max_model_len": 4096}, "served_name": "polly"})
     assert errors(found) == []
     (rank,) = ranks_of(found, "parrot")
@@ -60,6 +60,7 @@ def test_another_engine_is_planned_by_its_own_words_alone(tmp_path: Path) -> Non
         "source": str(tmp_path / "key"),
         "path": "/etc/gb10-fleet/secrets/parrot.key",
         "form": "%s\n",
+        "made": False,
     }
     assert rank["engine"] == found["services"]["parrot"]["engine"] == "echo"
     assert found["services"]["parrot"]["served_name"] == "polly"

@@ -161,7 +161,7 @@ def test_the_owner_has_the_last_word_on_a_variable() -> None:
 
 
 def test_the_key_is_where_clients_are_answered_and_nowhere_else(tmp_path: Path) -> None:
-    (tmp_path / "key").write_text("secret")
+    (tmp_path / "key").write_text("sk-0123456789abcdef")
     for flags in ({}, RAY):
         head, worker = ranks(api_key_file=str(tmp_path / "key"), flags=flags)
         assert any("pair.key" in word for word in head["command"])
@@ -170,7 +170,7 @@ def test_the_key_is_where_clients_are_answered_and_nowhere_else(tmp_path: Path) 
 
 
 def test_with_a_key_every_route_of_the_head_asks_for_it(tmp_path: Path) -> None:
-    (tmp_path / "key").write_text("secret")
+    (tmp_path / "key").write_text("sk-0123456789abcdef")
     found = plan(api_key_file=str(tmp_path / "key"), env={"PYTHONPATH": "/own"})
     head, worker = ranks_of(found, "pair")
     assert errors(found) == []
@@ -183,17 +183,18 @@ def test_with_a_key_every_route_of_the_head_asks_for_it(tmp_path: Path) -> None:
     assert path.rpartition("/")[0] in head["folders"]
 
 
-def test_without_a_key_nothing_of_that_is_there() -> None:
-    head = ranks()[0]
+def test_an_open_service_has_nothing_of_that() -> None:
+    head = ranks(open=True)[0]
+    assert head["key"] is None and head["supervisor"]["endpoint"]["key_file"] is None
     assert "--middleware" not in head["command"]
     assert "PYTHONPATH" not in environment(head)
 
 
 def test_middleware_of_ones_own_beside_the_keys_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "key").write_text("secret")
+    (tmp_path / "key").write_text("sk-0123456789abcdef")
     flags = {"middleware": "mine.Mine"}
     assert errors(plan(api_key_file=str(tmp_path / "key"), flags=flags)) == ["service-middleware"]
-    assert errors(plan(flags=flags)) == []
+    assert errors(plan(open=True, flags=flags)) == []
 
 
 # What their supervisors are told

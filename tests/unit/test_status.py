@@ -108,12 +108,13 @@ def test_the_end_of_a_run_has_a_row_for_each_rank() -> None:
         "served_name": "m",
         "hosts": ["spark-2", "spark-3"],
     }
-    here = {"services": [{"name": "pair", "memory_bytes": GIB}]}
+    here = {"services": [{"name": "pair", "memory_bytes": GIB, "key": {"source": "/site/pair.key"}}]}
     plan = {"services": {"pair": planned}, "hosts": {"spark-2": here, "spark-3": here}}
     proof = {("spark-2", "pair"): {"state": "serving", "answer": "Hello", "comparison": "", "problems": []}}
     looks = {("spark-2", "pair"): {"health": "serving"}, ("spark-3", "pair"): {"health": "waiting"}}
     text = end_table(plan, ["pair"], ["spark-2", "spark-3"], proof, looks, {})
     assert [line.split()[-1] for line in text.splitlines()[1:3]] == ["serving", "waiting"]
+    assert "pair: clients send the key in /site/pair.key" in text
     # newcomer.md W6: nothing happened to a service whose run was refused
     stopped = {"spark-2": ("refused", "port 8000 is taken"), "spark-3": ("unreachable", "no route")}
     text = end_table(plan, ["pair"], ["spark-2", "spark-3", "titan"], {}, {}, stopped, {("titan", "old"): "removed"})

@@ -25,11 +25,16 @@ UNIT = "gb10-service-tiny.service"
 PATIENCE_S = 300
 
 
+def key() -> str:
+    """The one that site.yml has made beside the inventory."""
+    return Path("inventories/lab/.fleet/keys/tiny.key").read_text(encoding="utf-8").strip()
+
+
 def ask(host: Host) -> str | None:
     body = {"model": "tiny", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 8, "temperature": 0}
-    command = "curl -sf -m 60 -H 'Content-Type: application/json' -d %s %s"
+    command = "curl -sf -m 60 -H 'Content-Type: application/json' -H %s -d %s %s"
     try:
-        reply = host.run(command, json.dumps(body), f"{URL}/v1/chat/completions")
+        reply = host.run(command, f"Authorization: Bearer {key()}", json.dumps(body), f"{URL}/v1/chat/completions")
     except RuntimeError:  # ssh itself failed: a host that boots does not listen yet
         return None
     if reply.rc != 0:
@@ -48,6 +53,12 @@ def answer(host: Host) -> str | None:
 
 def test_the_model_answers_through_the_services_endpoint(host: Host) -> None:
     assert ask(host)
+
+
+def test_nobody_else_is_answered(host: Host) -> None:
+    for arguments in ("", "-H 'Authorization: Bearer wrong'", "-X OPTIONS"):
+        for route in ("/v1/models", "/metrics"):
+            assert host.check_output(f"curl -s -o /dev/null -w '%{{http_code}}' {arguments} {URL}{route}") == "401"
 
 
 def test_the_kv_pool_is_the_planned_one(host: Host, playbook: Playbook) -> None:

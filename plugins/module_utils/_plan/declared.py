@@ -10,6 +10,7 @@ host. Anything else that begins with ``fleet_`` is a misspelling.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
