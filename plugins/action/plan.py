@@ -73,11 +73,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             raise AnsibleActionFail(f"the plan has {_count(len(errors))}, which the page above ends with")
         # a service with an error is not in the plan, so that it would be called unknown as well
         errors = errors or [finding.as_dict() for finding in problems]
-        if errors:
+        if errors and options["refuse"]:
             begin = f"nothing was changed, since the plan has {_count(len(errors))}"
             raise refusal(f"{begin}:\n\n{findings_text(errors, _width())}", f"{begin}, named above")
         for finding in findings:
-            if finding["severity"] == "warning" and not options["show"]:
+            if finding["severity"] == "warning" and not options["show"] and options["refuse"]:
                 Display().warning(sentence(finding))
         placed = {host for name in services for host in plan["services"][name]["hosts"]}
         chosen = [host for host in hosts if host in placed or options["scope"] == "fleet"]

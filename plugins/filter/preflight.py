@@ -10,18 +10,23 @@ short_description: What a host can't carry of its slice of the plan
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description: Compares what the plan needs of a host with a reading of M(gb10.fleet.host_info).
-positional: _input, state, others, severity
+positional: _input, host, state, others, severity
 options:
   _input:
-    description: C(needs) of the host's slice of the plan.
+    description: The host's slice of the plan, with its C(needs).
     type: dict
+    required: true
+  host:
+    description: The host's name.
+    type: str
     required: true
   state:
     description: The reading.
     type: dict
     required: true
   others:
-    description: The readings of all hosts of the run, by name; without them services on several hosts are left alone.
+    description:
+      - The readings of the other hosts of a service, by name; without them only what staging needs is judged.
     type: dict
   severity:
     description: Which problems, those that refuse the run or those that are only shown.
@@ -33,7 +38,7 @@ options:
 EXAMPLES = r"""
 - name: Show what is in the way
   ansible.builtin.debug:
-    msg: "{{ fleet_plan.plan.hosts.titan.needs | gb10.fleet.preflight(reading.state) }}"
+    msg: "{{ fleet_plan.plan.hosts.titan | gb10.fleet.preflight('titan', reading.state) }}"
 """
 
 RETURN = r"""
@@ -47,15 +52,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.gb10.fleet.plugins.module_utils._preflight.needs import preflight
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import ordered
+from ansible_collections.gb10.fleet.plugins.module_utils._preflight.needs import obstacles, preflight
 
 
-def preflight_sentences(needs: Any, state: Any, others: Any = None, severity: str = "error") -> list[str]:
-    if not all(isinstance(given, Mapping) for given in (needs, state, others or {})):
-        raise AnsibleFilterError(
-            f"gb10.fleet.preflight takes maps, not {type(needs)}, {type(state)} and {type(others)}"
-        )
-    return [finding.sentence() for finding in preflight(needs, state, others) if finding.severity == severity]
+def preflight_sentences(plan: Any, host: str, state: Any, others: Any = None, severity: str = "error") -> list[str]:
+    if not all(isinstance(given, Mapping) for given in (plan, state, others or {})):
+        raise AnsibleFilterError(f"gb10.fleet.preflight takes maps, not {type(plan)}, {type(state)} and {type(others)}")
+    in_the_way = obstacles(host, plan, state) if others is not None else []
+    found = ordered([*preflight(plan["needs"], state, others), *in_the_way])
+    return [finding.sentence() for finding in found if finding.severity == severity]
 
 
 class FilterModule:

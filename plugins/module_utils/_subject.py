@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Difference, Severity
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Difference, Finding, Severity
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import facts
 from ansible_collections.gb10.fleet.plugins.module_utils._managed import Managed, ManagedJson, managed
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
@@ -92,6 +92,29 @@ class View:
         return Difference(severity, rule, place, host=self.host, **repair, **words)
 
 
+@dataclass(frozen=True)
+class Look:
+    """One host before a change, as a subject's obstacles see it: its slice of the plan and what was read of it.
+
+    A part that could not be read is None or missing, and nothing is said of it.
+    """
+
+    host: str
+    slice: Mapping[str, Any]
+    state: Mapping[str, Any]
+
+    def part(self, name: str) -> Any:
+        """What was read; an empty map where it could not be."""
+        found = self.state.get(name)
+        return {} if found is None else found
+
+    @property
+    def in_group(self) -> bool:
+        """Whether a rank of a service on several hosts is to run here."""
+        return bool(self.slice["needs"]["groups"])
+
+
+Obstacles = Iterator[Finding]
 Differences = Iterator[Difference | Unknown]
 
 
@@ -100,6 +123,10 @@ def _nothing_asked(_plan: Mapping[str, Any], _host: str) -> Mapping[str, Any]:
 
 
 def _nothing_more(_view: View) -> Differences:
+    yield from ()
+
+
+def _nothing_in_the_way(_look: Look) -> Obstacles:
     yield from ()
 
 
@@ -112,6 +139,7 @@ class Subject:
     ``units``, ``{unit: enabled | started}``; drift compares all these by itself.
     questions: what else a drift check asks of a host, for the parts that ``read`` names.
     read: the subject's own readings, ``READS`` of its ``reading.py``. differences: what else differs.
+    obstacles: what of a host is in the way of its slice, or will hurt: for the preflight and doctor, before a change.
     """
 
     name: str
@@ -121,6 +149,7 @@ class Subject:
     questions: Callable[[Mapping[str, Any], str], Mapping[str, Any]] = _nothing_asked
     read: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     differences: Callable[[View], Differences] = _nothing_more
+    obstacles: Callable[[Look], Obstacles] = _nothing_in_the_way
 
 
 def with_defaults(section: str, settings: Mapping[str, Any]) -> dict[str, Any]:

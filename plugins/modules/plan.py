@@ -45,6 +45,10 @@ options:
     type: list
     elements: str
     default: []
+  refuse:
+    description: Fail for an error of the plan. V(false) leaves it to whoever reads RV(plan.findings).
+    type: bool
+    default: true
   partial:
     description: Allow a limit that takes some hosts of a service and leaves out others.
     type: bool

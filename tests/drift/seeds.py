@@ -344,8 +344,8 @@ SEEDS = [
     Seed(
         "driver",
         "spark-3",
-        "sed -i s/580.142/590.44/ /usr/bin/nvidia-smi",
-        "sed -i s/590.44/580.142/ /usr/bin/nvidia-smi",
+        "sed -i s/580.159.03/590.44/ /usr/bin/nvidia-smi",
+        "sed -i s/590.44/580.159.03/ /usr/bin/nvidia-smi",
         "driver 590.44",
         "known-bad driver-590",
         "not 590",

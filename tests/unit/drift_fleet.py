@@ -25,6 +25,29 @@ NOT_DEEP = {"days": 1, "today": 0, "seconds": 0, "seen": {}}
 GIB = 1 << 30
 
 
+# What a machine shows before anybody configured it; see `_probe.machine`.
+BROUGHT_ALONG: dict[str, Any] = {
+    "platform": {"ota": "7.5.0", "release": "DGX Spark", "bios": "5.36_0ACUM027", "vendor": "NVIDIA", "product": "x"},
+    "gpu": {"present": True, "module": True, "users": 0},
+    "apt": {"holders": []},
+    "sudo": {"password": False},
+    "network": {
+        "renderers": ["NetworkManager"],
+        "wifi": {"wlP9s9": "mt7925e"},
+        "default": ["enP7s7"],
+        "desktop": False,
+    },
+    "cdi": ["/var/run/cdi/nvidia.yaml"],
+    "iommu": {"0000:01:00.0": "identity"},
+    "fragments": {"free": 50 * GIB, "huge": 45 * GIB},
+    "daemon": {"flags": ["hosts"], "settings": {}, "names": []},
+    "closed": False,
+    "containers": [],
+    "listening_udp": [],
+    "reach": {},
+}
+
+
 def planned(**variables: Any) -> dict[str, Any]:
     """The plan of a cable between spark-2 and spark-3, and of a service on titan."""
     tiny = {"recipe": "lab-tiny", "hosts": ["titan"], "port": 8000}
@@ -57,6 +80,7 @@ def state_of(plan: dict[str, Any], host: str) -> dict[str, Any]:
     ask = questions(plan, host, NOT_DEEP)
     tuning = mine["host_tuning"]
     return {
+        **BROUGHT_ALONG,
         "architecture": "aarch64",
         "memory_bytes": {"total": 120 * GIB, "available": 60 * GIB},
         "paths": {},
@@ -76,7 +100,7 @@ def state_of(plan: dict[str, Any], host: str) -> dict[str, Any]:
             "memlock": "infinity",
             "reboot_required": False,
         },
-        "driver": "580.142",
+        "driver": "580.159.03",
         "firmware": {"nic_firmware": "28.45.4028"},
         "firewall": {"text": "", "planned": "", "live": "", "live_planned": "", "why": ""},
         "packages": {name: None if name == "earlyoom" else {"version": "1", "held": True} for name in ask["packages"]},

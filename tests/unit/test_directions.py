@@ -62,13 +62,14 @@ MAY_IMPORT = {
     "_probe": "_settings _transfer",
     "_host": "_container_engine _fabric _firewall _images _peers _probe _services _transfer _weights",
     "_host_tuning": "_settings",
-    "_preflight": "_engines",
+    "_preflight": "_engines _probe _subjects",
     "_verify": f"{VLLM}/catalogue _probe _rank",
     "_container_engine": "_probe",
     "_services": "_probe",
     "_system": f"{VLLM}/text _probe",
     "_subjects": " ".join(sorted(path.parent.name for path in UTILS.glob("*/subject.py"))),
     "_drift": "_probe _settings _subjects _system",
+    "_doctor": "_container_engine _fabric _host _preflight _system",
     "_plan": "_engines _fabric _firewall _host_tuning _memory _models _recipes _subjects _transfer",
 }
 
@@ -94,6 +95,7 @@ IO_MODULES = {
 IO = {
     "_gb10.py": "reads data/gb10.yml",
     "_own_files.py": "reads what we keep, and moves it away when it is damaged",
+    "_container_engine/reading.py": "reads Docker's settings",
     "_engines/vllm/catalogue/extract.py": "reads a checkout of vLLM",
     "_engines/vllm/catalogue/image.py": "reads vLLM's source out of an image",
     "_engines/vllm/catalogue/releases.py": "reads and writes data/vllm_catalogue",

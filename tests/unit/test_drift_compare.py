@@ -323,4 +323,4 @@ def test_the_text_names_the_remedy_and_takes_no_control_characters() -> None:
     text = as_text(report(compare(PLAN, found, TODAY), {}, "2026-11-21T03:00:00Z"))
     assert "remedy: install driver 580" in text
     assert "\x1b" not in text
-    assert text.splitlines()[-1].startswith("drift: not everything is as declared: 3 hosts, 1 error")
+    assert text.splitlines()[-1].startswith("drift: not everything is as declared: 3 hosts, 1 warning")

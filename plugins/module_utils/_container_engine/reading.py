@@ -7,16 +7,65 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Part, Run, UnreadableError
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Part, Run, UnreadableError, output
 
 _DOWN = ("Cannot connect to the Docker daemon", "failed to connect to the docker API", "Is the docker daemon running")
 
 
+_DAEMON = Path("/etc/docker/daemon.json")
+# Options of dockerd that daemon.json knows by another name.
+_SHORT = {"H": "hosts", "host": "hosts", "s": "storage-driver", "l": "log-level", "D": "debug", "g": "data-root"}
+# Settings whose values may be shown; of others, a proxy's password might be among them, only the names are read.
+SHOWN = frozenset(
+    {
+        "bip",
+        "data-root",
+        "default-runtime",
+        "default-shm-size",
+        "features",
+        "fixed-cidr",
+        "live-restore",
+        "log-driver",
+        "log-opts",
+        "runtimes",
+        "storage-driver",
+    }
+)
+
+
+def read_daemon(run: Run) -> dict[str, Any]:
+    """``{flags, settings, names}``: options on dockerd's command line by the names of daemon.json, and what that file
+    holds; names: its settings whose values are not read.
+
+    Whichever has a setting twice, dockerd does not start, and ``dockerd --validate`` does not see it.
+    """
+    try:
+        words = output(run, ["systemctl", "show", "docker.service", "--property=ExecStart"])
+    except UnreadableError:
+        words = ""
+    try:
+        document = json.loads(_DAEMON.read_text(encoding="utf-8") or "{}")
+    except (FileNotFoundError, ValueError):
+        document = {}
+    shown = {key: value for key, value in sorted(document.items()) if key in SHOWN}
+    return {"flags": daemon_flags(words), "settings": shown, "names": sorted(document.keys() - shown.keys())}
+
+
+def daemon_flags(shown: str) -> list[str]:
+    """The options of dockerd in ``ExecStart={ path=... ; argv[]=/usr/bin/dockerd -H fd:// ... ; ...}``."""
+    found = re.search(r"argv\[\]=\S+ (.*?) ;", shown)
+    words = found.group(1).split() if found else []
+    names = [word.lstrip("-").partition("=")[0] for word in words if word.startswith("-")]
+    return sorted({_SHORT.get(name, name) for name in names})
+
+
 def read_engine(run: Run) -> dict[str, Any]:
-    """``{installed, running, version, store, root}``; store: ``containerd``, or the graph driver's name."""
+    """``{installed, running, version, store}``; store: ``containerd``, or the graph driver's name."""
     try:
         code, out, err = run(["docker", "info", "--format", "{{json .}}"])
     except FileNotFoundError:
@@ -32,4 +81,7 @@ def read_engine(run: Run) -> dict[str, Any]:
     return {"installed": True, "running": True, "version": info["ServerVersion"], "store": store}
 
 
-READS: Mapping[str, Part] = {"engine": lambda run, _ask: read_engine(run)}
+READS: Mapping[str, Part] = {
+    "engine": lambda run, _ask: read_engine(run),
+    "daemon": lambda run, _ask: read_daemon(run),
+}

@@ -9,10 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._container_engine.reading import READS
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
 from ansible_collections.gb10.fleet.plugins.module_utils._managed import Managed, ManagedJson
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
-from ansible_collections.gb10.fleet.plugins.module_utils._subject import Differences, Here, Subject, View, with_defaults
+from ansible_collections.gb10.fleet.plugins.module_utils._subject import (
+    Differences,
+    Here,
+    Look,
+    Subject,
+    View,
+    with_defaults,
+)
 
 # Docker Hub's logins stand under its address of old in Docker's own file; any other registry's under its name.
 LOGIN_KEYS = {"docker.io": "https://index.docker.io/v1/"}
@@ -30,8 +39,25 @@ SPEC: Spec = {
     "options": {
         "daemon": {"type": "map"},
         "registries": {"type": "list", "elements": {"type": "map", "options": _REGISTRY}},
+        "restart": {"type": "bool", "default": False},
     },
 }
+# Keys that a reload is enough for (dockerd's reference, "Configuration reload behavior").
+RELOADABLE = (
+    "authorization-plugins",
+    "debug",
+    "default-runtime",
+    "features",
+    "insecure-registries",
+    "labels",
+    "live-restore",
+    "max-concurrent-downloads",
+    "max-concurrent-uploads",
+    "max-download-attempts",
+    "registry-mirrors",
+    "runtimes",
+    "shutdown-timeout",
+)
 
 
 def container_engine(here: Here) -> dict[str, Any]:
@@ -40,7 +66,9 @@ def container_engine(here: Here) -> dict[str, Any]:
     registries = [
         {**registry, "key": LOGIN_KEYS.get(registry["name"], registry["name"])} for registry in plan["registries"]
     ]
-    return plan | {"registries": registries, "units": {UNIT: "started"}}
+    restart = here.settings.get("container_engine", {}).get("restart", False)
+    more = {"registries": registries, "units": {UNIT: "started"}, "reloadable": [*RELOADABLE], "restart": restart}
+    return plan | more
 
 
 def _files(plan: Mapping[str, Any]) -> Iterator[Managed | ManagedJson]:
@@ -60,4 +88,55 @@ def _differences(view: View) -> Differences:
         yield view.differs("error", "docker-down", "Docker", found=found, expected="runs")
 
 
-CONTAINER_ENGINE = Subject("container_engine", SPEC, container_engine, _files, read=READS, differences=_differences)
+def _obstacles(look: Look) -> Iterator[Finding]:
+    daemon, plan = look.part("daemon"), look.slice["container_engine"]
+    for key in sorted(plan["daemon"].keys() & {*daemon.get("flags", ())}):
+        yield error(
+            "docker-option-twice",
+            f"fleet_host.container_engine.daemon.{key}",
+            found=f"dockerd has --{key} on its command line as well (systemctl cat docker)",
+            expected="each setting once",
+            remedy=f"write `{key}: null`, or remove the drop-in that sets the option",
+            reason="dockerd does not start then, and `dockerd --validate` does not see it",
+            source="the package nv-docker-options of DGX OS",
+            kind="host",
+        )
+    others = [one["name"] for one in look.state.get("containers") or () if not _is_ours(one["name"])]
+    changes = _needs_restart(plan, daemon)
+    if others and changes and not plan["restart"] and not daemon.get("settings", {}).get("live-restore"):
+        yield error(
+            "docker-restart",
+            "Docker",
+            found=f"{', '.join(changes)} change, so Docker restarts, and with it {', '.join(sorted(others))}",
+            expected="no containers of others, or a yes",
+            remedy="stop them, write `restart: true` in fleet_host.container_engine, or leave these keys alone "
+            f"({', '.join(f'{key}: null' for key in changes)})",
+            kind="host",
+        )
+
+
+def _is_ours(name: str) -> bool:
+    return name.startswith(_layout.container(""))
+
+
+def _needs_restart(plan: Mapping[str, Any], daemon: Mapping[str, Any]) -> list[str]:
+    """Our keys of daemon.json that differ and that a running Docker does not take over."""
+    if not daemon:
+        return []
+    have = daemon["settings"]
+    return sorted(
+        key
+        for key, value in plan["daemon"].items()
+        if key not in plan["reloadable"] and value is not None and key not in daemon["names"] and have.get(key) != value
+    )
+
+
+CONTAINER_ENGINE = Subject(
+    "container_engine",
+    SPEC,
+    container_engine,
+    _files,
+    read=READS,
+    differences=_differences,
+    obstacles=_obstacles,
+)

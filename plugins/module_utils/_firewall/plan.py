@@ -37,7 +37,11 @@ FLEET: Spec = {"type": "map", "options": {"allow": ALLOW}}
 HOST: Spec = {
     "type": "map",
     "default": {},
-    "options": {"state": {"type": "str", "choices": ["closed", "open"]}, "allow": ALLOW},
+    "options": {
+        "state": {"type": "str", "choices": ["closed", "open"]},
+        "allow": ALLOW,
+        "shut": {"type": "list", "default": [], "elements": {"type": "int", "min": 1, "max": 65535}},
+    },
 }
 
 
@@ -59,7 +63,7 @@ def plan_firewall(
     peers: Iterable[str],
     fabric: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """``firewall_plan``: ``{state, open: [{port, protocol, from, reason}], neighbours: [{interface, address}]}``.
+    """``firewall_plan``: ``{state, open: [{port, protocol, from, reason}], neighbours: [{interface, address}], shut}``.
 
     settings: the host's checked `fleet_host.firewall`. apis: ``{port, service}`` of each service that answers clients
     here. peers: addresses of the ranks that share a group with one of this host's; none: the host is left open unless
@@ -68,12 +72,13 @@ def plan_firewall(
     """
     peers = sorted({*peers})
     if (settings.get("state") or ("closed" if peers else "open")) == "open":
-        return {"state": "open", "open": [], "neighbours": []}
+        return {"state": "open", "open": [], "neighbours": [], "shut": []}
     opened = [
         {"port": api["port"], "protocol": "tcp", "from": [], "reason": f"the API of {api['service']}"} for api in apis
     ]
     opened += [dict(entry) for entry in (*of_fleet.get("allow", ()), *settings.get("allow", ()))]
-    return {"state": "closed", "open": opened, "neighbours": _neighbours(peers, fabric)}
+    shut = sorted({*settings.get("shut", ())})
+    return {"state": "closed", "open": opened, "neighbours": _neighbours(peers, fabric), "shut": shut}
 
 
 def _neighbours(peers: Iterable[str], fabric: Mapping[str, Any]) -> list[dict[str, Any]]:

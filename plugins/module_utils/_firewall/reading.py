@@ -32,4 +32,4 @@ def _asked(run: Run, ask: Mapping[str, Any]) -> dict[str, Any]:
     return {"text": firewall.current(), "planned": planned, "live": live, "live_planned": live_planned, "why": why}
 
 
-READS: Mapping[str, Part] = {"firewall": _asked}
+READS: Mapping[str, Part] = {"firewall": _asked, "closed": lambda _run, _ask: firewall.FILE.exists()}

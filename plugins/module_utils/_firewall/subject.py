@@ -6,17 +6,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Difference
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Difference, Finding, error
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall.host import FILE, UNIT
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall.plan import HOST, plan_firewall
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall.reading import READS
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall.ruleset import TABLE
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.listeners import holder
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import (
     Differences,
     Here,
+    Look,
     Subject,
     Unknown,
     View,
@@ -75,4 +77,57 @@ def _rules(view: View, place: str, rule: str, want: str, have: str, nothing: str
     )
 
 
-FIREWALL = Subject("firewall", HOST, firewall, questions=_questions, read=READS, differences=_differences)
+# Programs of every DGX OS that listen and that the rules let in, or that only ask (DHCP, time, names).
+_SYSTEM = {
+    "NetworkManager",
+    "avahi-daemon",
+    "chronyd",
+    "dhclient",
+    "sshd",
+    "systemd",
+    "systemd-network",
+    "systemd-resolve",
+    "systemd-timesyn",
+}
+# From here on the kernel gives ports to programs that only ask (net.ipv4.ip_local_port_range).
+_ASKING = 32768
+
+
+def _obstacles(look: Look) -> Iterator[Finding]:
+    """Who else listens on a host that is to be closed for the first time: nobody is cut off unasked."""
+    plan = look.slice["firewall"]
+    if plan["state"] == "open" or look.state.get("closed"):
+        return
+    known = {(one["protocol"], one["port"]) for one in plan["open"]}
+    for protocol, part in (("tcp", "listening"), ("udp", "listening_udp")):
+        listeners = {
+            one["port"]: one
+            for one in look.state.get(part) or ()
+            if not one["local"] and one["process"] not in _SYSTEM and (protocol == "tcp" or one["port"] < _ASKING)
+        }
+        for port, one in sorted(listeners.items()):
+            if (protocol, port) not in known and port not in plan["shut"]:
+                yield _cut(port, protocol, holder(one, look.state.get("containers") or ()) or one["process"])
+
+
+def _cut(port: int, protocol: str, who: str) -> Finding:
+    return error(
+        "firewall-unknown-listener",
+        f"port {port}/{protocol}",
+        found=f"{who or 'a program'} listens to everybody, and closing the host would cut it off",
+        expected="each listener named, open or shut",
+        remedy=f"write {{port: {port}, protocol: {protocol}}} in fleet_host.firewall.allow to keep it open, "
+        f"{port} in fleet_host.firewall.shut to close it, or stop it",
+        kind="host",
+    )
+
+
+FIREWALL = Subject(
+    "firewall",
+    HOST,
+    firewall,
+    questions=_questions,
+    read=READS,
+    differences=_differences,
+    obstacles=_obstacles,
+)

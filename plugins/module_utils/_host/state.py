@@ -20,7 +20,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._fabric import reading 
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall import reading as firewall
 from ansible_collections.gb10.fleet.plugins.module_utils._images import reading as images_reading
 from ansible_collections.gb10.fleet.plugins.module_utils._peers import reading as peers
-from ansible_collections.gb10.fleet.plugins.module_utils._probe import files, system
+from ansible_collections.gb10.fleet.plugins.module_utils._probe import files, machine, system
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Part, Run, output, read_parts
 from ansible_collections.gb10.fleet.plugins.module_utils._services import reading as services
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import existing_parent
@@ -32,6 +32,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._weights.index import N
 READS: Mapping[str, Part] = {
     **files.READS,
     **system.READS,
+    **machine.READS,
     **container_engine.READS,
     **fabric.READS,
     **firewall.READS,
@@ -41,7 +42,26 @@ READS: Mapping[str, Part] = {
     **services.READS,
 }
 
-_TCP_LISTEN = "0A"
+# Those that need no question, and that what is in the way of a change is judged by.
+UNASKED = (
+    "apt",
+    "cdi",
+    "closed",
+    "daemon",
+    "engine",
+    "firmware",
+    "fragments",
+    "gpu",
+    "iommu",
+    "kernel",
+    "network",
+    "our_units",
+    "platform",
+    "sudo",
+)
+
+# The state of a socket that waits for whoever comes: LISTEN of TCP, a UDP socket without a peer.
+_TABLES = {"tcp": "0A", "udp": "07"}
 _LOOPBACK_6 = "00000000000000000000000001000000"
 _MAPPED_4 = "0000000000000000FFFF0000"  # ::ffff:a.b.c.d
 # How long the reading may take, beside that of weights, which has a limit of its own.
@@ -64,12 +84,14 @@ def read_state(
         "architecture": platform.machine,
         "memory_bytes": lambda: system.memory_bytes(Path("/proc/meminfo").read_text(encoding="ascii")),
         "paths": lambda: {path: _path_state(Path(path)) for path in paths},
-        "listening": _listening,
+        "listening": lambda: _listening("tcp"),
+        "listening_udp": lambda: _listening("udp"),
         "driver": lambda: system.read_driver(run),
+        "containers": lambda: _containers(run),
     }
     if ask is None:
-        parts |= {"containers": lambda: _containers(run), "images": lambda: images_reading.read_identities(run, images)}
-        parts |= {"our_units": partial(services.READS["our_units"], run, {})}
+        parts |= {name: partial(READS[name], run, {}) for name in UNASKED}
+        parts |= {"images": lambda: images_reading.read_identities(run, images)}
         return read_parts(parts, PATIENCE_S)
     questions = {**ask, "salt": salt}
     parts |= {name: partial(part, run, questions) for name, part in READS.items()}
@@ -98,10 +120,10 @@ def filesystem(mountinfo: str, path: str) -> str:
     return found
 
 
-def listening_sockets(table: str) -> dict[str, tuple[int, bool]]:
+def listening_sockets(table: str, state: str = _TABLES["tcp"]) -> dict[str, tuple[int, bool]]:
     """Socket inode -> local port, and whether this host alone reaches it, of the listeners in /proc/net/tcp or tcp6."""
     rows = (line.split() for line in table.splitlines()[1:])
-    return {row[9]: _local_end(row[1]) for row in rows if row[3] == _TCP_LISTEN}
+    return {row[9]: _local_end(row[1]) for row in rows if row[3] == state}
 
 
 def _local_end(text: str) -> tuple[int, bool]:
@@ -111,12 +133,12 @@ def _local_end(text: str) -> tuple[int, bool]:
     return int(port, 16), address == _LOOPBACK_6 or (len(address_4) == 8 and address_4.endswith("7F"))
 
 
-def _listening() -> list[dict[str, Any]]:
+def _listening(protocol: str) -> list[dict[str, Any]]:
     sockets: dict[str, tuple[int, bool]] = {}
-    for name in ("tcp", "tcp6"):
+    for name in (protocol, f"{protocol}6"):
         table = Path("/proc/net") / name
         if table.exists():
-            sockets |= listening_sockets(table.read_text(encoding="ascii"))
+            sockets |= listening_sockets(table.read_text(encoding="ascii"), _TABLES[protocol])
     owners = _socket_owners(sockets)
     found = {(*end, *owners.get(inode, ("", ""))) for inode, end in sockets.items()}
     return [dict(zip(("port", "local", "process", "container"), one, strict=True)) for one in sorted(found)]

@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._host_tuning.files import (
     systemd_limit,
@@ -15,8 +17,15 @@ from ansible_collections.gb10.fleet.plugins.module_utils._host_tuning.files impo
     tuning_links,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
-from ansible_collections.gb10.fleet.plugins.module_utils._settings.kernel_settings import OFF
-from ansible_collections.gb10.fleet.plugins.module_utils._subject import Differences, Here, Subject, View, with_defaults
+from ansible_collections.gb10.fleet.plugins.module_utils._settings.kernel_settings import OFF, swap_stays
+from ansible_collections.gb10.fleet.plugins.module_utils._subject import (
+    Differences,
+    Here,
+    Look,
+    Subject,
+    View,
+    with_defaults,
+)
 
 SPEC: Spec = {
     "type": "map",
@@ -73,4 +82,10 @@ def _kib(limit: str) -> str:
     return f"{int(limit) // 1024}K" if limit.isdecimal() else limit
 
 
-HOST_TUNING = Subject("host_tuning", SPEC, host_tuning, differences=_differences)
+def _obstacles(look: Look) -> Iterator[Finding]:
+    memory = look.part("memory_bytes")
+    if memory and look.slice["host_tuning"].get("swap") is False:
+        yield from swap_stays(memory.get("swapped", 0), memory["available"])
+
+
+HOST_TUNING = Subject("host_tuning", SPEC, host_tuning, differences=_differences, obstacles=_obstacles)

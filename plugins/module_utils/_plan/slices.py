@@ -120,7 +120,7 @@ def here(host: Host, of_fleet: Mapping[str, Any], services: Sequence[Decided], d
 def needs(
     services: Sequence[Decided], host: str, memory_bytes: int, requests: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """``preflight_plan``: files that must be there, bytes that will be written, ports that will be taken.
+    """``needs``: files that must be there, bytes that will be written, ports that will be taken.
 
     requests: by service what is judged again with what only the host knows (`_engines.interface.Engine.for_host`).
     """
@@ -143,6 +143,7 @@ def needs(
         "disk": disk,
         "ports": ports,
         "memory_bytes": memory_bytes,
+        "reach": _reach(services),
         "groups": groups,
         "launches": [
             {
@@ -154,6 +155,30 @@ def needs(
             if service.placed.name in requests
         ],
     }
+
+
+def _reach(services: Iterable[Decided]) -> dict[str, list[str]]:
+    """``{server: names}``: the hub and the registries, and the models and images that are fetched from each."""
+    found: dict[str, list[str]] = {}
+    for service in services:
+        for model in _models(service.placed):
+            if model["source"]["kind"] == "hub":
+                found.setdefault(_HUB, []).append(model["repository"])
+        image = service.placed.image
+        if image["source"] == "registry":
+            found.setdefault(_registry(image["reference"]), []).append(image["reference"])
+    return {server: sorted({*wanted}) for server, wanted in sorted(found.items())}
+
+
+_HUB = "huggingface.co"
+_DOCKER_HUB = "registry-1.docker.io"
+
+
+def _registry(reference: str) -> str:
+    """The server that an image is pulled from: what stands before the first slash, if it looks like a server's name."""
+    first, slash, _rest = reference.partition("/")
+    is_server = slash and ("." in first or ":" in first or first == "localhost")
+    return first if is_server and first != "docker.io" else _DOCKER_HUB
 
 
 def _group(placed: Placed) -> dict[str, Any]:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,13 +14,14 @@ from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, ordered, warning
 from ansible_collections.gb10.fleet.plugins.module_utils._preflight.groups import of_groups
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.listeners import PROXY, holder
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import room_for, size
+from ansible_collections.gb10.fleet.plugins.module_utils._subject import Look
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects import SUBJECTS
 
-# Kernel and firmware differ by some MB between GB10 machines; a smaller machine differs by GBs.
-MEMORY_SLACK = 0.97
+# Machines of one kind differ by some MB; those of 2025 have 2 GB less than those of 2026, others half the memory.
+MEMORY_SLACK = 0.998
 WEIGHTS_SLACK = 0.02
-# Holds a published port for a container, on the host's side.
-_PROXY = "docker-proxy"
 
 
 def preflight(
@@ -34,6 +35,12 @@ def preflight(
     own = [*_files(needs, state), *_disk(needs, state), *_ports(needs, state), *_memory(needs, state)]
     own += [*_weights(needs, state), *_launches(needs, state)]
     return ordered([*own, *(of_groups(needs["groups"], others) if others is not None else ())])
+
+
+def obstacles(host: str, plan: Mapping[str, Any], state: Mapping[str, Any]) -> list[Finding]:
+    """What of a host is in the way of its slice of the plan or will hurt, over all subjects. plan: ``hosts.<host>``."""
+    look = Look(host, plan, state)
+    return ordered(one for subject in SUBJECTS for one in subject.obstacles(look))
 
 
 def _is_there(path: str | None, state: Mapping[str, Any]) -> bool:
@@ -83,25 +90,16 @@ def _ports(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Findi
         for listener in state["listening"] or []:
             if listener["port"] != wanted["port"]:
                 continue
-            if containers is None and (listener["container"] or listener["process"] == _PROXY):
+            if containers is None and (listener["container"] or listener["process"] == PROXY):
                 continue
-            holder = _holder(listener, containers or [])
-            if not holder or _layout.service_of(holder) != _layout.service_of(wanted["container"]):
-                yield _taken(wanted, listener, holder)
+            name = holder(listener, containers or [])
+            if not name or _layout.service_of(name) != _layout.service_of(wanted["container"]):
+                yield _taken(wanted, listener, name)
 
 
-def _holder(listener: Mapping[str, Any], containers: Iterable[Mapping[str, Any]]) -> str:
-    """The name of the container that listens, or for which Docker does; empty for a process of the host."""
-    inside = listener["container"]
-    for container in containers:
-        if container["id"] == inside if inside else listener["port"] in container["ports"]:
-            return str(container["name"])
-    return ""
-
-
-def _taken(wanted: Mapping[str, Any], listener: Mapping[str, Any], holder: str) -> Finding:
-    by = f"the container {holder}" if holder else listener["process"] or "another process"
-    end = f"stop that container (docker stop {holder})" if holder else "end that process (ss -ltnp sport = :{port})"
+def _taken(wanted: Mapping[str, Any], listener: Mapping[str, Any], name: str) -> Finding:
+    by = f"the container {name}" if name else listener["process"] or "another process"
+    end = f"stop that container (docker stop {name})" if name else "end that process (ss -ltnp sport = :{port})"
     return error(
         "preflight-port",
         wanted["place"],

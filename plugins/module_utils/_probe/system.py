@@ -55,12 +55,25 @@ def read_kernel(run: Run) -> dict[str, Any]:
     }
 
 
+# What the kernel knows the use of: what is neither here nor free was taken by a driver, on a GB10 the GPU's.
+_ACCOUNTED = ("MemFree", "Buffers", "Cached", "AnonPages", "Slab", "PageTables", "KernelStack", "SwapCached", "Percpu")
+
+
 def memory_bytes(meminfo: str) -> dict[str, int]:
-    """Total and available memory of /proc/meminfo's text, in bytes."""
-    found = dict(re.findall(r"^(MemTotal|MemAvailable):\s+(\d+) kB$", meminfo, re.MULTILINE))
-    if len(found) != 2:
+    """Of /proc/meminfo's text, in bytes: ``{total, available, swapped, unaccounted}``.
+
+    swapped: what lies in swap. unaccounted: what no process, cache or table of the kernel holds, so a driver does.
+    """
+    found = {name: int(kib) * 1024 for name, kib in re.findall(r"^(\w+):\s+(\d+) kB$", meminfo, re.MULTILINE)}
+    if not {"MemTotal", "MemAvailable"} <= found.keys():
         raise UnreadableError("/proc/meminfo lacks MemTotal or MemAvailable")
-    return {"total": int(found["MemTotal"]) * 1024, "available": int(found["MemAvailable"]) * 1024}
+    known = sum(found.get(name, 0) for name in _ACCOUNTED)
+    return {
+        "total": found["MemTotal"],
+        "available": found["MemAvailable"],
+        "swapped": found.get("SwapTotal", 0) - found.get("SwapFree", 0),
+        "unaccounted": max(0, found["MemTotal"] - known) if "MemFree" in found else 0,
+    }
 
 
 def read_driver(run: Run) -> str | None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, error
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import GIB, size
 
 # (exit code, stdout, stderr) of an argument list
 Run = Callable[[list[str]], tuple[int, str, str]]
@@ -40,6 +41,29 @@ def contradictions(sysctl: Mapping[str, object]) -> list[Finding]:
         )
         for amount, ratio in _COUNTERPARTS
         if amount in sysctl and ratio in sysctl
+    ]
+
+
+# What stays available while swap is emptied: below this a GB10 hangs (``memory.floor_gib`` of data/gb10.yml, which a
+# host does not have).
+_FLOOR = 6 * GIB
+
+
+def swap_stays(swapped: int, available: int) -> list[Finding]:
+    """Why swap can't be switched off now: what lies in it has to find room in memory first. Both in bytes."""
+    if swapped == 0 or swapped <= available - _FLOOR:
+        return []
+    return [
+        error(
+            "swap-does-not-fit",
+            SWAP,
+            found=f"{size(swapped)} lie in swap, and {size(available)} of memory are available",
+            expected=f"room for it, and {size(_FLOOR)} that stay free",
+            remedy="stop what takes the memory (docker ps, ps aux --sort=-rss), or restart the host, then run again",
+            reason="the copy back takes the last memory, and a GB10 hangs instead of ending a program",
+            source="an owner's reading: 8.5 GB swapped, 13.9 GB available; NVCheckup's rule",
+            kind="host",
+        )
     ]
 
 

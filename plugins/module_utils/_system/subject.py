@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -15,16 +16,17 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.imag
     image_of,
     moving_tag,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Difference, Severity
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Difference, Finding, Severity
 from ansible_collections.gb10.fleet.plugins.module_utils._layout import MODELS
-from ansible_collections.gb10.fleet.plugins.module_utils._probe.system import READS
+from ansible_collections.gb10.fleet.plugins.module_utils._probe import machine, system
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import GIB, size
-from ansible_collections.gb10.fleet.plugins.module_utils._subject import Differences, Here, Subject, View
-from ansible_collections.gb10.fleet.plugins.module_utils._system.known_bad import known_bad
+from ansible_collections.gb10.fleet.plugins.module_utils._subject import Differences, Here, Look, Subject, View
+from ansible_collections.gb10.fleet.plugins.module_utils._system.known_bad import described, found_bad
+from ansible_collections.gb10.fleet.plugins.module_utils._system.obstacles import system_obstacles
 
 # What has a version that can be declared.
-VERSIONED = ("kernel", "driver", "nic_firmware", "docker", "docker_store")
+VERSIONED = ("kernel", "driver", "nic_firmware", "docker", "docker_store", "bios", "ota")
 PACKAGES = ("docker.io", "docker-ce", "earlyoom", "nvidia-container-toolkit")
 DOCKER_FOLDER = "/var/lib/docker"
 SPEC: Spec = {
@@ -41,30 +43,50 @@ SPEC: Spec = {
             "default": [],
             "elements": {"type": "str", "pattern": r"[a-z0-9][a-z0-9+.-]+"},
         },
+        "tolerated": {
+            "type": "map",
+            "default": {},
+            "values": {"type": "str", "min": 1, "expected": "why this host may have it"},
+        },
     },
 }
 
 
 def declared_versions(here: Here) -> dict[str, Any]:
-    """What is to run on the host, by pattern, and which packages are to be held: what drift compares, no role sets."""
+    """What is to run on the host, by pattern, which packages are to be held, and which known-bad versions may stay.
+
+    No role sets any of it.
+    """
     declared = here.settings.get("versions", {})
-    return {"running": dict(declared.get("running", {})), "held": sorted(declared.get("held", []))}
+    return {
+        "running": dict(declared.get("running", {})),
+        "held": sorted(declared.get("held", [])),
+        "tolerated": dict(declared.get("tolerated", {})),
+    }
 
 
 def _questions(plan: Mapping[str, Any], host: str) -> Mapping[str, Any]:
     held = plan["hosts"][host]["versions"]["held"]
-    return {"packages": sorted({*PACKAGES, *held}), "disks": ["/", DOCKER_FOLDER, MODELS]}
+    return {
+        "packages": sorted({*PACKAGES, *held}),
+        "disks": ["/", DOCKER_FOLDER, MODELS],
+        "reach": sorted(plan["hosts"][host]["needs"]["reach"]),
+    }
 
 
 def versions(state: Mapping[str, Any]) -> dict[str, str | None]:
     """What runs, by the names of ``fleet_host.versions``; None where there is none or it could not be read."""
-    kernel, firmware, engine = state["kernel"] or {}, state["firmware"] or {}, state["engine"] or {}
+    kernel, firmware, engine, platform = (
+        state.get(part) or {} for part in ("kernel", "firmware", "engine", "platform")
+    )
     return {
         "kernel": kernel.get("release"),
-        "driver": state["driver"],
+        "driver": state.get("driver"),
         "nic_firmware": firmware.get("nic_firmware"),
         "docker": engine.get("version"),
         "docker_store": engine.get("store"),
+        "bios": platform.get("bios"),
+        "ota": platform.get("ota"),
     }
 
 
@@ -133,23 +155,44 @@ def _packages(view: View) -> Iterator[Difference]:
         )
 
 
+def bad_versions(look: Look) -> Iterator[Finding]:
+    """What runs against the versions that are known to fail on GB10; one that is tolerated is a hint."""
+    cmdline = look.part("kernel").get("cmdline", "")
+    for row, have in found_bad(versions(look.state), cmdline):
+        tolerated = look.slice["versions"]["tolerated"].get(row["id"])
+        severity: Severity = row.get("in_group", row["severity"]) if look.in_group else row["severity"]
+        yield Finding(
+            rule=f"known-bad {row['id']}",
+            kind="host",
+            severity="hint" if tolerated else severity,
+            place=f"{row['what']} {have}",
+            found=have + (f", tolerated: {tolerated}" if tolerated else ""),
+            expected=described(row),
+            remedy=row["remedy"],
+            reason=row["effect"],
+            source=row["source"],
+        )
+
+
 def _known_bad(view: View) -> Iterator[Difference]:
-    """What runs against the versions that are known to fail on GB10."""
-    found = {name: [version] for name, version in versions(view.state).items() if version}
-    cmdline = (view.state["kernel"] or {"cmdline": ""})["cmdline"].split()
-    for row in known_bad():
-        for have in found.get(row["what"], []):
-            if fnmatchcase(have, row["pattern"]) and row.get("unless_cmdline") not in cmdline:
-                yield view.differs(
-                    row["severity"],
-                    f"known-bad {row['id']}",
-                    f"{row['what']} {have}",
-                    found=have,
-                    expected=f"not {row['pattern']}",
-                    remedy=row["remedy"],
-                    reason=row["effect"],
-                    source=row["source"],
-                )
+    for one in bad_versions(Look(view.host, view.slice, view.state)):
+        yield view.differs(
+            one.severity,
+            one.rule,
+            one.place,
+            found=one.found,
+            expected=one.expected,
+            remedy=one.remedy,
+            reason=one.reason,
+            source=one.source,
+        )
+
+
+def _obstacles(look: Look) -> Iterator[Finding]:
+    for one in bad_versions(look):
+        override = f"; or write `{one.rule.partition(' ')[2]}: WHY` in fleet_host.versions.tolerated"
+        yield replace(one, remedy=one.remedy + override) if one.severity == "error" else one
+    yield from system_obstacles(look)
 
 
 def _bad_images(view: View) -> Iterator[Difference]:
@@ -230,4 +273,12 @@ def _clock(view: View) -> Iterator[Difference]:
         )
 
 
-SYSTEM = Subject("versions", SPEC, declared_versions, questions=_questions, read=READS, differences=_differences)
+SYSTEM = Subject(
+    "versions",
+    SPEC,
+    declared_versions,
+    questions=_questions,
+    read={**system.READS, **machine.READS},
+    differences=_differences,
+    obstacles=_obstacles,
+)

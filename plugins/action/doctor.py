@@ -1,0 +1,104 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action of gb10.fleet.doctor: readings and plan in, or one file; table and files out. Reaches no host."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.gb10.fleet.plugins.module_utils._doctor.bundle import as_text as bundle_text
+from ansible_collections.gb10.fleet.plugins.module_utils._doctor.bundle import make_bundle, parse_bundle
+from ansible_collections.gb10.fleet.plugins.module_utils._doctor.judge import Examined, examine, silent, together
+from ansible_collections.gb10.fleet.plugins.module_utils._doctor.text import as_text
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import Reading, compare
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import WIDTH, sentence
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import replace_file
+from ansible_collections.gb10.fleet.plugins.modules.doctor import DOCUMENTATION
+from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        variables = task_vars or {}
+        result: dict[str, Any] = super().run(tmp, variables)
+        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
+        errors: list[str] = []
+        files: list[str] = []
+        try:
+            if options["source"]:
+                hosts = [_from_file(Path(options["source"]).expanduser())]
+            else:
+                plan = options["plan"]
+                errors = [sentence(one) for one in plan["findings"] if one["severity"] == "error"]
+                hosts = _from_hosts(plan, {host: _reading(variables["hostvars"], host) for host in options["hosts"]})
+                if not self._task.check_mode:
+                    files = _write(Path(options["folder"]), hosts)
+        except FleetError as refusal:
+            raise AnsibleActionFail(str(refusal)) from refusal
+        except OSError as problem:
+            raise AnsibleActionFail(
+                f"{problem.filename}: {problem.strerror}; name a file that can be read"
+            ) from problem
+        width = max(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns)
+        Display().display("\n" + as_text(hosts, errors, files, width) + "\n")
+        result |= {
+            "changed": False,
+            "verdicts": {one.host: one.verdict for one in hosts},
+            "findings": {one.host: [finding.as_dict() for finding in one.findings] for one in hosts},
+        }
+        stopped = [one.host for one in hosts if one.verdict in ("stops you", "could not look")]
+        if stopped or errors:
+            what = f"{', '.join(stopped)} can't be converged as it is" if stopped else "the plan has errors"
+            raise AnsibleActionFail(f"{what}: see above for each reason and its remedy", result=result)
+        return result
+
+
+def _reading(hostvars: Any, host: str) -> Reading:
+    """What `drift_info` registered; a host without an answer ran out of the task's time."""
+    answer = hostvars.raw_get(host).get("drift_reading") or {}
+    if "state" not in answer:
+        return Reading(None, {}, str(answer.get("msg") or "no answer in time"))
+    return Reading(answer["state"], answer["unknown"], answer["why"])
+
+
+def _from_file(path: Path) -> Examined:
+    return examine(parse_bundle(path.read_bytes(), str(path)))
+
+
+def _from_hosts(plan: Mapping[str, Any], readings: Mapping[str, Reading]) -> list[Examined]:
+    states = {host: reading.state for host, reading in readings.items() if reading.state is not None}
+    compared = compare(plan, readings, time.strftime("%Y-%m-%d", time.gmtime()))
+    shared: dict[str, list[Finding]] = together(plan, states)
+    found = []
+    for host, reading in sorted(readings.items()):
+        if reading.state is None:
+            found.append(silent(host, reading.why))
+            continue
+        changes = sorted({one.place for one in compared.differences if one.host == host and one.repairs})
+        bundle = make_bundle(host, plan, reading.state, reading.unknown, changes)
+        bundle["together"] = [one.as_dict() for one in shared.get(host, [])]
+        found.append(examine(bundle))
+    return found
+
+
+def _write(folder: Path, hosts: list[Examined]) -> list[str]:
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for one in hosts:
+        if one.bundle is not None:
+            path = folder / f"{one.host}.json"
+            replace_file(path, bundle_text(one.bundle).encode())
+            written.append(str(path))
+    return written

@@ -1,0 +1,22 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Whose a listening port is. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+# Holds a published port for a container, on the host's side.
+PROXY = "docker-proxy"
+
+
+def holder(listener: Mapping[str, Any], containers: Iterable[Mapping[str, Any]]) -> str:
+    """The name of the container that listens, or for which Docker does; empty for a process of the host."""
+    inside = listener["container"]
+    for container in containers:
+        if container["id"] == inside if inside else listener["port"] in container["ports"]:
+            return str(container["name"])
+    return ""

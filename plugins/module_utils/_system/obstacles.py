@@ -1,0 +1,200 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What a machine brings along that is in the way of a first run: updates at work, a GPU without its module, memory that
+is gone before a service starts, Wi-Fi, servers that can't be reached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, warning
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import GIB, gib, size
+from ansible_collections.gb10.fleet.plugins.module_utils._subject import Look
+
+_error, _warning = partial(error, kind="host"), partial(warning, kind="host")
+# Below this share of what is free in blocks of 2 MiB, a driver asks in vain while memory is free.
+_HUGE_SHARE = 0.05
+_FREE_ENOUGH = 8 * GIB
+# More than a driver holds without a program that uses the GPU.
+_LEAKED = 8 * GIB
+# Its reset path oopsed and left the kernel's network lock taken: no `ip` command ends, SSH neither.
+_BAD_WIFI = "mt7925e"
+
+
+def system_obstacles(look: Look) -> Iterator[Finding]:
+    yield from _packages(look)
+    yield from _gpu(look)
+    yield from _sudo(look)
+    yield from _wifi(look)
+    yield from _reboot(look)
+    yield from _memory(look)
+    yield from _reach(look)
+
+
+def _packages(look: Look) -> Iterator[Finding]:
+    if holders := look.part("apt").get("holders"):
+        yield _warning(
+            "packages-at-work",
+            "the package manager",
+            found=f"{', '.join(holders)} holds its lock",
+            expected="nobody installs anything now",
+            remedy="finish the update in the DGX Dashboard, restart if it asks for it, then begin",
+            reason="a run waits for the lock half an hour, and an over-the-air update restarts the machine under it",
+            source="an owner's journal of September 2026: the four claimants of the lock on a new machine",
+        )
+
+
+def _gpu(look: Look) -> Iterator[Finding]:
+    gpu, kernel = look.part("gpu"), look.part("kernel").get("release", "")
+    if gpu.get("present") and not gpu["module"]:
+        yield _error(
+            "driver-missing",
+            f"kernel {kernel}",
+            found="it has no module of NVIDIA's driver, so the GPU can't be used",
+            expected="a kernel and a driver of the same update",
+            remedy=f"sudo apt-get install linux-modules-nvidia-580-open-{kernel}, or boot the kernel before it; "
+            "then finish the update in the DGX Dashboard",
+            reason="apt brought a kernel without its module package",
+            source="an owner's journal, kernel 6.17.0-1021-nvidia",
+        )
+
+
+def _sudo(look: Look) -> Iterator[Finding]:
+    if look.part("sudo").get("password"):
+        yield _warning(
+            "sudo-password",
+            "sudo",
+            found="it asks the account for its password",
+            expected="",
+            remedy="give each command -K; the nightly check of gb10.fleet.drift_timer needs a rule without password "
+            "(sudo visudo -f /etc/sudoers.d/gb10-fleet: ACCOUNT ALL=(ALL) NOPASSWD:ALL)",
+        )
+
+
+def _wifi(look: Look) -> Iterator[Finding]:
+    network = look.part("network")
+    ways = network.get("default", [])
+    for name, driver in sorted(network.get("wifi", {}).items()):
+        if ways[:1] == [name]:
+            bad = driver == _BAD_WIFI
+            yield _warning(
+                "wifi-management",
+                name,
+                found=f"the host is reached by Wi-Fi ({driver or 'unknown driver'})",
+                expected="a cable in enP7s7",
+                remedy="plug a network cable in, and use that address as ansible_host",
+                reason="its driver's reset has left hosts unreachable until the power was cut"
+                if bad
+                else "a change of the network cuts it for seconds, and a download of weights takes days",
+                source="MiaAI-Lab DSpark pull request 157" if bad else "",
+            )
+
+
+def _reboot(look: Look) -> Iterator[Finding]:
+    if look.part("kernel").get("reboot_required"):
+        yield _warning(
+            "reboot-pending",
+            "reboot",
+            found="an update waits for a restart",
+            expected="what is installed runs",
+            remedy="restart the host before its first service: sudo systemctl reboot --no-block",
+        )
+
+
+# Memory -----------------------------------------------------------------------------------------------------------
+
+
+def _memory(look: Look) -> Iterator[Finding]:
+    """What is free before a service starts. While one of ours runs, it holds its own, and nothing is said."""
+    memory, running = look.part("memory_bytes"), look.state.get("containers")
+    if not memory or running is None:
+        return
+    names = sorted(one["name"] for one in running)
+    if any(name.startswith(_layout.container("")) for name in names):
+        return
+    yield from _fits(look, names)
+    yield from _fragmented(look)
+
+
+def _fits(look: Look, others: list[str]) -> Iterator[Finding]:
+    memory = look.part("memory_bytes")
+    wanted = sum(service["memory_bytes"] for service in look.slice["services"])
+    floor, leaked = gib(fact("memory", "floor_gib")), _leaked(look, others)
+    short = wanted + floor - memory["available"] if wanted else 0
+    found = f"{size(memory['available'])} of {size(memory['total'])} are available before any service starts"
+    if short > 0:
+        severity = _error if wanted > memory["available"] else _warning
+        yield severity(
+            "memory-leaked" if leaked else "memory-short",
+            "memory",
+            found=found,
+            expected=f"{size(wanted)} for its services, and {size(floor)} that stay free",
+            remedy=_remedy(look, leaked, others),
+        )
+    elif leaked:
+        yield _warning(
+            "memory-leaked",
+            "memory",
+            found=f"{size(memory['unaccounted'])} belong to no process and no cache, and no program uses the GPU",
+            expected="what a stopped program held is free again",
+            remedy=_remedy(look, leaked, others),
+            reason="a program that was killed leaves its GPU memory with the driver",
+            source="eugr issue 257; a cluster owner's notes of August 2026",
+        )
+
+
+def _leaked(look: Look, others: list[str]) -> bool:
+    return bool(
+        look.part("gpu").get("present")
+        and not others
+        and not look.part("gpu").get("users")
+        and look.part("memory_bytes").get("unaccounted", 0) > _LEAKED
+    )
+
+
+def _remedy(look: Look, leaked: bool, others: list[str]) -> str:
+    if leaked:
+        return "restart this host: sudo systemctl reboot --no-block; only that brings the memory back"
+    if others:
+        return f"stop what else runs here (docker stop {' '.join(others)}), or place the services on another host"
+    if look.part("network").get("desktop"):
+        return "end the desktop: sudo systemctl isolate multi-user.target (site.yml keeps it off from the next boot on)"
+    return "see what takes it (ps aux --sort=-rss | head), and stop it or restart this host"
+
+
+def _fragmented(look: Look) -> Iterator[Finding]:
+    fragments = look.part("fragments")
+    free, huge = fragments.get("free", 0), fragments.get("huge", 0)
+    if look.part("gpu").get("present") and free >= _FREE_ENOUGH and huge < free * _HUGE_SHARE:
+        yield _warning(
+            "memory-fragmented",
+            "memory",
+            found=f"{size(free)} are free, of which {size(huge)} in blocks of 2 MiB or more",
+            expected=f"at least {size(int(free * _HUGE_SHARE))}",
+            remedy="echo 1 | sudo tee /proc/sys/vm/compact_memory; if that does not help, restart this host",
+            reason="the GPU's driver asks for such blocks and fails with NV_ERR_NO_MEMORY while memory is free",
+            source="MiaAI-Lab issue 23",
+        )
+
+
+def _reach(look: Look) -> Iterator[Finding]:
+    """Servers that something still has to be fetched from."""
+    images, models = look.part("images"), look.part("models").get("models", {})
+    for server, why in sorted(look.part("reach").items()):
+        missing = [
+            name for name in look.slice["needs"]["reach"].get(server, ()) if not (images.get(name) or models.get(name))
+        ]
+        if why and missing:
+            yield _error(
+                "server-unreachable",
+                server,
+                found=why,
+                expected=f"an answer by HTTPS: {', '.join(missing)} is fetched from it",
+                remedy="let the host out (DNS, proxy, firewall), or bring it another way: source in the recipe or "
+                "the service (docs/images-and-weights.md)",
+            )
