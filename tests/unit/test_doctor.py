@@ -180,7 +180,7 @@ def test_a_known_bad_version_can_be_tolerated_and_is_cured_by_its_word() -> None
 
 
 @pytest.mark.parametrize("fields", [{"id", "what", "severity", "effect", "remedy", "source", "seen"}])
-def test_each_row_of_the_table_says_all(fields: set[str]) -> None:
+def test_each_row_of_the_table_has_all_keys(fields: set[str]) -> None:
     assert [row["id"] for row in known_bad() if not fields <= row.keys() or not {"pattern", "below"} & row.keys()] == []
 
 
@@ -201,12 +201,12 @@ def test_a_host_that_could_not_be_read_is_not_ready(why: str, remedy: str) -> No
     assert remedy in found.findings[0].remedy
 
 
-def test_what_could_not_be_read_is_said() -> None:
+def test_what_could_not_be_read_is_reported() -> None:
     found = looked(PLAN, "titan", put("gpu", None), {"gpu": "modinfo did not end within 30 s"})
     assert [(one.rule, one.place) for one in found.findings] == [("doctor-unread", "gpu")]
 
 
-def test_the_table_says_it_in_one_row_a_host_and_takes_no_control_characters() -> None:
+def test_the_table_has_one_row_a_host_and_takes_no_control_characters() -> None:
     text = shown([looked(PLAN, "titan", put("driver", "590.44\x1b[2J")), silent("spark-2", "no answer")], [], [], 120)
     assert "\x1b" not in text
     rows = text.splitlines()
@@ -294,7 +294,7 @@ def versions_of(name: str) -> dict[str, str | None]:
         ("dgx-os-7.5.0", "quiet", []),
     ],
 )
-def test_recorded_machines_have_what_their_owners_say(name: str, cmdline: str, ids: list[str]) -> None:
+def test_recorded_machines_have_what_their_owners_report(name: str, cmdline: str, ids: list[str]) -> None:
     assert [row["id"] for row, _have in found_bad(versions_of(name), cmdline)] == ids
 
 
