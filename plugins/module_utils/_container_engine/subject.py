@@ -116,7 +116,7 @@ def _obstacles(look: Look) -> Iterator[Finding]:
 
 
 def _is_ours(name: str) -> bool:
-    return name.startswith(_layout.container(""))
+    return _layout.service_of(name) is not None
 
 
 def _needs_restart(plan: Mapping[str, Any], daemon: Mapping[str, Any]) -> list[str]:

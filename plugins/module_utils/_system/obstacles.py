@@ -115,7 +115,7 @@ def _memory(look: Look) -> Iterator[Finding]:
     if not memory or running is None:
         return
     names = sorted(one["name"] for one in running)
-    if any(name.startswith(_layout.container("")) for name in names):
+    if any(_layout.service_of(name) is not None for name in names):
         return
     yield from _fits(look, names)
     yield from _fragmented(look)
