@@ -44,6 +44,7 @@ LONG_JOBS = (
     "molecule/stage",
     "molecule/drift_timer",
     "molecule/image_store",
+    "molecule/services",
     "newest",
     "cluster",
     "unit",

@@ -22,8 +22,9 @@ KEY = (SCENARIO / "vars" / "key.txt").read_text("utf-8").strip()
 Playbook = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-def converge(playbook: Playbook, **services: Any) -> subprocess.CompletedProcess[str]:
-    return playbook(str(SCENARIO / "converge.yml"), "--extra-vars", json.dumps({"fleet_services": services}))
+def converge(playbook: Playbook, retire: str, **services: Any) -> subprocess.CompletedProcess[str]:
+    variables = {"fleet_services": services, "retire": retire}
+    return playbook(str(SCENARIO / "converge.yml"), "--extra-vars", json.dumps(variables))
 
 
 def status(host: Host, port: int, key: str) -> str:
@@ -35,23 +36,23 @@ def status(host: Host, port: int, key: str) -> str:
 
 
 def units(host: Host) -> list[str]:
-    return [name for name in host.file("/etc/systemd/system").listdir() if name.startswith("gb10-vllm-")]
+    return [name for name in host.file("/etc/systemd/system").listdir() if name.startswith("gb10-service-")]
 
 
 def test_it_answers_who_has_the_key(host: Host) -> None:
     assert (status(host, 8000, KEY), status(host, 8000, "wrong")) == ("200", "401")
-    assert units(host) == ["gb10-vllm-tiny.service"]
+    assert units(host) == ["gb10-service-tiny.service"]
 
 
 def test_the_key_is_in_no_argument_and_no_file_that_others_read(host: Host) -> None:
     assert KEY not in host.check_output("ps -eo args")
-    assert KEY not in host.check_output("docker inspect gb10-vllm-tiny")
+    assert KEY not in host.check_output("docker inspect gb10-service-tiny")
     readable = host.check_output("find /etc/gb10-fleet /etc/systemd/system /run/gb10-fleet -type f -perm /044")
     assert KEY not in "".join(host.file(path).content_string for path in readable.splitlines())
 
 
 def test_another_name_and_port_retire_the_first(host: Host, playbook: Playbook) -> None:
-    run = converge(playbook, renamed={**DECLARED["tiny"], "port": 8001})
+    run = converge(playbook, retire="tiny", renamed={**DECLARED["tiny"], "port": 8001})
     assert run.returncode == 0, run.stdout
-    assert units(host) == ["gb10-vllm-renamed.service"]
+    assert units(host) == ["gb10-service-renamed.service"]
     assert (status(host, 8001, KEY), status(host, 8000, KEY)) == ("200", "000")
