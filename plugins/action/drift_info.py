@@ -35,7 +35,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
         host, plan = variables["inventory_hostname"], options["plan"]
         ask = questions(plan, host, _deep(plan, host, Path(options["folder"])) if options["deep"] else NOT_DEEP)
-        before, salt = time.time(), new_salt()
+        before, salt = time.time(), options["salt"] or new_salt()
         try:
             answer = self._execute_module("gb10.fleet.host_info", {"ask": ask, "salt": salt}, task_vars=variables)
         except AnsibleConnectionFailure as error:

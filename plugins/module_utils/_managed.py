@@ -37,6 +37,7 @@ class Managed:
     """One path. kind: what it is to be. content: of a file, None where only its access is ours. target: of a link.
 
     source: the controller's file with the secret that stands here, as JSON in ``form``; empty for any other.
+    shared: a secret that has to be the same on several hosts.
     """
 
     path: str
@@ -48,6 +49,7 @@ class Managed:
     service: str = ""
     source: str = ""
     form: str = ""
+    shared: bool = False
 
     @property
     def sha256(self) -> str | None:

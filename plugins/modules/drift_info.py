@@ -27,6 +27,12 @@ options:
     description: Where the controller keeps the history, which says what was read when.
     type: path
     required: true
+  salt:
+    description:
+      - What digests of secrets are made with, the same for all hosts of a run and kept from everybody, so that secrets that
+        have to be the same on several hosts can be compared. Without it each host gets one of its own.
+    type: str
+    default: ""
 extends_documentation_fragment:
   - gb10.fleet.attributes.reads_only
 """

@@ -92,6 +92,7 @@ def state_of(plan: dict[str, Any], host: str) -> dict[str, Any]:
         "sysctl": {
             key: str(value) for part in ("host_tuning", "fabric") for key, value in mine[part].get("sysctl", {}).items()
         },
+        "sysctl_later": [],
         "kernel": {
             "release": "6.17.0-1014-nvidia",
             "cmdline": "root=/dev/nvme0n1p2 quiet",
@@ -152,12 +153,14 @@ def _file(one: Any) -> dict[str, Any]:
     found = {"kind": one.kind, "mode": one.mode, "owner": "root", "group": "root"}
     if one.source:
         return found | {"same": True}
+    if one.shared:
+        return found | {"salted": "d" * 64}
     return found | ({} if one.content is None else {"sha256": hashlib.sha256(one.content.encode()).hexdigest()})
 
 
 def _unit() -> dict[str, Any]:
     state = {"load": "loaded", "active": "active", "sub": "running", "enabled": "enabled"}
-    return state | {"restarts": 0, "stale": False, "active_s": 4000}
+    return state | {"restarts": 0, "stale": False, "drop_ins": [], "active_s": 4000}
 
 
 def _container(planned: Any) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.secrets import compared, new_salt
 from ansible_collections.gb10.fleet.plugins.module_utils._managed import Managed
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.files import read_files
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.system import read_later_sysctl
 from drift_fleet import NOT_DEEP, changed, planned
 
 SECRET = "canary-0123456789abcdef"
@@ -97,3 +98,18 @@ def test_what_is_reported_of_it(tmp_path: Path, answer: dict[str, Any], verdict:
     assert word in shown and SECRET not in shown
     ask = questions(plan, "titan", NOT_DEEP)
     assert [one["path"] for one in ask["files"] if one["salted"]] == [mine.path] and SECRET not in json.dumps(ask)
+
+
+def test_a_file_that_is_read_later_at_boot_is_named_with_its_line(tmp_path: Path) -> None:
+    """newcomer.md W10. One of the same name in a higher folder hides the lower one."""
+    etc, lib = tmp_path / "etc", tmp_path / "lib"
+    for folder in (etc, lib):
+        folder.mkdir()
+    ours = str(etc / "99-zz-gb10-fleet.conf")
+    (etc / "99-zz-gb10-fleet.conf").write_text("vm.swappiness = 1\n")
+    (etc / "99-zzz-mine.conf").write_text("# mine\n-vm.swappiness=60\nvm.other = 1\n")
+    (lib / "99-zzz-mine.conf").write_text("vm.swappiness = 70\n")
+    (lib / "50-early.conf").write_text("vm.swappiness = 80\n")
+    (etc / "99-zzzz.conf").mkdir()
+    found = read_later_sysctl({"vm.swappiness": ours}, (etc, lib))
+    assert found == [{"key": "vm.swappiness", "value": "60", "file": str(etc / "99-zzz-mine.conf"), "line": 2}]

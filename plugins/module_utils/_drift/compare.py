@@ -14,6 +14,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._drift.accepted import 
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.across import of_groups
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.files import of_files, of_json
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.running import of_sysctl, of_units
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.secrets import same_on_all
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Difference, ordered
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import Differences, Unknown, View
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects import SUBJECTS
@@ -85,6 +86,7 @@ def _found(plan: Mapping[str, Any], readings: Mapping[str, Reading]) -> Differen
         yield from (Unknown(host, part, why) for part, why in reading.unknown.items())
         yield from _of_host(View(host, plan, states, silent))
     yield from of_groups(plan, states)
+    yield from same_on_all(plan, states)
 
 
 def _of_host(view: View) -> Differences:

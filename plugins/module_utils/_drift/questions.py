@@ -11,7 +11,11 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.managed import managed_files, managed_json
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.running import declared_sysctl, declared_units
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.running import (
+    declared_sysctl,
+    declared_units,
+    sysctl_files,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects import SUBJECTS
 
 # Weights that one night does not come to are read the next.
@@ -28,7 +32,7 @@ def questions(plan: Mapping[str, Any], host: str, deep: Mapping[str, Any]) -> di
         "folder": _layout.STATE,
         "models_folder": _layout.MODELS,
         "files": [
-            {"path": one.path, "sha256": one.sha256, "secret": one.secret, "salted": bool(one.source)}
+            {"path": one.path, "sha256": one.sha256, "secret": one.secret, "salted": bool(one.source) or one.shared}
             for one in managed_files(mine)
         ],
         "json": [
@@ -42,6 +46,7 @@ def questions(plan: Mapping[str, Any], host: str, deep: Mapping[str, Any]) -> di
             for one in managed_json(mine)
         ],
         "sysctl": sorted(declared_sysctl(mine)),
+        "sysctl_files": sysctl_files(mine),
         "units": sorted(declared_units(mine)),
         "deep": dict(deep),
     }

@@ -23,6 +23,16 @@ def declared_sysctl(host: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for part in parts if isinstance(part, Mapping) for key, value in part.get("sysctl", {}).items()}
 
 
+def sysctl_files(host: Mapping[str, Any]) -> dict[str, str]:
+    """``{key: the file of ours that sets it at boot}``."""
+    found: dict[str, str] = {}
+    for part in (host[subject.name] for subject in SUBJECTS):
+        for path in part.get("files", {}) if isinstance(part, Mapping) and part.get("sysctl") else ():
+            if "/sysctl.d/" in path:
+                found |= dict.fromkeys(part["sysctl"], path)
+    return found
+
+
 def declared_units(host: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     """``{unit: (state, service)}``: ``enabled``, or ``started`` too; service: whose it is, if it is one service's."""
     found: dict[str, tuple[str, str]] = {}
@@ -36,10 +46,21 @@ def declared_units(host: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
 
 def of_sysctl(view: View) -> Iterator[Difference]:
     """Live values: a file can be right and the kernel not, or the other way round."""
-    live = view.state["sysctl"]
+    live, declared = view.state["sysctl"], declared_sysctl(view.slice)
+    for later in view.state["sysctl_later"] or ():
+        expected = normalised(str(declared[later["key"]]))
+        if later["value"] != expected:
+            yield view.differs(
+                "warning",
+                "sysctl-later",
+                f"{later['file']}, line {later['line']}",
+                found=f"{later['key']} = {later['value']}",
+                expected=f"{expected}, as declared: at boot this file is read after ours and wins",
+                remedy="take the line out, or declare its value for this host: fleet_host.host_tuning.sysctl",
+            )
     if live is None:
         return
-    for key, value in sorted(declared_sysctl(view.slice).items()):
+    for key, value in sorted(declared.items()):
         expected, found = normalised(str(value)), live[key]
         if expected != found:
             yield view.differs(
@@ -72,6 +93,16 @@ def _unit(view: View, name: str, state: str, have: Mapping[str, Any], service: s
             found="systemd has not read its file since it changed",
             expected="what its file says",
             remedy=f"systemctl daemon-reload; systemctl restart {name}",
+            service=service,
+        )
+    for path in have["drop_ins"] if service else ():
+        yield view.differs(
+            "warning",
+            "unit-drop-in",
+            place,
+            found=f"{path} changes it",
+            expected="the unit as it was written",
+            remedy=f"look at it: systemctl cat {name}; what it changes wins over the plan: systemctl revert {name}",
             service=service,
         )
     if state == "enabled":  # it does its work at boot and rests

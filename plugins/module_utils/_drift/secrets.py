@@ -15,9 +15,10 @@ from __future__ import annotations
 import hmac
 import json
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Difference
 from ansible_collections.gb10.fleet.plugins.module_utils._managed import Managed
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.files import salted
 
@@ -38,6 +39,36 @@ def compared(
         if one.source and "salted" in found[one.path]:
             found[one.path] |= _same(found[one.path].pop("salted"), one, salt, read)
     return found
+
+
+def same_on_all(plan: Mapping[str, Any], states: Mapping[str, Mapping[str, Any]]) -> Iterator[Difference]:
+    """The secret of each group, which its head made: a rank that has another one can't join after its next start.
+
+    states: read under one salt, so that equal secrets have equal digests. They were made by chance and are long, so
+    that nobody finds them from a digest.
+    """
+    for service in plan["services"]:
+        ranks = {host: one for host in states for one in plan["hosts"][host]["services"] if one["name"] == service}
+        for host, one in ranks.items():
+            head = one["secret"]["head"] if one["secret"] else host
+            here, there = (_digest(states.get(name), one) for name in (host, head))
+            if host != head and here and there and here != there:
+                yield Difference(
+                    host=host,
+                    rule="rank-secret-differs",
+                    severity="error",
+                    place=f"file {one['secret']['path']}",
+                    found="another secret than the head's",
+                    expected=f"the group's secret, as on {head}",
+                    remedy=f"ansible-playbook site.yml -l {','.join(sorted(one['hosts']))} gives it the head's",
+                    reason="supervisors that don't share it don't speak with each other after the next start",
+                    service=service,
+                )
+
+
+def _digest(state: Mapping[str, Any] | None, service: Mapping[str, Any]) -> str:
+    files = (state or {}).get("files") or {}
+    return str((files.get(service["secret"]["path"]) or {}).get("salted") or "") if service["secret"] else ""
 
 
 def _same(there: str, one: Managed, salt: str, read: Callable[[str], str]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import platform
 import re
 import shutil
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,11 @@ _UNIT_FIELDS = (
     "UnitFileState",
     "NRestarts",
     "NeedDaemonReload",
+    "DropInPaths",
     "ActiveEnterTimestampMonotonic",
 )
+# Highest first (sysctl.d(5)).
+_SYSCTL_FOLDERS = tuple(map(Path, ("/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d")))
 _INFINIBAND = Path("/sys/class/infiniband")
 _DRIVER = Path("/sys/module/nvidia/version")
 
@@ -39,6 +42,37 @@ _DRIVER = Path("/sys/module/nvidia/version")
 def read_sysctl(keys: Iterable[str]) -> dict[str, str | None]:
     """Live values; None for a key that this kernel does not have."""
     return {key: _text(sysctl_path(key)) for key in sorted(keys)}
+
+
+def read_later_sysctl(ours: Mapping[str, str], folders: Sequence[Path] = _SYSCTL_FOLDERS) -> list[dict[str, Any]]:
+    """``{key, value, file, line}`` of every setting of ours that a file sets too which is read later at boot.
+
+    ours: ``{key: our file}``. systemd-sysctl reads the files of all folders in the order of their names, and one of the
+    same name once, from the first folder that has it (sysctl.d(5)).
+    """
+    files: dict[str, Path] = {}
+    for folder in folders:
+        for path in folder.glob("*.conf"):
+            files.setdefault(path.name, path)
+    return [
+        {"key": key, "value": value, "file": str(path), "line": line}
+        for name, path in sorted(files.items())
+        if str(path) not in ours.values()
+        for key, value, line in _settings(path)
+        if key in ours and name > Path(ours[key]).name
+    ]
+
+
+def _settings(path: Path) -> Iterator[tuple[str, str, int]]:
+    """Key, value and line of each setting of a sysctl.d file; none of a file that can't be read."""
+    try:
+        lines = path.read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return
+    for number, line in enumerate(lines, 1):
+        key, is_set, value = line.strip().lstrip("-").partition("=")
+        if is_set:
+            yield key.strip().replace("/", "."), normalised(value), number
 
 
 def read_kernel(run: Run) -> dict[str, Any]:
@@ -107,7 +141,7 @@ def read_packages(run: Run, names: Iterable[str]) -> dict[str, dict[str, Any] | 
 
 
 def read_units(run: Run, names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """``{load, active, sub, enabled, restarts, stale, active_s}`` by name.
+    """``{load, active, sub, enabled, restarts, stale, drop_ins, active_s}`` by name.
 
     stale: systemd has not read its file since it changed. active_s: for how long it has been active.
     """
@@ -129,6 +163,7 @@ def _unit(fields: dict[str, str]) -> dict[str, Any]:
         "enabled": fields["UnitFileState"],
         "restarts": int(fields.get("NRestarts") or 0),
         "stale": fields["NeedDaemonReload"] == "yes",
+        "drop_ins": fields.get("DropInPaths", "").split(),
         "active_s": round(time.clock_gettime(time.CLOCK_MONOTONIC) - entered) if entered else None,
     }
 
@@ -153,6 +188,7 @@ def _text(path: Path) -> str | None:
 
 READS: Mapping[str, Part] = {
     "sysctl": lambda _run, ask: read_sysctl(ask["sysctl"]),
+    "sysctl_later": lambda _run, ask: read_later_sysctl(ask["sysctl_files"]),
     "kernel": lambda run, _ask: read_kernel(run),
     "firmware": lambda _run, _ask: read_firmware(),
     "packages": lambda run, ask: read_packages(run, ask["packages"]),

@@ -50,7 +50,7 @@ def _files(services: Sequence[Mapping[str, Any]]) -> Iterator[Managed | ManagedJ
             yield Managed(one["path"], "file", "0644", service=name)
             yield ManagedJson(one["path"], one["json_merge"], original=one["original"], service=name)
         if service["secret"]:
-            yield Managed(service["secret"]["path"], "file", "0600", secret=True, service=name)
+            yield Managed(service["secret"]["path"], "file", "0600", secret=True, service=name, shared=True)
         if service["key"]:
             key = service["key"]
             yield Managed(
