@@ -30,7 +30,6 @@ Change = Callable[[dict[str, Any]], Any]
 
 
 LATER = {"key": "vm.swappiness", "value": "60", "file": "/etc/sysctl.d/99-zzz.conf", "line": 3}
-SECRET = "/etc/gb10-fleet/secrets/pair.group"
 
 
 def unit_of(name: str, inventory: str = "") -> Change:
@@ -99,9 +98,6 @@ CASES: list[tuple[str, Change, str, str, str, str]] = [
      "/etc/sysctl.d/99-zzz.conf, line 3", "sysctl-later", "read after ours", "vm.swappiness = 60"),
     ("titan", put("units", UNIT, "drop_ins", ["/etc/systemd/system/x.service.d/mine.conf"]), f"unit {UNIT}",
      "unit-drop-in", "as it was written", "mine.conf changes it"),
-    # harm.md D15: what the next restart of that rank would end
-    ("spark-3", put("files", SECRET, "salted", "e" * 64), f"file {SECRET}",
-     "rank-secret-differs", "as on spark-2", "another secret"),
     ("titan", put("units", UNIT, "restarts", 2), f"unit {UNIT}", "unit-restarts", "no restart", "2"),
     ("titan", unit_of("gb10-service-old.service"), "unit gb10-service-old.service", "unit-undeclared",
      "no such", "there"),

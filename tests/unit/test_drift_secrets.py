@@ -15,9 +15,9 @@ import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import compare
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.managed import managed_files
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import questions
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.secrets import compared, new_salt
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.secrets import compared, new_salt, same_on_all
 from ansible_collections.gb10.fleet.plugins.module_utils._managed import Managed
-from ansible_collections.gb10.fleet.plugins.module_utils._probe.files import read_files
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.files import read_files, salted
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.system import read_later_sysctl
 from drift_fleet import NOT_DEEP, changed, planned
 
@@ -113,3 +113,31 @@ def test_a_file_that_is_read_later_at_boot_is_named_with_its_line(tmp_path: Path
     (etc / "99-zzzz.conf").mkdir()
     found = read_later_sysctl({"vm.swappiness": ours}, (etc, lib))
     assert found == [{"key": "vm.swappiness", "value": "60", "file": str(etc / "99-zzz-mine.conf"), "line": 2}]
+
+
+@pytest.mark.parametrize(
+    ("head", "worker", "found"),
+    [
+        (b"a" * 64, b"a" * 64, []),
+        (b"a" * 64, b"b" * 64, ["spark-3"]),  # harm.md D15: the next start of that rank ends the service
+        (b"a" * 64, b"", ["spark-3"]),
+        (b"a" * 64, None, []),  # a missing file is a finding of its own
+        (None, b"b" * 64, []),
+    ],
+)
+def test_ranks_share_their_secret(head: bytes | None, worker: bytes | None, found: list[str]) -> None:
+    path, salt = "/etc/gb10-fleet/secrets/pair.group", new_salt()
+    pair = {"name": "pair", "hosts": ["spark-2", "spark-3"], "secret": {"path": path, "head": "spark-2"}}
+    solo = {"name": "solo", "hosts": ["titan"], "secret": None}
+    slices = {"spark-2": [pair], "spark-3": [pair], "titan": [solo]}
+    plan = {"services": {"pair": {}, "solo": {}}, "hosts": {name: {"services": own} for name, own in slices.items()}}
+    contents = {"spark-2": head, "spark-3": worker, "titan": None}
+    states = {
+        name: {"files": {path: {"kind": "file", "salted": salted(content, salt)} if content is not None else {}}}
+        for name, content in contents.items()
+    }
+    differences = [*same_on_all(plan, states)]
+    assert [one.host for one in differences] == found
+    assert all("site.yml -l spark-2,spark-3" in one.remedy for one in differences)
+    assert salt not in str(differences)
+    assert [*same_on_all(plan, {name: state for name, state in states.items() if name != "spark-2"})] == []
