@@ -19,6 +19,7 @@ testinfra_hosts = ["ssh://titan"]
 
 LAB = Path(os.environ["GB10_LAB_DIR"])
 Playbook = Callable[..., "subprocess.CompletedProcess[str]"]
+ROOT = Path(__file__).resolve().parents[3]
 URL = "http://127.0.0.1:8000"
 UNIT = "gb10-service-tiny.service"
 # A start takes half a minute of a quiet machine; a busy one may take this long.
@@ -27,7 +28,7 @@ PATIENCE_S = 300
 
 def key() -> str:
     """The one that site.yml has made beside the inventory."""
-    return Path("inventories/lab/.fleet/keys/tiny.key").read_text(encoding="utf-8").strip()
+    return (ROOT / "inventories/lab/.fleet/keys/tiny.key").read_text(encoding="utf-8").strip()
 
 
 def ask(host: Host) -> str | None:
