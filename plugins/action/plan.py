@@ -14,8 +14,9 @@ from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import FOLDER, read_observed
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._lock.file import NAME, read
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import (
     choose,
     declared_and_retired,
@@ -56,7 +57,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             raise AnsibleActionFail("nothing was changed: " + problems[0].sentence())
         inventory = self._inventory(variables, folder)
         library, of_recipes = load_all([*_recipe_folders(inventory, folder), SHIPPED_RECIPES])
-        plan = plan_fleet(inventory, library, of_recipes, read_observed(folder))
+        lock_file = folder / str(_written(inventory, "fleet_lock_file", NAME))
+        try:
+            lock = read(lock_file)
+        except FleetError as problem:
+            raise AnsibleActionFail(f"nothing was changed: {problem}") from None
+        observed = read_observed(folder)
+        plan = plan_fleet(inventory, library, of_recipes, observed, lock=lock, relock=options["relock"])
         raw = {name: variables["hostvars"].raw_get(name) for name in variables["groups"]["all"]}
         twice = [{**one.as_dict(), "hosts": []} for one in declared_twice(files_of(raw, PREFIX, folder))]
         findings = [{**one, "place": located(one["place"], raw, folder)} for one in [*twice, *concerning(plan, hosts)]]
@@ -84,7 +91,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         placed_on = {name: service["hosts"] for name, service in plan["services"].items()}
         removal = {"inventory": plan["inventory"], "placed": placed_on, "hosts": hosts, "retire": options["retire"]}
         returned = {"plan": plan, "hosts": hosts, "services": services, "chosen": chosen, "removal": removal}
-        return result | {"changed": False, "observed": str(folder / FOLDER)} | returned
+        files = {"observed": str(folder / FOLDER), "lock_file": str(lock_file)}
+        return result | {"changed": False} | returned | files
 
     def _encrypted_keys(self, plan: dict[str, Any], services: list[str]) -> list[Finding]:
         """What is wrong with keys that ansible-vault has to decrypt, before any host is changed."""
@@ -119,11 +127,16 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
 
 def _recipe_folders(inventory: dict[str, Any], folder: Path) -> list[Path]:
     """The owner's own recipes come first: the folder `recipes` of the inventory, or what `fleet_recipe_dirs` lists."""
-    for host in inventory["hosts"].values():
-        written = host["variables"].get("fleet_recipe_dirs")
-        if isinstance(written, list):
-            return [folder / str(path) for path in written]
+    written = _written(inventory, "fleet_recipe_dirs", None)
+    if isinstance(written, list):
+        return [folder / str(path) for path in written]
     return [folder / "recipes"] if (folder / "recipes").is_dir() else []
+
+
+def _written(inventory: dict[str, Any], name: str, otherwise: Any) -> Any:
+    """The value that the first host with this variable has; the hosts share it."""
+    values = (host["variables"].get(name) for host in inventory["hosts"].values())
+    return next((value for value in values if value is not None), otherwise)
 
 
 def _width() -> int:

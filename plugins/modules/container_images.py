@@ -71,10 +71,31 @@ options:
             description: Its SSH port.
             type: int
             default: 22
+      lock:
+        description: What the image is in the whole fleet, as the lock beside the inventory says. Anything else is
+          refused, whoever gives it.
+        type: dict
+        suboptions:
+          digest:
+            description: The registry's digest, to pull by where none is pinned.
+            type: str
+          identity:
+            description: Its identity, over its layers and what a container inherits of its configuration.
+            type: str
+            required: true
+      renew:
+        description: Take what its source gives now, although an image of that name is there.
+        type: bool
+        default: false
   folder:
     description: Where the host keeps its notes on images, and layers on their way.
     type: path
     default: /var/lib/gb10-fleet
+  is_renewed:
+    description: What other hosts fetch from here was renewed by an earlier task, so that O(images[].renew) holds for
+      what has O(images[].peers) only.
+    type: bool
+    default: false
 """
 
 EXAMPLES = r"""
@@ -91,8 +112,8 @@ EXAMPLES = r"""
 RETURN = r"""
 images:
   description: For each image its C(reference), the C(action) (V(nothing), V(tag), V(load), V(pull),
-    V(fetch)) and the C(bytes) that it moves, of a fetch at most (null where only others know); after the work also its
-    C(id) and C(identity).
+    V(fetch)) and the C(bytes) that it moves, of a fetch at most (null where only others know); of one that is there
+    also its C(id), and in C(lock) its C(digest) and C(identity), see O(images[].lock).
   returned: success
   type: list
   elements: dict
@@ -112,7 +133,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._images.docker import Docker
+from ansible_collections.gb10.fleet.plugins.module_utils._images.docker import Docker, LocalImage
 from ansible_collections.gb10.fleet.plugins.module_utils._images.step import Step, Wanted
 from ansible_collections.gb10.fleet.plugins.module_utils._images.store import ImageStore
 from ansible_collections.gb10.fleet.plugins.module_utils._layout import STATE
@@ -141,6 +162,8 @@ IMAGE = {
         "required_if": [("kind", "archive", ["path"]), ("kind", "host", ["host"])],
     },
     "peers": {"type": "list", "elements": "dict", "default": [], "options": PEER},
+    "lock": {"type": "dict", "options": {"digest": {"type": "str"}, "identity": {"type": "str", "required": True}}},
+    "renew": {"type": "bool", "default": False},
 }
 
 
@@ -149,6 +172,7 @@ def main() -> None:
         argument_spec={
             "images": {"type": "list", "elements": "dict", "required": True, "options": IMAGE},
             "folder": {"type": "path", "default": STATE},
+            "is_renewed": {"type": "bool", "default": False},
             **ARGUMENTS,
         },
         supports_check_mode=True,
@@ -167,7 +191,11 @@ def main() -> None:
 
 def converge(module: AnsibleModule, progress: Progress) -> dict[str, Any]:
     parameters = module.params
-    wanted = [Wanted.from_plan(entry, parameters["present_hosts"]) for entry in parameters["images"]]
+    entries = [
+        {**entry, "renew": entry["renew"] and not (parameters["is_renewed"] and not entry["peers"])}
+        for entry in parameters["images"]
+    ]
+    wanted = [Wanted.from_plan(entry, parameters["present_hosts"]) for entry in entries]
     folder = Path(parameters["folder"])
     progress.start("looking at the images that are here", 0)
     note = None if module.check_mode else module.warn
@@ -180,8 +208,7 @@ def converge(module: AnsibleModule, progress: Progress) -> dict[str, Any]:
         result = as_result(steps, places)
         for step, entry in zip(steps, result["images"], strict=True):
             if step.changes:
-                image = store.apply(step)
-                entry.update(id=image.id, identity=image.identity.digest)
+                entry.update(known(step, store.apply(step)))
     for note in progress.notes:
         module.warn(note)
     return result
@@ -193,13 +220,28 @@ def as_result(steps: list[Step], places: Places) -> dict[str, Any]:
         "changed": any(step.changes for step in steps),
         "incoming": str(places.layers_in),
         "images": [
-            {"reference": str(step.wanted.reference), "action": step.action, "bytes": step.moved} for step in steps
+            {
+                "reference": str(step.wanted.reference),
+                "action": step.action,
+                "bytes": step.moved,
+                **known(step, step.here),
+            }
+            for step in steps
         ],
         "diff": {
             "before": "".join(f"{step.wanted.reference}: {step.found}\n" for step in steps),
             "after": "".join(f"{step.wanted.reference}: {step.words()}\n" for step in steps),
         },
     }
+
+
+def known(step: Step, image: LocalImage | None) -> dict[str, Any]:
+    """By what an image that is here is known; nothing of one that isn't."""
+    if image is None:
+        return {}
+    pulled = step.wanted.source == "registry" and not step.wanted.peers
+    digest = step.wanted.pull_digest or (image.digest_in(step.wanted.reference.repository) if pulled else None)
+    return {"id": image.id, "lock": {"digest": digest, "identity": image.identity.digest}}
 
 
 if __name__ == "__main__":

@@ -74,6 +74,23 @@ options:
             description: Its SSH port.
             type: int
             default: 22
+      lock:
+        description: What the model is in the whole fleet, as the lock beside the inventory says. Anything else is
+          refused, whoever gives it.
+        type: dict
+        suboptions:
+          revision:
+            description: The revision that is brought where none is pinned.
+            type: str
+            required: true
+          seal:
+            description: The sha256 of its manifest, which names each file with its size and sha256.
+            type: str
+            required: true
+      renew:
+        description: Take what its source gives now, although a revision is there.
+        type: bool
+        default: false
   root:
     description: What C(HF_HOME) is for the services on this host.
     type: path
@@ -96,6 +113,11 @@ options:
   token_file:
     description: A file on the host that holds the hub's token, for gated models.
     type: path
+  is_renewed:
+    description: What other hosts fetch from here was renewed by an earlier task, so that O(models[].renew) holds for
+      what has O(models[].peers) only.
+    type: bool
+    default: false
 """
 
 EXAMPLES = r"""
@@ -113,8 +135,8 @@ EXAMPLES = r"""
 RETURN = r"""
 models:
   description: For each model its C(repository), the C(action) (V(nothing), V(link), V(copy), V(download),
-    V(fetch)) and the C(bytes) that it moves (null where only others know); after the work also its C(revision) and
-    C(seal).
+    V(fetch)) and the C(bytes) that it moves (null where only others know); of one that is there, in C(lock), its
+    C(revision) and C(seal).
   returned: success
   type: list
   elements: dict
@@ -141,6 +163,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging impor
     in_the_way,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.hub import Hub
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.manifest import Manifest
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.store import (
     DamagedError,
     ModelStore,
@@ -164,6 +187,11 @@ MODEL = {
         "required_if": [("kind", "path", ["path"]), ("kind", "host", ["host"])],
     },
     "peers": {"type": "list", "elements": "dict", "default": [], "options": PEER},
+    "lock": {
+        "type": "dict",
+        "options": {"revision": {"type": "str", "required": True}, "seal": {"type": "str", "required": True}},
+    },
+    "renew": {"type": "bool", "default": False},
 }
 
 
@@ -176,6 +204,7 @@ def main() -> None:
             "caches": {"type": "list", "elements": "str", "default": [*CACHES]},
             "hf": {"type": "path", "default": "hf"},
             "token_file": {"type": "path", "no_log": False},
+            "is_renewed": {"type": "bool", "default": False},
             **ARGUMENTS,
         },
         supports_check_mode=True,
@@ -194,7 +223,11 @@ def main() -> None:
 
 def converge(module: AnsibleModule, progress: Progress) -> dict[str, Any]:
     parameters = module.params
-    wanted = [Wanted.from_plan(entry, parameters["present_hosts"]) for entry in parameters["models"]]
+    entries = [
+        {**entry, "renew": entry["renew"] and not (parameters["is_renewed"] and not entry["peers"])}
+        for entry in parameters["models"]
+    ]
+    wanted = [Wanted.from_plan(entry, parameters["present_hosts"]) for entry in entries]
     places = Places(Path(parameters["folder"]), Path(parameters["root"]), tuple(parameters["caches"]))
     token = parameters["token_file"]
     hub = Hub(parameters["hf"], places.downloads, Path(token) if token else None)
@@ -211,7 +244,7 @@ def converge(module: AnsibleModule, progress: Progress) -> dict[str, Any]:
                 manifest = store.apply(step)
             except DamagedError as error:
                 manifest = store.apply(store.instead(step.wanted, error))
-            entry.update(revision=manifest.revision, seal=manifest.seal)
+            entry["lock"] = known(manifest)
     for note in progress.notes:
         module.warn(note)
     return result
@@ -226,7 +259,7 @@ def as_result(steps: list[Step]) -> dict[str, Any]:
                 "repository": step.wanted.repository,
                 "action": step.action,
                 "bytes": step.moved,
-                "revision": step.revision,
+                **({"lock": known(step.here)} if step.here else {}),
             }
             for step in steps
         ],
@@ -235,6 +268,11 @@ def as_result(steps: list[Step]) -> dict[str, Any]:
             "after": "".join(f"{step.wanted.repository}: {step.words()}\n" for step in steps),
         },
     }
+
+
+def known(manifest: Manifest) -> dict[str, str]:
+    """By what a model that is here is known."""
+    return {"revision": manifest.revision, "seal": manifest.seal}
 
 
 if __name__ == "__main__":

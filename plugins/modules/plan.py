@@ -49,6 +49,11 @@ options:
     description: Fail for an error of the plan. V(false) leaves it to whoever reads RV(plan.findings).
     type: bool
     default: true
+  relock:
+    description: The name of an image (its reference) or a model (its repository) whose place in the lock doesn't count
+      any more. It is brought anew from its source where it isn't pinned.
+    type: str
+    default: ""
   partial:
     description: Allow a limit that takes some hosts of a service and leaves out others.
     type: bool
@@ -72,6 +77,11 @@ plan:
   type: dict
 observed:
   description: The folder on the controller that holds what hosts have shown.
+  returned: success
+  type: str
+lock_file:
+  description: The file on the controller by which images and models are known, beside the inventory where
+    C(fleet_lock_file) does not say otherwise.
   returned: success
   type: str
 hosts:

@@ -49,6 +49,7 @@ MAY_IMPORT = {
     "_fabric": "_netplan _probe",
     "_images": "_probe _transfer",
     "_weights": "_probe _transfer",
+    "_lock": "_transfer",
     "_peers": "_images _probe _transfer _weights",
     "_models": "",
     f"{VLLM}/catalogue": "",
@@ -70,7 +71,7 @@ MAY_IMPORT = {
     "_subjects": " ".join(sorted(path.parent.name for path in UTILS.glob("*/subject.py"))),
     "_drift": "_probe _settings _subjects _system",
     "_doctor": "_container_engine _fabric _host _preflight _system",
-    "_plan": "_engines _fabric _firewall _host_tuning _memory _models _recipes _subjects _transfer",
+    "_plan": "_engines _fabric _firewall _host_tuning _lock _memory _models _recipes _subjects _transfer",
 }
 
 # Modules that read or change the machine. pathlib's PurePath and urllib.parse only handle text.
@@ -109,6 +110,7 @@ IO = {
     "_verify/service.py": "reads the supervisors' files",
     "_firewall/reading.py": "reads the host's rules",
     "_host/state.py": "reads the host",
+    "_lock/file.py": "reads and writes the lock beside the inventory",
     "_managed.py": "reads the collection's own files",
     "_images": "asks Docker and registries, writes layers",
     "_engines/vllm/kv/case.py": "reads config.json where a path is given",

@@ -342,3 +342,35 @@ def test_the_old_image_of_a_moved_name_is_stale_by_its_id(tmp_path: Path) -> Non
     [(reference, image)] = records.stale([parse_reference("vllm:1")], keep=0)
     records.forget(reference, image)
     assert names(records, ["vllm:1"], keep=0) == []
+
+
+def test_what_is_not_as_locked_is_not_taken_wherever_it_is(tmp_path: Path, docker: FakeDocker) -> None:
+    """Neither an image that is here under the name, nor an archive's, nor one that its host calls the pinned one."""
+    store = ImageStore(docker, Places(tmp_path, tmp_path / "hf"), Progress())
+    good, evil = (local_image("demo:1", config_of(b"base", Cmd=[name])) for name in ("good", "evil"))
+    locked = {"reference": "demo:1", "lock": {"digest": "sha256:aa", "identity": good.identity.digest}}
+    docker.known["demo:1"] = evil
+    ImageRecords(tmp_path / "images").write(parse_reference("demo:1"), "sha256:aa", evil)
+    for digest in (None, "sha256:aa"):
+        [step] = store.examine([Wanted.from_plan({**locked, "digest": digest, "source": {"kind": "registry"}})])
+        assert (step.action, step.words()) == ("pull", "to be pulled by sha256:aa, size not known before")
+    archive = write_archive(tmp_path / "a.tar", b"base", Cmd=["evil"])
+    with pytest.raises(FleetError, match="lock-differs"):
+        store.examine([Wanted.from_plan({**locked, "source": {"kind": "archive", "path": str(archive)}})])
+    docker.known["demo:1"] = good
+    [step] = store.examine([Wanted.from_plan({**locked, "digest": "sha256:aa", "source": {"kind": "registry"}})])
+    assert (step.action, step.here) == ("nothing", good)
+    # the registry gives another one behind the digest: the record isn't written either
+    del docker.known["demo:1"]
+    named = ("sha256:aa", "demo@sha256:aa")
+    docker.pulled["demo@sha256:aa"] = local_image("demo@sha256:aa", config_of(b"base", Cmd=["evil"]), *named)
+    wanted = Wanted.from_plan({**locked, "source": {"kind": "registry"}})
+    with pytest.raises(FleetError, match="lock-differs"):
+        store.apply(store.examine([wanted])[0])
+
+
+@pytest.mark.parametrize("renew", [True, False])
+def test_a_tag_is_asked_for_anew_only_where_that_is_wanted(store: ImageStore, docker: FakeDocker, renew: bool) -> None:
+    docker.known["demo:1"] = local_image("demo:1", config_of(b"old"))
+    entry = {"reference": "demo:1", "lock": None, "renew": renew, "source": {"kind": "registry"}}
+    assert [step.action for step in store.examine([Wanted.from_plan(entry)])] == ["pull" if renew else "nothing"]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
@@ -21,7 +22,12 @@ from ansible_collections.gb10.fleet.plugins.module_utils._weights.hub import Hub
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.manifest import Manifest, hash_file
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.prune import Pruner
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.source import read_source, safetensors_size
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.store import DamagedError, ModelStore, Wanted
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.store import (
+    DamagedError,
+    ModelStore,
+    Wanted,
+    offered_manifest,
+)
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 OTHER = "f" * 40
@@ -345,3 +351,52 @@ def test_a_model_that_nobody_wants_goes(tmp_path: Path, folder: Path, store: Mod
     pruner.remove(stale)
     assert Cache(tmp_path / "hf", "org/model").main() is None
     assert pruner.stale({}, keep=0) == []
+
+
+def locked(manifest: Manifest, **more: Any) -> dict[str, Any]:
+    lock = {"revision": manifest.revision, "seal": manifest.seal}
+    return {"repository": "org/model", "source": {"kind": "hub"}, "lock": lock} | more
+
+
+def test_a_locked_revision_is_brought_though_main_has_moved(hub: Path, tmp_path: Path, store: ModelStore) -> None:
+    _, manifest = converge(store, Wanted("org/model", None, "hub"))
+    (hub.parent / "revision").write_text(OTHER)
+    (hub / "config.json").write_text('{"new": 1}')
+    # this host is up to date, and another one that joins asks for the locked revision
+    assert converge(store, Wanted.from_plan(locked(manifest)))[0] == "nothing"
+    places = Places(tmp_path / "second", tmp_path / "second" / "hf")
+    second = ModelStore(places, Hub(str(STAND_IN), places.downloads), Progress())
+    [step] = second.examine([Wanted.from_plan(locked(manifest))])
+    assert (step.action, step.wanted.revision) == ("download", COMMIT)
+    # relocked, it gets what main is now, and the record of the old one does not hold it back
+    [step] = store.examine([Wanted.from_plan(locked(manifest, lock=None, renew=True))])
+    assert step.action == "download"
+
+
+@pytest.mark.parametrize("source", ["hub", "path"])
+def test_files_with_another_seal_are_never_published(
+    hub: Path, folder: Path, tmp_path: Path, store: ModelStore, source: str
+) -> None:
+    sealed = "5" * 64
+    _, manifest = converge(store, from_folder(folder, COMMIT))
+    entry = locked(manifest, revision=COMMIT, lock={"revision": COMMIT, "seal": sealed})
+    wanted = Wanted.from_plan(entry | {"source": {"kind": source, "path": str(folder) if source == "path" else None}})
+    [step] = store.examine([wanted])
+    assert step.changes
+    assert f"sealed {manifest.seal}, not {sealed} as locked" in step.found
+    published = tmp_path / "hf" / "hub" / "models--org--model" / "snapshots" / COMMIT
+    before = sorted((path.name, path.stat().st_ino) for path in published.iterdir())
+    with pytest.raises(DamagedError, match="lock-differs") as refused:
+        store.apply(step)
+    if source == "path":
+        with pytest.raises(DamagedError):
+            store.instead(wanted, refused.value)
+    assert sorted((path.name, path.stat().st_ino) for path in published.iterdir()) == before
+
+
+def test_a_host_that_offers_another_seal_is_passed_over(folder: Path, store: ModelStore) -> None:
+    _, manifest = converge(store, from_folder(folder, COMMIT))
+    answer = json.dumps({"manifest": dataclasses.asdict(manifest), "seal": manifest.seal}).encode()
+    assert offered_manifest(Wanted.from_plan(locked(manifest)), answer) == manifest
+    with pytest.raises(ValueError, match="expected org/model"):
+        offered_manifest(Wanted.from_plan(locked(manifest, lock={"revision": COMMIT, "seal": "5" * 64})), answer)

@@ -35,13 +35,19 @@ def run_command(arguments: list[str]) -> tuple[int, str, str]:
 
 @dataclass(frozen=True)
 class LocalImage:
-    """An image that Docker lists. id: what ``docker image rm`` takes. digests: what it was pulled by."""
+    """An image that Docker lists. id: what ``docker image rm`` takes. digests: what it was pulled by. pulled: the same
+    as ``repository@digest``."""
 
     id: str
     tags: tuple[str, ...]
     digests: frozenset[str]
     size: int
     identity: Identity
+    pulled: tuple[str, ...] = ()
+
+    def digest_in(self, repository: str) -> str | None:
+        """By what a registry's repository has it."""
+        return next((name.partition("@")[2] for name in self.pulled if name.startswith(f"{repository}@")), None)
 
 
 @dataclass(frozen=True)
@@ -140,6 +146,7 @@ def _local_image(image: dict[str, Any]) -> LocalImage:
         digests=frozenset({image["Id"], *(name.partition("@")[2] for name in image.get("RepoDigests") or ())}),
         size=image["Size"],
         identity=identity_from_inspect(image),
+        pulled=tuple(sorted(image.get("RepoDigests") or ())),
     )
 
 

@@ -16,6 +16,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetE
 from ansible_collections.gb10.fleet.plugins.module_utils._images.archive import ArchiveImage, Layer, read_archive
 from ansible_collections.gb10.fleet.plugins.module_utils._images.docker import Engine, LocalImage
 from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import (
+    Identity,
     Reference,
     common_prefix,
     parse_reference,
@@ -31,13 +32,22 @@ from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging impor
 @dataclass(frozen=True)
 class Wanted:
     """One entry of ``image_store_plan``. digest: the pin, or none. path: of an archive. peers: hosts to fetch it from,
-    nearest first, the origin last."""
+    nearest first, the origin last. identity, locked_digest: what it is locked to, or none. renew: take what its source
+    gives now."""
 
     reference: Reference
     digest: str | None
     source: Literal["registry", "archive", "host"]
     path: Path | None = None
     peers: tuple[Peer, ...] = ()
+    identity: str | None = None
+    locked_digest: str | None = None
+    renew: bool = False
+
+    @property
+    def pull_digest(self) -> str | None:
+        """By what it is pulled: a tag may have moved since it was locked."""
+        return self.digest or self.locked_digest
 
     @classmethod
     def from_plan(cls, entry: Mapping[str, Any], present_hosts: Sequence[str] = ()) -> Wanted:
@@ -45,7 +55,17 @@ class Wanted:
         source = entry["source"]
         path = Path(source["path"]) if source.get("path") else None
         peers = tuple(Peer.from_plan(peer, present_hosts) for peer in entry.get("peers") or ())
-        return cls(parse_reference(entry["reference"]), entry.get("digest"), source["kind"], path, peers)
+        lock = entry.get("lock") or {}
+        return cls(
+            parse_reference(entry["reference"]),
+            entry.get("digest"),
+            source["kind"],
+            path,
+            peers,
+            lock.get("identity"),
+            lock.get("digest"),
+            bool(entry.get("renew")),
+        )
 
 
 @dataclass(frozen=True)
@@ -86,7 +106,8 @@ class Parts:
 class Step:
     """What one wanted image needs on this host.
 
-    action: nothing, ``tag`` (it is here under another name: id), ``pull``, ``load`` (content: the archive) or ``fetch``
+    here: the image, where it is here.
+    action: nothing, ``tag`` (it is here under another name), ``pull``, ``load`` (content: the archive) or ``fetch``
     (content: what hosts offer; none as long as they can't be asked). moved: bytes, of a fetch at most; None where only
     others know.
     """
@@ -94,7 +115,7 @@ class Step:
     wanted: Wanted
     found: str
     action: Literal["nothing", "tag", "pull", "load", "fetch"]
-    id: str = ""
+    here: LocalImage | None = None
     content: ArchiveImage | Offer | None = None
     parts: Parts = field(default_factory=Parts)
     moved: int | None = 0
@@ -112,9 +133,9 @@ class Step:
                 amount = "size not known yet" if self.moved is None else f"at most {size(self.moved)}"
                 return f"to be fetched from {self.wanted.peers[-1].host}, {amount}"
             case "pull":
-                return f"to be pulled by {self.wanted.digest or 'its tag'}, size not known before"
+                return f"to be pulled by {self.wanted.pull_digest or 'its tag'}, size not known before"
             case "tag":
-                return f"to be named, it is here as {self.id}"
+                return f"to be named, it is here as {self.here.id if self.here else ''}"
         return self.found
 
 
@@ -142,6 +163,10 @@ def _found(image: LocalImage | None, here: Here) -> str:
 
 def _good_enough(wanted: Wanted, here: Here, records: ImageRecords) -> list[LocalImage]:
     """Images on this host that will do, whatever other hosts have."""
+    if wanted.identity:
+        return [image for image in here.images if image.identity.digest == wanted.identity]
+    if wanted.renew:
+        return []
     if wanted.digest:
         return [image for image in here.images if records.is_pinned(image, wanted.reference, wanted.digest)]
     named = here.named(wanted.reference)
@@ -166,8 +191,8 @@ def _to_bring(step: Step, here: Here, ask: Ask) -> Step:
 def _without_offer(step: Step, here: Here) -> Step | None:
     """When nobody offers it: hosts of this run may be about to get it; if nobody is, who may pull does."""
     wanted, image = step.wanted, here.named(step.wanted.reference)
-    if image and not wanted.digest:
-        return replace(step, found=f"{step.found}; its hosts can't be asked whether theirs is newer", id=image.id)
+    if image and not (wanted.digest or wanted.identity):
+        return replace(step, found=f"{step.found}; its hosts can't be asked whether theirs is newer", here=image)
     if any(peer.present for peer in wanted.peers):
         return replace(step, action="fetch", moved=None)
     return replace(step, action="pull", moved=None) if wanted.source == "registry" else None
@@ -185,7 +210,20 @@ def _archive(wanted: Wanted) -> ArchiveImage:
             remedy="name one of the archive's digests in the recipe, or bring the right archive",
             reason="docker save keeps the image's ID; from the overlay2 store it does not keep the registry's digest",
         )
+    require_locked(wanted, archive.identity, f"{wanted.path}: {wanted.reference}")
     return archive
+
+
+def require_locked(wanted: Wanted, found: Identity, place: str) -> None:
+    """Refuse an image that is not what the fleet's lock says, wherever it comes from."""
+    if wanted.identity not in (None, found.digest):
+        raise refusal(
+            "lock-differs",
+            place,
+            found=f"identity {found.digest}",
+            expected=f"{wanted.identity}, as locked",
+            remedy=f"bring that one; if the new one is wanted, on all hosts: -e relock={wanted.reference}",
+        )
 
 
 def _compared(step: Step, here: Here) -> Step:
@@ -205,9 +243,9 @@ def _present(step: Step, candidates: Sequence[LocalImage], here: Here) -> Step |
     whole = [image for image in candidates if here.store.is_complete(image)]
     named = [image for image in whole if step.wanted.reference in map(parse_reference, image.tags)]
     if named:
-        return replace(step, action="nothing", id=named[0].id, content=None)
+        return replace(step, action="nothing", here=named[0], content=None)
     if whole:
-        return replace(step, action="tag", id=whole[0].id)
+        return replace(step, action="tag", here=whole[0])
     return None
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,7 +20,14 @@ from ansible_collections.gb10.fleet.plugins.module_utils._images.layers import R
 from ansible_collections.gb10.fleet.plugins.module_utils._images.offer import Fetch, Offer, may_resemble
 from ansible_collections.gb10.fleet.plugins.module_utils._images.pull import Tally
 from ansible_collections.gb10.fleet.plugins.module_utils._images.records import ImageRecords
-from ansible_collections.gb10.fleet.plugins.module_utils._images.step import Here, Parts, Step, Wanted, decide
+from ansible_collections.gb10.fleet.plugins.module_utils._images.step import (
+    Here,
+    Parts,
+    Step,
+    Wanted,
+    decide,
+    require_locked,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._own_files import Note
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.offer import Sources
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
@@ -78,7 +86,8 @@ class ImageStore:
             case "pull":
                 self._pull(wanted)
             case "tag":
-                self._docker.tag(step.id, wanted.reference)
+                assert step.here
+                self._docker.tag(step.here.id, wanted.reference)
         return self._proved(step)
 
     def _known(self, step: Step) -> Step:
@@ -108,6 +117,7 @@ class ImageStore:
                 expected=f"{identity.digest if identity else 'the image'}, complete",
                 remedy="remove the image on that host and run again",
             )
+        require_locked(step.wanted, image.identity, str(reference))
         self._records.write(reference, step.wanted.digest, image)
         return image
 
@@ -161,7 +171,8 @@ class ImageStore:
         return [_tar(here, layer) for layer in sorted(layers, key=lambda layer: -layer.size) if may_resemble(layer)]
 
     def _pull(self, wanted: Wanted) -> None:
-        name = wanted.reference.at(wanted.digest) if wanted.digest else str(wanted.reference)
+        digest = wanted.pull_digest
+        name = wanted.reference.at(digest) if digest else str(wanted.reference)
         self._progress.start(f"image {wanted.reference} from its registry", 0)
         tally = Tally()
         for event in self._docker.pull(name):
@@ -173,7 +184,7 @@ class ImageStore:
                 self._progress.report("the connection broke, Docker tries again")
             else:
                 self._progress.reach(tally.done, tally.total)
-        if wanted.digest:
+        if digest:
             self._docker.tag(name, wanted.reference)
 
 
@@ -184,7 +195,15 @@ def _require_room(here: Here, steps: Iterable[Step]) -> None:
 
 def _question(wanted: Wanted) -> tuple[str, dict[str, Any], Callable[[bytes], Offer]]:
     request = {"image": str(wanted.reference), "digest": wanted.digest}
-    return f"image {wanted.reference}", request, Offer.from_answer
+    return f"image {wanted.reference}", request, partial(_offered, wanted)
+
+
+def _offered(wanted: Wanted, answer: bytes) -> Offer:
+    """What a host offers. ValueError if it is not what the lock says: whoever sends it, it is passed over."""
+    offer = Offer.from_answer(answer)
+    if wanted.identity not in (None, offer.identity.digest):
+        raise ValueError(f"an image of identity {offer.identity.digest}; expected {wanted.identity}, as locked")
+    return offer
 
 
 def _tar(here: Here, layer: Layer) -> Callable[[], IO[bytes]]:

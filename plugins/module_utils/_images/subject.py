@@ -25,7 +25,7 @@ def _differences(view: View) -> Differences:
         if wrong := _wrong(image, present[reference]):
             rule, expected, found = wrong
             # an image of a registry's tag is taken as it is, until its digest is pinned
-            ours = rule == "image-missing" or image["digest"] or image["source"]["kind"] != "registry"
+            ours = rule == "image-missing" or image["digest"] or image["lock"] or image["source"]["kind"] != "registry"
             remedy = "" if ours else f"pin the digest in the recipe or service, then {view.converge()}"
             yield view.differs(
                 "error",
@@ -42,7 +42,10 @@ def _wrong(wanted: Mapping[str, Any], have: Mapping[str, Any] | None) -> tuple[s
     """(rule, expected, found) of the first thing that is wrong with an image."""
     if have is None:
         return "image-missing", "in Docker's store", "no such image"
-    recorded = have["recorded"]
+    lock, recorded = wanted["lock"], have["recorded"]
+    if lock and lock["identity"] != have["identity"]:
+        expected = f"the image that was staged first, as locked ({_short(lock['identity'])})"
+        return "image-other", expected, f"another one ({_short(have['identity'])}), {have['layers']} layers"
     if recorded and recorded["identity"] != have["identity"]:
         expected = f"the image that was staged ({_short(recorded['identity'])})"
         return "image-other", expected, f"another one ({_short(have['identity'])}), {have['layers']} layers"

@@ -37,6 +37,7 @@ VARIABLES = (
     "fleet_recipe_dirs",
     "fleet_name",
     "fleet_host",
+    "fleet_lock_file",
     "fleet_plan_format",
 )
 # What our own playbooks register.

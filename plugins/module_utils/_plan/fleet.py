@@ -22,6 +22,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import Findin
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._host_tuning.subject import host_tuning
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Value, merge
+from ansible_collections.gb10.fleet.plugins.module_utils._lock.lock import EMPTY, KINDS, Lock, anchored, unknown_name
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Budget, plan_host
 from ansible_collections.gb10.fleet.plugins.module_utils._plan import slices
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.container import docker_options
@@ -61,12 +62,15 @@ def plan_fleet(
     of_recipes: Sequence[Finding] = (),
     observed: Observed = _NOTHING_OBSERVED,
     engines: Mapping[str, Engine] = ENGINES,
+    lock: Lock = EMPTY,
+    relock: str = "",
 ) -> dict[str, Any]:
     """Every decision, as a plain map of JSON values (docs/architecture.md, "The plan").
 
     inventory: ``{hosts: {name: {address, port, variables}}, folder}``. library, of_recipes: what
     `_recipes.recipe.load_all` returned; only the recipes that services name are spoken of. observed: what hosts have
-    shown; figures and findings come from it, no decision. engines: by the names that recipes write. Errors are
+    shown; figures and findings come from it, no decision. engines: by the names that recipes write. lock: what images
+    and models are known by. relock: the name of one whose place in the lock doesn't count any more. Errors are
     findings; a service with one is left out.
     """
     findings = _Findings()
@@ -100,6 +104,7 @@ def plan_fleet(
         {name: (host.address, host.port) for name, host in declared.hosts.items()},
     )
     findings.add(problems)
+    _lock(sources, lock, relock, findings)
     hosts: dict[str, dict[str, Any]] = {}
     for name, host in declared.hosts.items():
         of_services = {
@@ -219,6 +224,18 @@ def _facts(
         startup_limit_s=service.ranks[0].supervisor["limits"]["startup_limit_s"],
         observed=observed,
     )
+
+
+def _lock(sources: Mapping[str, dict[str, Any]], lock: Lock, relock: str, findings: _Findings) -> None:
+    """Put what each image and model is known by into the hosts' slices."""
+    for host, slice_ in sources.items():
+        for kind in KINDS:
+            entries = [anchored(kind, entry, lock, relock) for entry in slice_[kind]]
+            slice_[kind] = [entry for entry, _ in entries]
+            for _, problems in entries:
+                findings.add(problems, [host])
+    wanted = {kind: {host: slice_[kind] for host, slice_ in sources.items()} for kind in KINDS}
+    findings.add(unknown_name(relock, wanted))
 
 
 # Values with their origin and reason ------------------------------------------------------------------------------

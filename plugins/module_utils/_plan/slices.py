@@ -44,6 +44,7 @@ def images(services: Iterable[Decided]) -> list[dict[str, Any]]:
             "reference": image["reference"],
             "digest": image["digest"],
             "source": _source(image["source"]),
+            "known": {key: image[key] for key in ("digest", "identity")} if image["identity"] else None,
         }
         for image in (service.placed.image for service in services)
     )
@@ -61,6 +62,7 @@ def _models(placed: Placed) -> Iterator[dict[str, Any]]:
         "revision": model["revision"],
         "bytes": model["weights_bytes"],
         "source": _source(model["source"]),
+        "known": _known(model),
     }
     if "draft" in model:
         draft = model["draft"]
@@ -69,7 +71,13 @@ def _models(placed: Placed) -> Iterator[dict[str, Any]]:
             "revision": draft["revision"],
             "bytes": draft["weights_bytes"],
             "source": {"kind": "hub"},
+            "known": _known(draft),
         }
+
+
+def _known(model: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What a recipe says that a model is, beyond its pin."""
+    return {key: model[key] for key in ("revision", "seal")} if model.get("seal") else None
 
 
 def retention(host: Host, services: Iterable[Decided]) -> dict[str, Any]:

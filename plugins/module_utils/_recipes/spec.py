@@ -26,6 +26,13 @@ _REVISION: Spec = {
     "pattern": "[0-9a-f]{40}",
     "expected": "a commit of 40 hex digits, or null where it is not known",
 }
+_SEAL: Spec = {
+    "type": "str",
+    "nullable": True,
+    "default": None,
+    "pattern": "[0-9a-f]{64}",
+    "expected": "a model's seal of 64 hex digits, as the lock has it, or null",
+}
 _NAME: Spec = {
     "type": "str",
     "required": True,
@@ -55,6 +62,7 @@ MODEL: Spec = {
     "options": {
         "repository": _REPOSITORY,
         "revision": _REVISION,
+        "seal": _SEAL,
         "config": {**_NAME, "required": False, "nullable": True, "default": None},
         "weights_bytes": _BYTES,
         "quantization": {
@@ -66,7 +74,7 @@ MODEL: Spec = {
         "gated": {"type": "bool", "default": False},
         "draft": {
             "type": "map",
-            "options": {"repository": _REPOSITORY, "revision": _REVISION, "weights_bytes": _BYTES},
+            "options": {"repository": _REPOSITORY, "revision": _REVISION, "seal": _SEAL, "weights_bytes": _BYTES},
         },
         "source": {
             "default": "hub",
@@ -98,6 +106,13 @@ def image_spec(engine: EngineSpec) -> Spec:
                 "default": None,
                 "pattern": "sha256:[0-9a-f]{64}",
                 "expected": "sha256: and 64 hex digits, or null where it is not known",
+            },
+            "identity": {
+                "type": "str",
+                "nullable": True,
+                "default": None,
+                "pattern": "sha256:[0-9a-f]{64}",
+                "expected": "an image's identity, sha256: and 64 hex digits, as the lock has it, or null",
             },
             "family": {"type": "str", "required": True, "choices": [*engine.families]},
             "entrypoint": {"type": "str", "nullable": True, "default": None},

@@ -17,6 +17,7 @@ import time
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import Progress, refusal
@@ -24,6 +25,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._weights.cache import C
 
 _LOOK_SECONDS = 1
 _ANSWER_SECONDS = 10
+# A list of the most files that a model may have, each with its sums.
+_MOST_ANSWER = 32 << 20
 _HUB = "https://huggingface.co"
 
 # What the tool's last words have in them, what was expected then, and what to do.
@@ -76,8 +79,20 @@ class Hub:
         size = self._size(repository, revision) or known
         return None if size is None else max(0, size - _bytes_below(self._blobs(repository)))
 
+    def main(self, repository: str) -> str | None:
+        """The commit that ``main`` is at this moment, by the hub's API; None when it does not answer."""
+        commit = (self._asked(repository, None) or {}).get("sha")
+        return commit if isinstance(commit, str) else None
+
     def _size(self, repository: str, revision: str | None) -> int | None:
         """Bytes of all files of a revision, by the hub's API; None when it does not answer."""
+        try:
+            return sum(int(file["size"]) for file in (self._asked(repository, revision) or {})["siblings"])
+        except (ValueError, KeyError, TypeError):
+            return None
+
+    def _asked(self, repository: str, revision: str | None) -> dict[str, Any] | None:
+        """What the hub's API says of a revision, of ``main`` without one."""
         model = f"{os.environ.get('HF_ENDPOINT', _HUB)}/api/models/{repository}"
         url = f"{model}/revision/{quote(revision or 'main', safe='')}?blobs=true"
         asked = urllib.request.Request(url)
@@ -86,9 +101,10 @@ class Hub:
             asked.add_unredirected_header("Authorization", f"Bearer {self.token_file.read_text().strip()}")
         try:
             with urllib.request.build_opener().open(asked, timeout=_ANSWER_SECONDS) as answer:
-                return sum(int(file["size"]) for file in json.load(answer)["siblings"])
-        except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
+                value = json.loads(answer.read(_MOST_ANSWER))
+        except (OSError, http.client.HTTPException, ValueError, RecursionError):
             return None
+        return value if isinstance(value, dict) else None
 
     def download(self, repository: str, revision: str | None, missing: int | None, progress: Progress) -> Path:
         """Bring one revision (``main`` without one) and return its folder in the staging cache.

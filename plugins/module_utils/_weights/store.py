@@ -13,7 +13,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -59,8 +59,9 @@ _OFFER: Spec = {"type": "map", "options": {"manifest": {"type": "map", "required
 
 @dataclass(frozen=True)
 class Wanted:
-    """One entry of ``model_store_plan``. revision: the pin, or none. path: of a folder. size: bytes, if known. peers:
-    hosts to fetch it from, nearest first, the origin last."""
+    """One entry of ``model_store_plan``. revision: the pin, else the locked one, or none. path: of a folder. size:
+    bytes, if known. peers: hosts to fetch it from, nearest first, the origin last. seal: what it is locked to, or none.
+    is_main: it is looked for as ``main``, so that must stand for it. renew: take what its source gives now."""
 
     repository: str
     revision: str | None
@@ -68,28 +69,44 @@ class Wanted:
     path: Path | None = None
     size: int | None = None
     peers: tuple[Peer, ...] = ()
+    seal: str | None = None
+    is_main: bool = False
+    renew: bool = False
 
     @classmethod
     def from_plan(cls, entry: Mapping[str, Any], present_hosts: Sequence[str] = ()) -> Wanted:
         """present_hosts: hosts of this run, see ``Peer``."""
-        source = entry["source"]
+        source, pin = entry["source"], entry.get("revision")
         path = Path(source["path"]) if source.get("path") else None
         peers = tuple(Peer.from_plan(peer, present_hosts) for peer in entry.get("peers") or ())
-        return cls(entry["repository"], entry.get("revision"), source["kind"], path, entry.get("bytes"), peers)
+        lock = entry.get("lock") or {}
+        # of an owner's folder, the content alone says which revision it is
+        revision = pin or (None if path else lock.get("revision"))
+        return cls(
+            entry["repository"],
+            revision,
+            source["kind"],
+            path,
+            entry.get("bytes"),
+            peers,
+            lock.get("seal"),
+            not pin,
+            bool(entry.get("renew")),
+        )
 
 
 @dataclass(frozen=True)
 class Step:
     """What one wanted model needs on this host.
 
-    revision: the one that is here. source: files to be taken in. manifest: what hosts offer, none as long as they can't
+    here: the one that is here. source: files to be taken in. manifest: what hosts offer, none as long as they can't
     be asked. moved: bytes; None where only others know.
     """
 
     wanted: Wanted
     found: str
     action: Literal["nothing", "link", "copy", "download", "fetch"]
-    revision: str = ""
+    here: Manifest | None = None
     source: Source | None = None
     manifest: Manifest | None = None
     moved: int | None = 0
@@ -115,11 +132,14 @@ class Step:
 
 
 class DamagedError(FleetError):
-    """Files of a place on this host are not what their own names or notes say."""
+    """Files of a place on this host are not what their own names or notes say, or not what is locked.
 
-    def __init__(self, folder: Path, findings: Mapping[SourceFile, Finding]) -> None:
-        super().__init__(*findings.values())
-        self.folder, self.files = folder, tuple(findings)
+    files: those that are known to be wrong.
+    """
+
+    def __init__(self, folder: Path, *findings: Finding, files: Iterable[SourceFile] = ()) -> None:
+        super().__init__(*findings)
+        self.folder, self.files = folder, tuple(files)
 
 
 class ModelStore:
@@ -159,8 +179,8 @@ class ModelStore:
     def apply(self, step: Step) -> Manifest:
         """Do one step and seal what came of it; a step of nothing returns the manifest that is there."""
         wanted, source = step.wanted, step.source
-        if not step.changes:
-            return self._records.of(wanted.repository, step.revision)[0].manifest
+        if step.here:
+            return step.here
         if step.action == "fetch":
             manifest = step.manifest or self._offered(wanted)
             if manifest:
@@ -189,17 +209,44 @@ class ModelStore:
         return step
 
     def _step(self, wanted: Wanted) -> Step:
+        if wanted.renew:
+            return self._step_to_renew(wanted)
         pinned = self._records.of(wanted.repository, wanted.revision) if wanted.revision else []
         source = None if pinned else self._source_at_hand(wanted)
         others = self._records.revisions(wanted.repository)
         found = f"absent, beside revision {', '.join(others)}" if others else "absent"
         for record in pinned or self._records_as_is(wanted, source):
-            revision = record.manifest.revision
-            changed = self._records.changed_files(record)
-            if not changed:
-                return Step(wanted, f"present, revision {revision}", "nothing", revision)
-            found = f"revision {revision}, but changed since it was verified: {', '.join(changed)}"
+            wrong = self._wrong(wanted, record)
+            if not wrong:
+                revision = record.manifest.revision
+                return Step(wanted, f"present, revision {revision}", "nothing", here=record.manifest)
+            found = f"revision {record.manifest.revision}, but {wrong}"
         return self._step_to_bring(wanted, found, source or self._source_at_hand(wanted))
+
+    def _wrong(self, wanted: Wanted, record: Record) -> str:
+        """Why a revision that is here won't do, or an empty string."""
+        if wanted.seal not in (None, record.manifest.seal):
+            return f"sealed {record.manifest.seal}, not {wanted.seal} as locked"
+        if changed := self._records.changed_files(record):
+            return f"changed since it was verified: {', '.join(changed)}"
+        main = Cache(self._root, wanted.repository).main()
+        if wanted.is_main and wanted.revision and main != wanted.revision:
+            return f"main stands for {main}"
+        return ""
+
+    def _step_to_renew(self, wanted: Wanted) -> Step:
+        """Whatever is here, what the source gives now; nothing where that is what is here."""
+        found = "to be asked for anew"
+        step = self._step_to_fetch(wanted, found) if wanted.peers else None
+        if step is None or step.action == "download":
+            wanted = replace(wanted, renew=False, revision=self._hub.main(wanted.repository))
+            step = self._step_to_download(wanted, found)
+        elif step.manifest:
+            wanted = replace(wanted, renew=False, revision=step.manifest.revision, seal=step.manifest.seal)
+        for record in self._records.of(wanted.repository, wanted.revision) if wanted.revision else ():
+            if not self._wrong(wanted, record):
+                return Step(wanted, f"present, revision {wanted.revision}", "nothing", here=record.manifest)
+        return step
 
     def _step_to_bring(self, wanted: Wanted, found: str, source: Source | None) -> Step:
         if source is None and (wanted.source == "host" or wanted.peers):
@@ -297,12 +344,25 @@ class ModelStore:
         files = self._hashed(wanted, source)
         revision = wanted.revision or source.revision or revision_of_content(files)
         manifest = Manifest(wanted.repository, revision, files)
+        self._require_locked(wanted, source, manifest)
         self._progress.start(f"model {wanted.repository} into the store", manifest.size)
         for real, file in zip(source.files, files, strict=True):
             take_in(real.real, file, cache.blob(file.sha256), self._progress.add)
         cache.publish(manifest)
         self._records.seal(manifest, source)
         return manifest
+
+    def _require_locked(self, wanted: Wanted, source: Source, manifest: Manifest) -> None:
+        """Refuse files that are not what the fleet's lock says, wherever they come from."""
+        if wanted.seal not in (None, manifest.seal):
+            found = obstacle(
+                "lock-differs",
+                str(source.folder),
+                found=f"revision {manifest.revision}, seal {manifest.seal}",
+                expected=f"{wanted.repository}, seal {wanted.seal}, as locked",
+                remedy=f"bring those files; if the new ones are wanted, on all hosts: -e relock={wanted.repository}",
+            )
+            raise DamagedError(source.folder, found)
 
     def _hashed(self, wanted: Wanted, source: Source) -> tuple[File, ...]:
         """The sums of all files, several at a time; compared with the hub's own where it left them."""
@@ -318,7 +378,7 @@ class ModelStore:
             for finding in _differences(source.folder / known.path, known, file)
         }
         if findings:
-            raise DamagedError(source.folder, findings)
+            raise DamagedError(source.folder, *findings.values(), files=findings)
         return files
 
 
@@ -332,8 +392,8 @@ def offered_manifest(wanted: Wanted, answer: bytes) -> Manifest:
     value = checked(_OFFER, parsed(answer, _MOST_OFFER, "its answer"), "its answer")
     manifest = Manifest.from_map(value["manifest"], "its manifest")
     offered = (manifest.repository, manifest.revision, manifest.seal)
-    expected = (wanted.repository, wanted.revision or manifest.revision, value["seal"])
-    if offered == expected:
+    expected = (wanted.repository, wanted.revision or manifest.revision, wanted.seal or value["seal"])
+    if offered == expected and manifest.seal == value["seal"]:
         return manifest
     found, wished = ("{} {}, sealed {}".format(*words) for words in (offered, expected))
     raise ValueError(f"a manifest of {found}; expected {wished}")

@@ -61,6 +61,10 @@ def _differences(view: View) -> Differences:
 def _wrong(wanted: Mapping[str, Any], have: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     if have["revision"] is None:
         yield "model-missing", wanted["revision"] or "a verified revision", "none"
+    lock = wanted["lock"]
+    if lock and have["seal"] and (have["revision"], have["seal"]) != (lock["revision"], lock["seal"]):
+        found = f"revision {have['revision'][:12]}, seal {have['seal'][:12]}"
+        yield "model-other", f"revision {lock['revision'][:12]}, seal {lock['seal'][:12]}, as locked", found
     if have["gone"]:
         yield "model-file-missing", "all files of the revision", f"missing: {_some(have['gone'])}"
     if have["changed"]:

@@ -1,0 +1,49 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action of gb10.fleet.lock_record: what hosts have in, the lock beside the inventory out; reaches no host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._lock.file import update
+from ansible_collections.gb10.fleet.plugins.module_utils._lock.lock import KINDS, Lock, Settled, settle
+from ansible_collections.gb10.fleet.plugins.modules.lock_record import DOCUMENTATION
+from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
+        hosts, file = options["plan"]["hosts"], Path(options["file"])
+        wanted = {kind: {host: slice_[kind] for host, slice_ in hosts.items()} for kind in KINDS}
+        settled: list[Settled] = []
+
+        def change(lock: Lock) -> Lock:
+            settled.append(settle(lock, wanted, {kind: options[kind] for kind in KINDS}, options["relock"]))
+            return settled[-1].lock
+
+        try:
+            before, after = update(file, change, write=not self._task.check_mode)
+        except FleetError as problem:
+            raise AnsibleActionFail(str(problem)) from None
+        except OSError as problem:
+            raise AnsibleActionFail(
+                f"{file} can't be written: {problem.strerror}; make {file.parent} writable"
+            ) from None
+        return result | {
+            "changed": before != after,
+            "refused": {
+                host: [finding.sentence() for finding in findings] for host, findings in settled[-1].refused.items()
+            },
+            "diff": {"before_header": str(file), "after_header": str(file), "before": before, "after": after},
+        }

@@ -1,0 +1,54 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The lock's file beside the inventory: read at the plan, added to by the run that brought something first."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from ansible_collections.gb10.fleet.plugins.module_utils._lock.lock import EMPTY, MOST_BYTES, Lock, dump, parse
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import replace_file
+
+# Ansible reads no hidden name as an inventory, whatever its configuration.
+NAME = ".fleet.lock"
+
+
+def read(file: Path) -> Lock:
+    """What is locked; nothing where there is no file. Raises FleetError for a damaged one."""
+    try:
+        with file.open("rb") as stream:
+            return parse(stream.read(MOST_BYTES + 1), str(file))
+    except FileNotFoundError:
+        return EMPTY
+
+
+def update(file: Path, change: Callable[[Lock], Lock], write: bool) -> tuple[str, str]:
+    """Change the lock as one step, of two runs at once one after the other; its text before and after.
+
+    change: given what is locked at that moment. write: otherwise only what it would be is returned.
+    """
+    file = file.resolve()
+    with _alone(file.parent) if write else contextlib.nullcontext():
+        before = read(file)
+        after = change(before)
+        if write and after != before:
+            replace_file(file, dump(after).encode())
+    return (dump(before) if before != EMPTY else "", dump(after) if after != EMPTY else "")
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """No other run changes the lock meanwhile. The folder is held, since the file is another one after each change."""
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

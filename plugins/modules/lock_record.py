@@ -1,0 +1,59 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: lock_record
+short_description: Keep by what images and models are known in the whole fleet
+version_added: 0.1.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Compares what each host has with the lock, a file on the controller beside the inventory, and adds what was brought
+    for the first time. What the host has that brought it counts, not what those have that took it from there.
+  - Nothing in the lock is changed by what hosts say, but for O(relock).
+  - Runs of several controllers on one machine add one after the other; a damaged file is refused.
+options:
+  plan:
+    description: RV(gb10.fleet.plan#module:plan).
+    type: dict
+    required: true
+  file:
+    description: The file.
+    type: path
+    required: true
+  images:
+    description: By host what M(gb10.fleet.container_images) returned as RV(gb10.fleet.container_images#module:images).
+    type: dict
+    default: {}
+  models:
+    description: By host what M(gb10.fleet.model_snapshots) returned as RV(gb10.fleet.model_snapshots#module:models).
+    type: dict
+    default: {}
+  relock:
+    description: The name of an image or a model whose entry is written anew.
+    type: str
+    default: ""
+extends_documentation_fragment:
+  - gb10.fleet.attributes.changes
+  - gb10.fleet.attributes.on_controller
+"""
+
+EXAMPLES = r"""
+- name: Keep what was brought first
+  gb10.fleet.lock_record:
+    plan: "{{ fleet_plan.plan }}"
+    file: "{{ fleet_plan.lock_file }}"
+    images: "{{ hostvars | gb10.fleet.by_host(ansible_play_hosts, 'image_store_brought', 'images') }}"
+  run_once: true
+"""
+
+RETURN = r"""
+refused:
+  description: By host, what it has that is not as locked, as sentences.
+  returned: success
+  type: dict
+  sample: {spark-2: ["vllm:1: identity 0123456789ab; expected identity ba9876543210, as locked"]}
+"""
