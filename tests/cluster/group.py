@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.probes import probes
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric import hotplug
 from lab.fixtures import Fleet
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -184,6 +185,7 @@ class Group:
             "address": ADDRESSES[host],
             "peers": [address for peer, address in ADDRESSES.items() if peer != host],
             "rendezvous": {"address": ADDRESSES["spark-2"], "port": RENDEZVOUS},
+            "adapter": {"address": ADDRESSES[host], "state_file": hotplug.STATE, "absent": hotplug.SEAT},
             "definition": "one",
             "secret_file": SECRET_FILE,
             "run": run,

@@ -196,7 +196,14 @@ def _fabric(plan: dict[str, Any], host: str) -> dict[str, Any]:
             for one in interfaces
         },
         "rdma": {one["rdma_device"]: _rdma(one) for one in interfaces},
-        "adapter": {"marker": False, "state": None, "plugged_s": None, "measured": {}, "unproven": []},
+        "adapter": {
+            "marker": False,
+            "enabled": False,
+            "state": None,
+            "plugged_s": None,
+            "measured": {},
+            "unproven": [],
+        },
     }
 
 

@@ -27,7 +27,14 @@ class Facts:
 HOSTS = {name: Facts(f"10.77.0.{number}") for number, name in enumerate(("spark-2", "spark-3", "titan"), 12)}
 PLANS, _ = plan_fabric({"cables": [["spark-2:1", "spark-3:1"]]}, HOSTS)
 GATES = {"rail_gbps": 87.5, "port_gbps": 175}
-ADAPTER: dict[str, Any] = {"marker": False, "state": None, "plugged_s": None, "measured": {}, "unproven": []}
+ADAPTER: dict[str, Any] = {
+    "marker": False,
+    "enabled": False,
+    "state": None,
+    "plugged_s": None,
+    "measured": {},
+    "unproven": [],
+}
 Readings = dict[str, dict[str, Any]]
 
 
@@ -367,6 +374,8 @@ BOTH_MEASURED = {FIRST: ROW, SECOND: ROW}
         ({"marker": True, "state": "1"}, "keep", ["fabric-hotplug"]),
         ({"marker": True, "state": "1"}, "off", ["fabric-hotplug-on"]),
         ({"state": "1"}, "off", []),
+        ({"enabled": True, "state": "1"}, "off", ["fabric-hotplug-restart"]),
+        ({"marker": True, "enabled": True, "state": "1"}, "off", ["fabric-hotplug-on"]),
         ({"plugged_s": 600.0}, "off", ["fabric-replugged"]),
         ({"plugged_s": 600.0, "measured": {FIRST: ROW}}, "off", ["fabric-replugged"]),
         ({"plugged_s": 600.0, "measured": BOTH_MEASURED}, "off", []),
@@ -400,6 +409,7 @@ def test_a_plugged_link_is_not_proven_until_it_is_measured(
         ({"marker": True, "state": "0"}, "push the plug in at both ends until it clicks"),
         ({"marker": True}, "push the plug in at both ends until it clicks"),
         ({"state": "0"}, "never rescan the PCI bus"),
+        ({"state": "0"}, "restart the machines at both ends at the same time"),
         ({"marker": True, "state": "1"}, "lspci"),
     ],
 )

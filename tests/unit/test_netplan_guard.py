@@ -170,6 +170,21 @@ def test_addresses_and_routes_go_back_to_what_they_were(
     assert [" ".join(command) for command in links.differences(BEFORE, now, routes)] == commands
 
 
+def test_an_address_of_networkmanagers_comes_back_without_a_second_route() -> None:
+    """It sets the route of an address itself, with a metric; the kernel's own beside it would come first."""
+    was, now = link("enP7s7", "10.77.0.11/24", index=2), link("enP7s7", index=2)
+    was["addr_info"][0]["noprefixroute"] = True
+    route = "10.77.0.0/24 dev enP7s7 proto kernel scope link src 10.77.0.11 metric 100"
+    before = {"links": [was], "routes": [route]}
+    extra = "10.77.0.0/24 dev enP7s7 proto kernel scope link src 10.77.0.11"
+    assert [" ".join(command) for command in links.differences(before, [now], [])] == [
+        "address add 10.77.0.11/24 brd + noprefixroute dev enP7s7",
+        f"route replace {route}",
+    ]
+    found = links.differences(before, [was], [route, extra])
+    assert [" ".join(command) for command in found] == [f"route del {extra}"]
+
+
 def of_6(local: str, **more: Any) -> dict[str, Any]:
     return {"family": "inet6", "local": local, "prefixlen": 64, "scope": "global"} | more
 
@@ -484,15 +499,16 @@ def test_the_script_takes_a_change_back_without_our_program(staged: dict[str, An
     if boot:
         assert asked == ["sync ", "systemctl daemon-reload"]
     else:
-        assert asked[asked.index("sleep 5") + 1 :] == [
-            "ip link set enP7s7 up",
-            "ip -4 address flush dev enP7s7",
-            "ip link set enp1s0f1np1 up",
-            "ip -4 address flush dev enp1s0f1np1",
-            "ip -4 route flush table main",
-            "ip address add 10.77.0.11/24 brd + dev enP7s7",
-            "ip route replace 10.77.0.0/24 dev enP7s7 proto kernel scope link",
-            "ip route replace default via 10.77.0.1 dev enP7s7 proto static",
+        # each under a time limit, which then runs it
+        assert asked[asked.index("sleep 5") + 1 :: 2] == [
+            "timeout 10 ip link set enP7s7 up",
+            "timeout 10 ip -4 address flush dev enP7s7",
+            "timeout 10 ip link set enp1s0f1np1 up",
+            "timeout 10 ip -4 address flush dev enp1s0f1np1",
+            "timeout 10 ip -4 route flush table main",
+            "timeout 10 ip address add 10.77.0.11/24 brd + dev enP7s7",
+            "timeout 10 ip route replace 10.77.0.0/24 dev enP7s7 proto kernel scope link",
+            "timeout 10 ip route replace default via 10.77.0.1 dev enP7s7 proto static",
         ]
 
 

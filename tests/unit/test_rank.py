@@ -43,6 +43,7 @@ WRITTEN: dict[str, Any] = {
     "serve": None,
     "address": "192.168.100.1",
     "rendezvous": {"address": "192.168.100.1", "port": 29400},
+    "adapter": None,
     "peers": ["192.168.100.2"],
     "definition": "abc",
     "secret_file": "/etc/gb10-fleet/secrets/pair",

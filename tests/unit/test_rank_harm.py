@@ -422,6 +422,54 @@ def test_a_worker_shows_what_is_in_its_way(tmp_path: Path) -> None:
     assert rank._report.fields["error"] == "3.0 GiB of memory are free"
 
 
+# An adapter that is gone ------------------------------------------------------------------------------------------
+
+ABSENT = "the adapter is switched off: push the plug in"
+
+
+@pytest.mark.parametrize(
+    ("address", "state", "words"),
+    [
+        ("127.0.0.1", "0", ""),  # it is there
+        ("192.0.2.1", "0", ABSENT),
+        ("192.0.2.1", "1", "no interface of this host has the address 192.0.2.1"),
+        ("192.0.2.1", None, "no interface of this host has the address 192.0.2.1"),
+    ],
+)
+def test_a_rank_without_its_interface_gives_the_reason(
+    tmp_path: Path, address: str, state: str | None, words: str
+) -> None:
+    file = tmp_path / "debug_state"
+    if state is not None:
+        file.write_text(f"{state}\n")
+    adapter = {"address": address, "state_file": str(file), "absent": ABSENT}
+    rank = from_plan(WRITTEN | {"adapter": adapter})
+    found = host.without_adapter(rank.adapter)
+    assert found.startswith(words)
+    assert bool(found) is bool(words)
+
+
+def test_who_waits_reports_when_its_own_adapter_has_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A peer that is switched off takes it along, which comes to light while that peer is waited for."""
+    report = Report(HEAD, [], tmp_path)
+    group = members.Members(HEAD, report, b"x", lambda _reason, _failed: None)
+    found = iter(["", ABSENT])
+    errors: list[str] = []
+
+    def without_adapter(_adapter: Any) -> str:
+        errors.append(report.fields["error"])
+        if len(errors) == 3:
+            raise RuntimeError("seen enough")
+        return next(found)
+
+    monkeypatch.setattr(host, "without_adapter", without_adapter)
+    monkeypatch.setattr(members, "LOOK_S", 0.0)
+    with pytest.raises(RuntimeError, match="seen enough"):
+        asyncio.run(group.gather())
+    assert "is it on, its cable in" in errors[1]
+    assert errors[2] == f"waiting for rank 1 (192.168.100.2): {ABSENT}"
+
+
 # An engine that hangs ---------------------------------------------------------------------------------------------
 
 

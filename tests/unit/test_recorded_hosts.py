@@ -86,16 +86,55 @@ def test_networkmanagers_own_profile_is_named_with_its_remedy() -> None:
     assert claims(text, dict.fromkeys(RAILS, "")) == ["enp1s0f0np0"]
 
 
-def test_networkmanagers_states_are_calm(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("name", "state", "startup", "carrier", "busy"),
+    [
+        ("", "", "started", True, False),  # as recorded
+        ("", "", "starting", True, False),  # another device waits for a lease
+        ("enp1s0f0np0", "connected", "starting", True, False),
+        ("enp1s0f0np0", "connected (externally)", "starting", True, False),
+        ("enp1s0f0np0", "connecting (getting IP configuration)", "started", True, True),
+        ("enp1s0f0np0", "deactivating", "started", True, True),
+        ("enp1s0f0np0", "disconnected", "starting", True, True),
+        ("enp1s0f0np0", "disconnected", "started", True, False),  # it is done, and has not connected it
+        ("enp1s0f0np0", "unavailable", "starting", False, False),  # its cable is out
+        ("gone", "", "starting", False, False),
+    ],
+)
+def test_networkmanager_is_calm_when_netplans_devices_are(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    state: str,
+    startup: str,
+    carrier: bool,
+    busy: bool,
+) -> None:
+    """name: of netplan's device, and its state instead of the recorded one; none but the recorded ones without it."""
     rows = recorded("gn100-networkmanager/nmcli-device-status.txt").splitlines()
     start, end = rows[0].index("STATE"), rows[0].index("CONNECTION")
-    states = "".join(f"{row[start:end].strip()}\n" for row in rows[1:])
-    answers = {"systemctl": "active\n", "general": "started\n", "device": states}
+    states = {row.split()[0]: row[start:end].strip() for row in rows[1:]} | {"enP7s7": "connecting (prepare)"}
+    states |= {name: state} if state else {}
+    if name:
+        (tmp_path / f"netplan-{name}.nmconnection").write_text(f"[connection]\ninterface-name={name}\n")
+    device = "".join(f"{one}:{its}\n" for one, its in states.items())
+    answers = {"systemctl": "active\n", "general": f"{startup}\n", "device": device}
     monkeypatch.setattr(links, "run", lambda command: answers.get(command[0]) or answers[command[4]])
-    assert not links.networkmanager_is_busy()
-    for part, text in (("general", "starting\n"), ("device", f"{states}connecting (getting IP configuration)\n")):
-        monkeypatch.setitem(answers, part, text)
-        assert links.networkmanager_is_busy()
+    monkeypatch.setattr(links, "has_carrier", lambda _name: carrier)
+    assert links.networkmanager_is_busy(tmp_path) is busy
+
+
+@pytest.mark.parametrize(("active", "busy"), [("inactive", False), ("failed", False), ("activating", True)])
+def test_networkmanager_that_does_not_answer_yet_is_busy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, active: str, busy: bool
+) -> None:
+    def run(command: list[str]) -> str:
+        if command[0] == "systemctl":
+            return f"{active}\n"
+        raise links.CommandError("NetworkManager is not running")
+
+    monkeypatch.setattr(links, "run", run)
+    assert links.networkmanager_is_busy(tmp_path) is busy
 
 
 def test_nvidia_syncs_file_is_named_with_its_remedy() -> None:

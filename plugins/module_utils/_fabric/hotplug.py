@@ -27,15 +27,19 @@ MARKER = "/etc/nvidia/cx7-hotplug-enabled"
 # The name that NVIDIA's own guide gives it.
 DISABLED = "/etc/nvidia/cx7-hotplug-disabled"
 STATE = "/sys/devices/platform/MTKP0001:00/pcie_hotplug/debug_state"
+ENABLED = "/sys/devices/platform/MTKP0001:00/pcie_hotplug/hotplug_enabled"
 # Gone with a boot, as is what it says.
 MEASURED = "/run/gb10-fabric/bandwidth.json"
 _PLUGIN = re.compile(r"^\[\s*(?P<seconds>\d+\.\d+)\].*\bcx7-pcie-hotplug \S+ Cable plugin\s*$", re.MULTILINE)
 _SOURCE = "NVIDIA/NV-Kernels pull request 271; owners' journals of September 2026"
 _warning = partial(warning, kind="fabric", source=_SOURCE)
 
+ABSENT = "the adapter is switched off, since hot-plug sees no cable, or no machine that is on at its other end"
+# One machine alone does not help: while it starts, the adapter of the other one leaves.
+RESTART = "restart the machines at both ends at the same time, the cable in"
 SEAT = (
-    "push the plug in at both ends until it clicks, see that the other machine is on, then restart this one with the "
-    "cable in; never rescan the PCI bus, that hangs the machine; `hotplug: off` in fleet_fabric prevents it"
+    f"push the plug in at both ends until it clicks, then {RESTART}; never rescan the PCI bus, that hangs the machine; "
+    "`hotplug: off` in fleet_fabric prevents it"
 )
 
 
@@ -63,7 +67,7 @@ def parse_measured(text: str) -> dict[str, dict[str, Any]]:
 def absent(adapter: Mapping[str, Any]) -> str:
     """Why there is no adapter, where hot-plug is the reason; else empty."""
     if adapter["state"] == "0" or (adapter["marker"] and adapter["state"] != "1"):
-        return "the adapter is switched off, since no cable was seen (hot-plug)"
+        return ABSENT
     return ""
 
 
@@ -78,7 +82,7 @@ def unproven(adapter: Mapping[str, Any], names: Iterable[str]) -> list[str]:
 def judge_adapter(host: str, plan: Mapping[str, Any], adapter: Mapping[str, Any]) -> list[Finding]:
     """What hot-plug makes of a host's links, beside what `_fabric.judge` says of each one.
 
-    plan: the host's fabric slice. adapter: {marker, state, plugged_s, measured}, as `_fabric.reading` reads it.
+    plan: the host's fabric slice. adapter: {marker, enabled, state, plugged_s, measured}, of `_fabric.reading`.
     """
     rails = [one["name"] for one in plan["interfaces"] if one["rdma_device"]]
     if not rails or plan["transport"] != "roce":
@@ -90,6 +94,10 @@ def judge_adapter(host: str, plan: Mapping[str, Any], adapter: Mapping[str, Any]
         findings.append(
             _warning("fabric-hotplug-on", place, found=f"{MARKER} is there", expected="no hot-plug", remedy=remedy)
         )
+    elif plan["hotplug"] == "off" and adapter["enabled"]:
+        found = "hot-plug is on until the machine is started anew"
+        remedy = "restart the machine"
+        findings.append(_warning("fabric-hotplug-restart", place, found=found, expected="no hot-plug", remedy=remedy))
     elif adapter["marker"]:
         remedy = "write hotplug: off in fleet_fabric, run site.yml, restart the machine (15 to 20 W more when idle)"
         reason = "a pulled cable, or a machine that is switched off at its other end, takes the adapter away"
@@ -99,7 +107,7 @@ def judge_adapter(host: str, plan: Mapping[str, Any], adapter: Mapping[str, Any]
     if names := unproven(adapter, rails):
         minutes = f"{adapter['plugged_s'] / 60:.0f}"
         found = f"a cable was plugged in {minutes} min after the start, and {', '.join(names)} not measured since"
-        remedy = f"ansible-playbook verify.yml measures it; if it is slow, restart {host} with the cable in"
+        remedy = f"ansible-playbook verify.yml measures it; if it is slow, {RESTART}"
         reason = "a link that was plugged in while the machine ran often carries 13 Gb/s, whatever speed it says"
         findings.append(
             _warning("fabric-replugged", place, found=found, expected="a measurement", remedy=remedy, reason=reason)

@@ -104,6 +104,7 @@ def read_adapter(run: Run, names: Iterable[str]) -> dict[str, Any]:
     )
     adapter: dict[str, Any] = {
         "marker": Path(hotplug.MARKER).exists(),
+        "enabled": _text(Path(hotplug.ENABLED)) == "1",
         "state": _text(Path(hotplug.STATE)) or None,
         "plugged_s": hotplug.plugged_at(journal),
         "measured": hotplug.parse_measured(_text(Path(hotplug.MEASURED))),

@@ -58,7 +58,7 @@ def _judged(view: View, readings: Mapping[str, Mapping[str, Any]]) -> Difference
     fabric = view.slice["fabric"]
     places = {where(view.host, one["name"]): one for one in fabric["interfaces"]}
     for finding in judge(view.host, fabric, readings):
-        if finding.rule == "fabric-hotplug":
+        if finding.rule in ("fabric-hotplug", "fabric-hotplug-restart"):
             continue  # a choice of the owner's, and no difference from what is declared
         peers = places[finding.place]["peers"] if finding.place in places else ()
         away = sorted({peer["host"] for peer in peers} & {*view.silent})

@@ -27,16 +27,18 @@ Command = list[str]
 
 # Where netplan renders to.
 NETWORKD = Path("/run/systemd/network")
+PROFILES = Path("/run/NetworkManager/system-connections")
+NET = Path("/sys/class/net")
 # netplan apply takes 1 to 2 s on an idle host.
 COMMAND_TIMEOUT_S = 20.0
 NETWORKMANAGER = "NetworkManager.service"
+_NOT_RUNNING = ("inactive", "failed", "")
 # There unless the kernel was started without IPv6, which `ip -6` then fails for.
 IPV6 = Path("/proc/net/if_inet6")
 # Of what a DHCP server or a router has given; they run.
 _LIFETIMES = re.compile(r'"(?:valid_life_time|preferred_life_time|expires)": *\d+')
 _BUSY = ("pending", "initialized", "configuring")
 # What `ip route` shows of a route's state and does not take back.
-_NOT_RUNNING = ("inactive", "failed", "")
 _ROUTE_STATES = {"linkdown", "dead", "offload", "trap"}
 
 
@@ -130,22 +132,34 @@ def is_busy() -> bool:
     return networkd_is_busy() or networkmanager_is_busy()
 
 
-def networkmanager_is_busy() -> bool:
-    """Whether NetworkManager starts, or still brings devices up or down; False where it does not run.
+def networkmanager_is_busy(profiles: Path = PROFILES) -> bool:
+    """Whether NetworkManager still brings up or down a device that netplan gave it; False where it does not run.
 
-    netplan stops it, and starts it without waiting: by its own word it is done when its startup is complete.
+    netplan stops it, and starts it without waiting. What becomes of other devices does not matter: one that is cabled
+    and has no profile asks for a lease again and again, as every port of a new DGX OS does.
     """
     try:
         if run(["systemctl", "show", "--property=ActiveState", "--value", NETWORKMANAGER]).strip() in _NOT_RUNNING:
             return False
-        if run(["nmcli", "--terse", "--fields", "STARTUP", "general", "status"]).strip() != "started":
-            return True
-        states = run(["nmcli", "--terse", "--fields", "STATE", "device", "status"]).splitlines()
+        starts = run(["nmcli", "--terse", "--fields", "STARTUP", "general", "status"]).strip() != "started"
+        rows = run(["nmcli", "--terse", "--fields", "DEVICE,STATE", "device", "status"]).splitlines()
     except OSError:
         return False
     except CommandError:
         return True  # it runs and does not answer yet
-    return any(state.startswith(("connecting", "deactivating")) for state in states)
+    states = dict(row.split(":", 1) for row in rows if ":" in row)
+    return any(
+        states.get(name, "").startswith(("connecting", "deactivating"))
+        or (starts and has_carrier(name) and not states.get(name, "").startswith("connected"))
+        for name in _values(profiles, "*.nmconnection", "interface-name=")
+    )
+
+
+def has_carrier(name: str) -> bool:
+    try:
+        return (NET / name / "carrier").read_text(encoding="ascii").strip() == "1"
+    except OSError:  # it is down or gone
+        return False
 
 
 def networkd_is_busy() -> bool:
@@ -159,12 +173,17 @@ def networkd_is_busy() -> bool:
 
 def virtual_devices(folder: Path = NETWORKD) -> set[str]:
     """The names of the bridges, bonds, VLANs and the like that netplan has networkd make."""
-    names = set()
-    for path in folder.glob("*.netdev"):
+    return _values(folder, "*.netdev", "Name=")
+
+
+def _values(folder: Path, pattern: str, key: str) -> set[str]:
+    """What stands behind a key in the files of a folder."""
+    values = set()
+    for path in folder.glob(pattern):
         with contextlib.suppress(OSError):
             lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-            names |= {line[5:].strip() for line in lines if line.startswith("Name=")}
-    return names
+            values |= {line.removeprefix(key).strip() for line in lines if line.startswith(key)}
+    return values
 
 
 # Against what is wanted --------------------------------------------------------------------------------------------
@@ -247,14 +266,31 @@ def differences(change: Mapping[str, Any], links: Iterable[Link], routes: Sequen
     What came on links that were not there before belongs to somebody else.
     """
     old = {link["ifname"]: link for link in change["links"]}
+    # Where NetworkManager sets the routes of addresses, which the kernel does otherwise.
+    without = {name: _without_routes(link) for name, link in old.items()}
     commands = []
     for link in links:
         name = link["ifname"]
         if name in old:
             was, now = _lasting(old[name]), _lasting(link)
             commands += [["address", "del", one, "dev", name] for one in sorted(now - was)]
-            commands += [["address", "add", one, *_beside(one), "dev", name] for one in sorted(was - now)]
-    of_old = [route for route in routes if "proto kernel" not in route and _device(route) in (None, *old)]
+            commands += [
+                [
+                    "address",
+                    "add",
+                    one,
+                    *_beside(one),
+                    *(["noprefixroute"] if one in without[name] else []),
+                    "dev",
+                    name,
+                ]
+                for one in sorted(was - now)
+            ]
+    of_old = [
+        route
+        for route in routes
+        if _device(route) in (None, *old) and ("proto kernel" not in route or without.get(_device(route) or ""))
+    ]
     commands += [_route("del", route) for route in of_old if route not in change["routes"]]
     # Routes by way of a gateway need the route to it.
     missing = sorted((route for route in change["routes"] if route not in routes), key=lambda route: " via " in route)
@@ -265,6 +301,12 @@ def _lasting(link: Link) -> set[str]:
     """Its addresses but those of IPv6 that routers give or that belong to every link."""
     of_6 = (one for one in link["addr_info"] if one["family"] == "inet6" and one["scope"] == "global")
     return addresses(link) | {f"{one['local']}/{one['prefixlen']}" for one in of_6 if not one.get("dynamic")}
+
+
+def _without_routes(link: Link) -> set[str]:
+    """Its IPv4 addresses for which the kernel has no route of its own."""
+    of_4 = (one for one in link["addr_info"] if one["family"] == "inet")
+    return {f"{one['local']}/{one['prefixlen']}" for one in of_4 if one.get("noprefixroute")}
 
 
 def _beside(address: str) -> list[str]:

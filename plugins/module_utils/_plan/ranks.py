@@ -19,6 +19,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Launch
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Placed
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import ranks_port, supervisors_port
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hotplug import ABSENT, SEAT, STATE
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Value
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Share
@@ -29,7 +30,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.container import 
     docker_run,
 )
 
-_ALONE: dict[str, Any] = {"address": None, "peers": [], "rendezvous": None, "secret_file": None}
+_ALONE: dict[str, Any] = {"address": None, "peers": [], "rendezvous": None, "secret_file": None, "adapter": None}
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,7 @@ def _meeting(placed: Placed, rank: int) -> dict[str, Any]:
     addresses = placed.addresses
     return {
         "address": addresses[rank],
+        "adapter": {"address": addresses[rank], "state_file": STATE, "absent": f"{ABSENT}: {SEAT}"},
         "peers": [address for other, address in enumerate(addresses) if other != rank],
         "rendezvous": {"address": addresses[0], "port": supervisors_port(placed.port)},
         "secret_file": _layout.group_secret(placed.name),

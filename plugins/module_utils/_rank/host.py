@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import re
 import socket
@@ -22,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .service import Gid, Service
+from .service import Adapter, Gid, Service
 
 GIB = 1 << 30
 _COMMAND_S = 60
@@ -87,6 +88,24 @@ def gid_environment(gids: Sequence[Gid]) -> list[str]:
     if done.returncode != 0:
         raise RankError(done.stderr.strip().removeprefix("gb10.fleet: "))
     return done.stdout.splitlines()
+
+
+def without_adapter(adapter: Adapter | None) -> str:
+    """Why this host can't meet the other ranks, where its own interface is gone; else an empty string."""
+    if adapter is None:
+        return ""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((adapter.address, 0))
+        except OSError as error:
+            if error.errno != errno.EADDRNOTAVAIL:
+                return ""
+        else:
+            return ""
+    with contextlib.suppress(OSError):
+        if Path(adapter.state_file).read_text(encoding="ascii", errors="replace").strip() == "0":
+            return adapter.absent
+    return f"no interface of this host has the address {adapter.address}: `ip -br address`; site.yml sets it"
 
 
 def with_environment(run_words: Sequence[str], variables: Sequence[str]) -> list[str]:

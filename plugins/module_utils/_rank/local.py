@@ -39,7 +39,7 @@ class LocalRank:
             await asyncio.to_thread(host.prepare, self._service)
             self._variables = await asyncio.to_thread(host.gid_environment, self._service.gids or ())
         except (RankError, OSError) as problem:
-            raise NotLaunchedError(str(problem)) from None
+            raise NotLaunchedError(host.without_adapter(self._service.adapter) or str(problem)) from None
 
     async def launch(self) -> None:
         """The container runs when this returns."""

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,6 +20,8 @@ BEAT_S = 2.0
 # A host under memory pressure may be silent for long; a false alarm costs a model load of minutes.
 LOST_S = 20.0
 _ORDER_S = 300.0
+# Between two looks at this host's own adapter while ranks are missing.
+LOOK_S = 5.0
 
 Over = Callable[[str, bool], None]
 
@@ -86,10 +89,12 @@ class Members:
         """Until all ranks are in."""
         while missing := sorted({*range(1, self._service.ranks)} - {*self._by_rank}):
             names = ", ".join(f"rank {rank} ({self._service.peers[rank - 1]})" for rank in missing)
-            sentence = f"waiting for {names}: is it on, its cable in, its {self._service.unit} started?"
+            here = host.without_adapter(self._service.adapter)
+            sentence = f"waiting for {names}: {here or f'is it on, its cable in, its {self._service.unit} started?'}"
             self._report.enter("waiting", sentence, error=sentence)
             self._changed.clear()
-            await self._changed.wait()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), LOOK_S)
 
     # A connection ------------------------------------------------------------------------------------------------
 
@@ -110,7 +115,9 @@ class Members:
             while True:
                 self._receive(member, await channel.receive(LOST_S))
         except Exception as problem:
-            self._leave(member, f"{member.name} is lost: {_why(problem)}")
+            self._leave(
+                member, f"{member.name} is lost: {host.without_adapter(self._service.adapter) or _why(problem)}"
+            )
         finally:
             beats.cancel()
             channel.close()

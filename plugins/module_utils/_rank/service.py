@@ -59,6 +59,19 @@ class Endpoint:
 
 
 @dataclass(frozen=True)
+class Adapter:
+    """This host's way to the other ranks.
+
+    address: its IPv4 address in the group. state_file: holds 0 while hot-plug keeps the adapter off. absent: what is
+    to be reported then, with the remedy.
+    """
+
+    address: str
+    state_file: str
+    absent: str
+
+
+@dataclass(frozen=True)
 class Address:
     """Where the head meets the other ranks."""
 
@@ -79,9 +92,9 @@ class Service:
     """One rank of a service: the keys of the plan's file (docs/architecture.md, "A service and its ranks").
 
     run: the `docker run` words, in the foreground. serve: words that begin to serve once all ranks have joined, or
-    None. rendezvous: None for a service of one rank. address: of this rank, peers: of the others, by rank. definition:
-    equal on all ranks of one plan. ports: TCP ports that must be free before a start. warm_up: what takes compilation
-    on itself before clients come.
+    None. rendezvous, adapter: None for a service of one rank. address: of this rank, peers: of the others, by rank.
+    definition: equal on all ranks of one plan. ports: TCP ports that must be free before a start. warm_up: what takes
+    compilation on itself before clients come.
     """
 
     service: str
@@ -95,6 +108,7 @@ class Service:
     rendezvous: Address | None
     definition: str
     secret_file: str | None
+    adapter: Adapter | None
     gids: Sequence[Gid] | None
     memory_bytes: int
     ports: Sequence[int]

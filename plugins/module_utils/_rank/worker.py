@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import wire
-from .host import RankError
+from .host import RankError, without_adapter
 from .local import LocalRank
 from .members import LOST_S, beat
 from .report import Report
@@ -55,7 +55,8 @@ class Worker:
                     self._channel = await wire.join(self._meeting.address, self._meeting.port, self._secret, who)
                     await self._follow(self._channel)
                 except Exception as problem:  # a head may send anything
-                    await self._without_head(f"waiting for the head at {self._meeting.address}: {in_words(problem)}")
+                    why = without_adapter(self._service.adapter) or in_words(problem)
+                    await self._without_head(f"waiting for the head at {self._meeting.address}: {why}")
                 await asyncio.sleep(_RETRY_S)
         except asyncio.CancelledError:
             await self._end()
