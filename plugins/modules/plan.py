@@ -46,7 +46,7 @@ options:
     elements: str
     default: []
   refuse:
-    description: Fail for an error of the plan. V(false) leaves it to whoever reads RV(plan.findings).
+    description: Fail for an error of the plan. V(false) leaves it to whoever reads the findings of RV(plan).
     type: bool
     default: true
   relock:

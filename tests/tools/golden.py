@@ -37,8 +37,8 @@ def entries(wishes: Path = WISHES) -> Iterator[tuple[str, dict[str, Any], list[P
     """(name, inventory, folders of recipes beside the shipped ones) of everything that is planned."""
     for name in INVENTORIES:
         folder = ROOT / name
-        yield name, _inventory(folder), [folder / "recipes"] if (folder / "recipes").is_dir() else []
-    example = _inventory(ROOT / "inventories" / "example")
+        yield name, inventory_of(folder), [folder / "recipes"] if (folder / "recipes").is_dir() else []
+    example = inventory_of(ROOT / "inventories" / "example")
     # what the fleet as a whole declares is the same on each host
     fourth = {"address": "192.168.1.34", "port": 22, "variables": example["hosts"]["spark-2"]["variables"]}
     example["hosts"].setdefault("spark-4", fourth)
@@ -52,7 +52,7 @@ def entries(wishes: Path = WISHES) -> Iterator[tuple[str, dict[str, Any], list[P
             yield f"wishes/{name}", _with(example, _renamed(variables)), []
 
 
-def _inventory(folder: Path) -> dict[str, Any]:
+def inventory_of(folder: Path) -> dict[str, Any]:
     """An inventory of ours, whose variables of the fleet are plain data in group_vars/all and hosts.yml."""
     shared: dict[str, Any] = {}
     for path in sorted((folder / "group_vars" / "all").glob("*.yml")):

@@ -22,14 +22,19 @@ SNAPSHOTS = "/var/lib/gb10-fleet/hf/hub/models--gb10-lab--tiny/snapshots"
 
 def upgrade(playbook: Playbook, *arguments: str, **image: Any) -> subprocess.CompletedProcess[str]:
     """site.yml with another image and another revision, of which nothing earlier is to be kept."""
-    archive = "/srv/lab/vllm-stand-in-0.32.0.tar"
+    new = {
+        "reference": AFTER,
+        "family": "upstream",
+        "release": "0.32.0",
+        "source": {"archive": "/srv/lab/vllm-stand-in-0.32.0.tar"},
+    }
     service = {
         "recipe": "lab-tiny",
         "hosts": ["titan"],
         "port": 8000,
         "served_name": "tiny",
         "workload": {"max_model_len": 2048, "max_num_seqs": 8},
-        "image": {"reference": AFTER, "source": {"archive": archive}} | image,
+        "image": new | image,
         "model": {"revision": REVISION, "source": {"path": "/srv/lab/tiny"}},
     }
     host = {"memory_kib": 15728640, "retention": {"images": 0, "models": 0}}
