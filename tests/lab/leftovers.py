@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,14 +45,18 @@ class Traces:
             command = _read(process / "cmdline").replace("\0", " ")
             inside = _namespaces(process.name) & self.namespaces
             branch = self.cgroup.rpartition("/")[2]
-            if inside or branch in _read(process / "cgroup") or any(word in command for word in self.words):
+            if inside or branch in _read(process / "cgroup") or self._named_in(command):
                 yield f"process {process.name}: {command}"
+
+    def _named_in(self, text: str) -> bool:
+        """Whether one of the paths stands there: .lab, and not .lab-molecule, which another job may have."""
+        return any(re.search(re.escape(word) + r"(?![\w.-])", text) for word in self.words)
 
     def _mounts(self) -> Iterator[str]:
         seen = set()
         for process in _processes():
             for line in _read(process / "mountinfo").splitlines():
-                if any(word in line for word in self.words) and line not in seen:
+                if self._named_in(line) and line not in seen:
                     seen.add(line)
                     yield f"mount: {line}"
 
