@@ -91,7 +91,9 @@ def test_uptime_begins_at_the_hosts_own_boot(fleet: Fleet) -> None:
 
 def test_poweroff_from_inside_leaves_the_host_off(fleet: Fleet) -> None:
     fleet.root("spark-3", "systemctl poweroff", check=False)
-    eventually(lambda: json.loads(fleet.lab("status", "--json").stdout)["hosts"]["spark-3"] == "off", "spark-3 is off")
+    eventually(
+        lambda: json.loads(fleet.lab("status", "--json").stdout)["hosts"]["spark-3"]["power"] == "off", "spark-3 is off"
+    )
     refused = fleet.lab("exec", "spark-3", "--", "true", check=False)
     assert "spark-3 is off: lab power on spark-3" in refused.stderr
     fleet.lab("power", "on", "spark-3")
