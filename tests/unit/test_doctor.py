@@ -206,6 +206,13 @@ def test_what_could_not_be_read_is_reported() -> None:
     assert [(one.rule, one.place) for one in found.findings] == [("doctor-unread", "gpu")]
 
 
+def test_a_machine_without_docker_is_clean() -> None:
+    """Found in the lab: its containers and images can't be read there, and site.yml brings Docker."""
+    bare_of_docker = each(put("engine", {"installed": False, "running": False}), put("containers", None))
+    unknown = dict.fromkeys(("containers", "images", "running"), "docker is not installed")
+    assert looked(PLAN, "titan", bare_of_docker, unknown).findings == ()
+
+
 def test_the_table_has_one_row_a_host_and_takes_no_control_characters() -> None:
     text = shown([looked(PLAN, "titan", put("driver", "590.44\x1b[2J")), silent("spark-2", "no answer")], [], [], 120)
     assert "\x1b" not in text

@@ -28,6 +28,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._system.subject import 
 Verdict = Literal["ready", "will be changed", "stops you", "could not look"]
 # Subjects whose differences are of the machine and not of what we set: no playbook repairs those.
 _OF_THE_MACHINE = (FABRIC, SYSTEM)
+# What a machine without Docker can't show; site.yml installs it.
+_OF_DOCKER = {"containers", "images"}
 # What can only be told once both ends have their addresses.
 _LATER = {"fabric-no-peer", "fabric-frames"}
 
@@ -83,8 +85,9 @@ def _found(host: str, bundle: Mapping[str, Any], state: Mapping[str, Any]) -> It
         for one in subject.differences(view):
             if isinstance(one, Difference) and not one.repairs and one.rule not in _LATER:
                 yield _plain(one)
+    of_docker = _OF_DOCKER if not (state["engine"] or {"installed": True})["installed"] else set()
     for part, why in sorted(bundle["unknown"].items()):
-        if part in bundle["state"]:
+        if part in bundle["state"] and part not in of_docker:
             yield Finding(
                 rule="doctor-unread",
                 kind="host",
