@@ -54,6 +54,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
         self._shows_ok = C.config.get_config_value("display_ok_hosts", plugin_type="callback", plugin_name="default")
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
+        if task.resolved_action == "gb10.fleet.doctor":  # it shows a table of its own
+            self._plan = None
         self._proves = self._proves or task.resolved_action in (
             "gb10.fleet.service_ready",
             "gb10.fleet.service_removal",
