@@ -37,7 +37,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         ask = questions(plan, host, _deep(plan, host, Path(options["folder"])) if options["deep"] else NOT_DEEP)
         before, salt = time.time(), options["salt"] or new_salt()
         try:
-            answer = self._execute_module("gb10.fleet.host_info", {"ask": ask, "salt": salt}, task_vars=variables)
+            asked = {"ask": ask, "salt": salt, "paths": plan["hosts"][host]["needs"]["paths"]}
+            answer = self._execute_module("gb10.fleet.host_info", asked, task_vars=variables)
         except AnsibleConnectionFailure as error:
             return result | _silent(f"unreachable: {_first_line(error)}")
         except AnsibleError as error:

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible.plugins.action import ActionBase
+from ansible_collections.gb10.fleet.plugins.action.drift_info import ActionModule
 from ansible_collections.gb10.fleet.plugins.module_utils._container_engine.reading import daemon_flags
 from ansible_collections.gb10.fleet.plugins.module_utils._doctor.bundle import as_text, make_bundle, parse_bundle
 from ansible_collections.gb10.fleet.plugins.module_utils._doctor.judge import Examined, examine, silent
@@ -219,6 +221,19 @@ def test_the_table_has_one_row_a_host_and_takes_no_control_characters() -> None:
     rows = text.splitlines()
     assert any(row.startswith("titan    will be changed  1 warning, 1 things") for row in rows), rows[-3:]
     assert rows[-1].startswith("spark-2  could not look")
+
+
+def test_a_host_is_asked_for_what_the_preflight_looks_at(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Found in the lab: without these paths each file of a source was said to be missing."""
+    asked: list[dict[str, Any]] = []
+    action = ActionModule.__new__(ActionModule)
+    options = {"plan": GROUP, "folder": str(tmp_path), "deep": False, "salt": ""}
+    monkeypatch.setattr(ActionBase, "run", lambda *_given, **_named: {})
+    monkeypatch.setattr(action, "validate_argument_spec", lambda _spec: (None, options))
+    answer = {"state": {"files": None}, "unknown": {}}
+    monkeypatch.setattr(action, "_execute_module", lambda _name, given, task_vars: asked.append(given) or answer)
+    action.run(task_vars={"inventory_hostname": "spark-2"})
+    assert asked[0]["paths"] == GROUP["hosts"]["spark-2"]["needs"]["paths"] != []
 
 
 # Bundles ----------------------------------------------------------------------------------------------------------
