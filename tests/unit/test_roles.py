@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -92,3 +93,37 @@ WHOLE = {"site", "cluster", "stage"}
 def test_a_scenario_is_about_the_role(role: str) -> None:
     runs = re.compile(rf"\bgb10\.fleet\.{role}$", re.MULTILINE)
     assert [name for name, text in SCENARIOS.items() if name not in WHOLE and runs.search(text)]
+
+
+def files_of_plays() -> list[Path]:
+    folders = ("playbooks/*.yml", "molecule/*/*.yml", "roles/*/tasks/*.yml", "playbooks/tasks/*.yml")
+    return [path for pattern in folders for path in sorted(ROOT.glob(pattern))]
+
+
+def given(node: Any) -> Iterator[tuple[str, set[str]]]:
+    """Each use of a role of ours, with the variables that it is given right there."""
+    if isinstance(node, list):
+        for item in node:
+            yield from given(item)
+    elif isinstance(node, dict):
+        name = node.get("role") or next((node[key]["name"] for key in INCLUDES if key in node), "")
+        if str(name).startswith("gb10.fleet."):
+            yield name.removeprefix("gb10.fleet."), set(node.get("vars") or {})
+        for value in node.values():
+            yield from given(value)
+
+
+INCLUDES = ("ansible.builtin.include_role", "ansible.builtin.import_role")
+
+
+@pytest.mark.parametrize("path", files_of_plays(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_role_is_given_options_that_it_has(path: Path) -> None:
+    """An option that one caller keeps calling by its earlier name would be found by a lab of ten minutes alone."""
+    uses = list(given(yaml.safe_load(path.read_text("utf-8"))))
+    unknown = [
+        f"{role}: {name}"
+        for role, names in uses
+        for name in names
+        if name.startswith(f"{role}_") and name not in options(role)
+    ]
+    assert unknown == []
