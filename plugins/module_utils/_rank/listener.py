@@ -32,8 +32,11 @@ def stranger(url: str, init: int, proc: Path = _PROC) -> str | None:
     sockets = {*_listening(proc, address, port)}
     if not sockets:
         return f"nobody listens at {url}"
-    others = sockets - {*_held(proc, init, sockets)}
-    return f"port {port} is held by another program than the service's container" if others else None
+    for inode in _held(proc, init, sockets):
+        sockets.discard(inode)
+        if not sockets:
+            return None
+    return f"port {port} is held by another program than the service's container"
 
 
 def _exists(path: Path) -> bool:

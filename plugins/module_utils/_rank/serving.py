@@ -120,7 +120,7 @@ class Serving:
         """at: when it began, so that waiting for an answer is a part of the time between two looks."""
         began, limit_s, names = time.monotonic(), self._service.limits.canary_s, self._probes.metrics
         metrics = None
-        if names is not None and not self._stranger():
+        if names is not None and not await self._stranger():
             metrics = await _within(limit_s, None, endpoint.metrics, self._endpoint.url, self._key, names, limit_s)
         used = await self._local.usage()
         return judge.Look(began, metrics, float(used["cpu_s"]))
@@ -133,14 +133,20 @@ class Serving:
             self._report.update(running=int(seen.running), waiting=int(seen.waiting), kv_use=round(seen.kv_use, 4))
 
     async def _ask(self, request: Request, timeout_s: float) -> endpoint.Answer:
-        if stranger := self._stranger():
+        if stranger := await self._stranger():
             return endpoint.Answer(False, f"{stranger}, so that its key is not sent there")
         late = endpoint.Answer(False, f"no answer within {timeout_s:.0f} s")
         return await _within(timeout_s, late, endpoint.ask, self._endpoint.url, self._key, request, timeout_s)
 
-    def _stranger(self) -> str | None:
-        """A sentence when a request with the key would not reach the service's own container."""
-        return listener.stranger(self._endpoint.url, self._local.init) if self._key else None
+    async def _stranger(self) -> str | None:
+        """A sentence when a request with the key would not reach the service's own container.
+
+        It reads every process's open files: in a thread, so that a busy host keeps no heartbeat waiting.
+        """
+        if not self._key:
+            return None
+        late, url = "who listens there could not be read in time", self._endpoint.url
+        return await _within(self._service.limits.canary_s, late, listener.stranger, url, self._local.init)
 
 
 async def _within(limit_s: float, late: Found, ask: Callable[..., Found], *words: Any) -> Found:
