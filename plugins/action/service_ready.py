@@ -10,8 +10,8 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.boot_log import BootLog
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import boot_record
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import BootLog, boot_record
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.promised import (
     comparison,
     computed_by_others,
@@ -37,19 +37,20 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         if self._task.check_mode:
             return result | {"changed": False, "skipped": True, "msg": "check mode: nothing was started to be asked"}
         reading = self._wait(options, task_vars)
-        expected, boot = options["expected"], reading["boot"]
-        wrong = computed_by_others(options["service"], options["ranks"], reading["reply"]["fingerprint"])
+        engine, expected = ENGINES[options["engine"]], options["expected"]
+        boot = engine.boot("\n".join(reading["boot_log"]))
+        wrong = computed_by_others(engine, options["service"], options["ranks"], reading["reply"]["fingerprint"])
         if wrong:
             raise AnsibleActionFail(wrong.sentence())
-        findings = promised(options["service"], expected, boot)
+        findings = promised(engine, options["service"], expected, boot.as_dict())
         return result | {
             "changed": False,
             "service": options["service"],
             "state": "serving",
             "answer": reading["reply"]["answer"],
-            "boot": boot,
-            "comparison": comparison(expected, boot),
-            "record": self._record(options, reading),
+            "boot": boot.as_dict(),
+            "comparison": comparison(expected, boot.as_dict()),
+            "record": self._record(options, reading, boot),
             "findings": [finding.as_dict() for finding in findings],
             "problems": [finding.sentence() for finding in findings],
         }
@@ -78,14 +79,15 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             time.sleep(POLL_S)
 
     @staticmethod
-    def _record(options: dict[str, Any], reading: dict[str, Any]) -> dict[str, Any] | None:
+    def _record(options: dict[str, Any], reading: dict[str, Any], boot: BootLog) -> dict[str, Any] | None:
         started = reading["unit"]["started"]
         if options["requested_bytes"] is None or not started:
             return None
-        return boot_record(BootLog(**reading["boot"]), options["service"], started, options["requested_bytes"])
+        return boot_record(boot, options["service"], started, options["requested_bytes"])
 
     def _read(self, options: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
         names = ("unit", "container", "url", "kind", "model", "status_file", "key_file", "key_form")
+        names += ("health", "boot_lines")
         arguments = {name: options[name] for name in names if options[name]}
         reading: dict[str, Any] = self._execute_module(
             module_name="gb10.fleet.service_info", module_args=arguments, task_vars=task_vars

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: service_info
-short_description: Read one vLLM service on its host
+short_description: Read one service on its host
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
-  - Reads the service's systemd unit, its C(/health), what vLLM printed at this start, and, once it is healthy,
+  - Reads the service's systemd unit, its health, what its engine printed at this start, and, once it is healthy,
     the answer to one real request through the service's own endpoint.
   - M(gb10.fleet.service_ready) repeats this until the service answers.
 options:
@@ -47,6 +47,14 @@ options:
     description: The text of O(key_file), with C(%s) for the key as JSON.
     type: str
     default: "%s"
+  health:
+    description: Path below O(url) that answers 200 once requests may come.
+    type: str
+    default: /health
+  boot_lines:
+    description: A regular expression for the lines of this start's log that tell of its memory.
+    type: str
+    default: ""
 extends_documentation_fragment:
   - gb10.fleet.attributes.reads_only
 """
@@ -79,10 +87,11 @@ reply:
   description: C(ok), C(answer), C(fingerprint) and C(error) of the request; V(null) while not healthy.
   returned: always
   type: dict
-boot:
-  description: What vLLM printed about its memory and KV cache at this start.
+boot_log:
+  description: The last lines of this start's journal that O(boot_lines) matches; none without it.
   returned: always
-  type: dict
+  type: list
+  elements: str
 log_tail:
   description: The last lines of this start's journal.
   returned: always
@@ -90,14 +99,15 @@ log_tail:
   elements: str
 """
 
+import re
 from functools import partial
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.boot_log import parse_boot_log
 from ansible_collections.gb10.fleet.plugins.module_utils._rank.service import read_key
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.service import read_service
 
 TAIL_LINES = 30
+BOOT_LINES = 1000
 
 
 def main() -> None:
@@ -111,19 +121,23 @@ def main() -> None:
             "status_file": {"type": "path", "required": True},
             "key_file": {"type": "path", "no_log": False},
             "key_form": {"type": "str", "default": "%s", "no_log": False},
+            "health": {"type": "str", "default": "/health"},
+            "boot_lines": {"type": "str", "default": ""},
         },
         supports_check_mode=True,
     )
     options = module.params
     run = partial(module.run_command, handle_exceptions=False)
     try:
-        wanted = {name: options[name] for name in ("unit", "container", "url", "kind", "model", "status_file")}
+        wanted = {
+            name: options[name] for name in ("unit", "container", "url", "kind", "model", "status_file", "health")
+        }
         reading = read_service(run, key=read_key(options["key_file"], options["key_form"]), **wanted)
     except (OSError, ValueError) as error:
         module.fail_json(msg=f"{options['unit']}: {error}")
-    log = reading.pop("log")
-    boot = parse_boot_log(log).as_dict()
-    module.exit_json(changed=False, boot=boot, log_tail=log.splitlines()[-TAIL_LINES:], **reading)
+    lines, wanted = reading.pop("log").splitlines(), options["boot_lines"]
+    shown = [line for line in lines if re.search(wanted, line)][-BOOT_LINES:] if wanted else []
+    module.exit_json(changed=False, boot_log=shown, log_tail=lines[-TAIL_LINES:], **reading)
 
 
 if __name__ == "__main__":

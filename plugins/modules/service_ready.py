@@ -7,12 +7,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: service_ready
-short_description: Wait until a vLLM service answers a real request
+short_description: Wait until a service answers a real request
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
-  - Waits until the service answers one real request through its own endpoint, showing progress, and compares what vLLM
-    printed at this start with the plan.
+  - Waits until the service answers one real request through its own endpoint, showing progress, and compares what its
+    engine printed at this start with the plan.
   - Waits through a start that dies, as the service's supervisor tries again within its budget; fails, with the reason,
     when it gives up.
 options:
@@ -52,13 +52,25 @@ options:
     description: The text of O(key_file), with C(%s) for the key as JSON.
     type: str
     default: "%s"
+  engine:
+    description: What serves it, the recipe's C(engine).
+    type: str
+    required: true
+  health:
+    description: Path below O(url) that answers 200 once requests may come.
+    type: str
+    default: /health
+  boot_lines:
+    description: A regular expression for the lines of this start's log that tell of its memory.
+    type: str
+    default: ""
   expected:
     description: What the plan promised, as far as it can know it.
     type: dict
     default: {}
     suboptions:
       release:
-        description: The image's vLLM.
+        description: The image's release of its engine.
         type: str
       kv_tokens:
         description: Tokens in the KV pool, expected.
@@ -102,6 +114,7 @@ EXAMPLES = r"""
     url: http://127.0.0.1:8003
     model: nemotron-nano
     expected: {kv_tokens: 292320, kv_tokens_low: 292320, kv_tokens_high: 292320}
+    engine: vllm
     status_file: /run/gb10-fleet/nano/status.json
 """
 
@@ -119,11 +132,11 @@ answer:
   returned: success
   type: str
 boot:
-  description: What vLLM printed about its memory and KV cache at this start.
+  description: What its engine printed about its memory and KV cache at this start.
   returned: success
   type: dict
 comparison:
-  description: How the KV pool that vLLM printed compares with the plan, in a few words; empty where nothing is known.
+  description: How the KV pool that was printed compares with the plan, in a few words; empty where nothing is known.
   returned: success
   type: str
   sample: KV pool 292,320 tokens, as planned

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import ranks_port
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, merge
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import BootLog
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Share
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import Demand
 from ansible_collections.gb10.fleet.plugins.module_utils._rank.probes import Joined, Metrics, Probes, Request
@@ -66,6 +68,7 @@ class Echo:
         secrets={"ECHO_KEY": "write api_key_file in the service"},
         key=KeyFile("/run/secrets/echo.key", "%s\n"),
         caches={"echo": "/root/.cache/echo"},
+        boot_lines=r"room for \d+ marks",
     )
 
     def default_layers(self) -> tuple[Layer, Layer]:
@@ -120,6 +123,16 @@ class Echo:
 
     def warm_up(self, placed: Placed, flags: Mapping[str, Value]) -> list[Request]:
         return []
+
+    def boot(self, log: str) -> BootLog:
+        found = re.search(r"room for (\d+) marks", log)
+        return BootLog(kv_cache_tokens=int(found[1]) if found else None)
+
+    def same_release(self, planned: str, shown: str) -> bool:
+        return planned == shown
+
+    def ranks_of(self, fingerprint: str) -> int | None:
+        return fingerprint.count("+") + 1 if fingerprint.startswith("echo:") else None
 
     def size(self, placed: Placed, config: Config | None, observed: Observed) -> tuple[Sizing, list[Finding]]:
         return Blind(

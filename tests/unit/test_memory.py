@@ -9,9 +9,13 @@ from typing import Any
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import kv_for_service, size_pool
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.boot_log import BootLog
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES, fact
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import boot_key, boot_record, own_calibration
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import (
+    BootLog,
+    boot_key,
+    boot_record,
+    own_calibration,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import plan_host, requested_bytes
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import (
     Calibration,

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed, image_key, read_observed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import kv_for_service
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.boot_log import BootLog, parse_boot_log
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.boot_log import parse_boot_log
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import boot_record
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import BootLog, boot_record
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
@@ -32,6 +33,9 @@ SERVICE: dict[str, Any] = {
     "workload": {"max_model_len": 65536, "max_num_seqs": 4},
 }
 UTILIZATION = {"flags": {"gpu-memory-utilization": 0.6}}
+
+
+VLLM = ENGINES["vllm"]
 
 
 def planned(service: dict[str, Any], observed: Observed | None = None) -> dict[str, Any]:
@@ -63,7 +67,7 @@ def test_after_its_boot_the_plan_has_exactly_what_the_log_had() -> None:
     log, record = booted(before, service["kv"]["bytes"] - 123_456_789)
     expected = before["hosts"]["titan"]["services"][0]["proof"]["expected"]
     assert expected["kv_tokens_low"] < log.kv_cache_tokens < expected["kv_tokens_high"]
-    assert promised("qwen", expected, asdict(log)) == []
+    assert promised(VLLM, "qwen", expected, asdict(log)) == []
 
     after = planned(UTILIZATION, Observed({"titan": {service["boot"]["key"]: record}}))
     assert after["services"]["qwen"]["kv"]["exact"]
@@ -77,7 +81,9 @@ def test_after_its_boot_the_plan_has_exactly_what_the_log_had() -> None:
     assert "calibrated by the boot of 2026-11-21" in as_text(after, ["titan"])
 
     other = replace(log, kv_cache_tokens=(log.kv_cache_tokens or 0) - 4096)
-    (finding,) = promised("qwen", after["hosts"]["titan"]["services"][0]["proof"]["expected"], asdict(other))
+    (finding,) = promised(
+        ENGINES["vllm"], "qwen", after["hosts"]["titan"]["services"][0]["proof"]["expected"], asdict(other)
+    )
     assert finding.rule == "verify-kv-pool"
 
 
@@ -175,4 +181,4 @@ def test_the_log_of_a_real_vllm_gives_the_plan_its_tokens() -> None:
     after = plan_fleet(inventory, library, observed=Observed({"titan": {before["boot"]["key"]: record}}))
     assert after["services"]["tiny"]["kv"]["tokens"] == 1_870_848
     assert after["services"]["tiny"]["kv"]["max_concurrency"] == 913.5
-    assert promised("tiny", after["hosts"]["titan"]["services"][0]["proof"]["expected"], asdict(boot)) == []
+    assert promised(VLLM, "tiny", after["hosts"]["titan"]["services"][0]["proof"]["expected"], asdict(boot)) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.promised import (
     comparison,
     computed_by_others,
@@ -15,6 +16,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._verify.promised import
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.service import answer_text
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.tables import end_table
 
+VLLM = ENGINES["vllm"]
 UNIT = "gb10-service-nano.service"
 
 
@@ -89,10 +91,10 @@ def test_a_budget_that_is_used_up_is_explained_by_the_supervisor() -> None:
 
 
 def test_plan_and_boot_log_agree_or_a_finding_shows_by_how_much() -> None:
-    assert promised("nano", expected(1000), {"kv_cache_tokens": 1000}) == []
-    assert promised("nano", expected(None), {"kv_cache_tokens": 1000}) == []
-    assert promised("nano", expected(1000, 900, 1100), {"kv_cache_tokens": 990}) == []
-    (finding,) = promised("nano", expected(1000), {"kv_cache_tokens": 990})
+    assert promised(VLLM, "nano", expected(1000), {"kv_cache_tokens": 1000}) == []
+    assert promised(VLLM, "nano", expected(None), {"kv_cache_tokens": 1000}) == []
+    assert promised(VLLM, "nano", expected(1000, 900, 1100), {"kv_cache_tokens": 990}) == []
+    (finding,) = promised(VLLM, "nano", expected(1000), {"kv_cache_tokens": 990})
     assert finding.rule == "verify-kv-pool"
     assert finding.expected == "1,000 planned (-1.00%)"
 
@@ -116,7 +118,7 @@ def test_every_start_shows_how_it_compares(wanted: tuple[int | None, ...], words
     [
         ("0.23.0", "0.23.0", []),
         ("0.23.0", "0.23.0+cu130", []),
-        ("0.23.0", "0.24.0", ["verify-vllm-release"]),
+        ("0.23.0", "0.24.0", ["verify-release"]),
         (None, "0.24.0", []),
         ("0.23.0", None, []),
         ("nightly", "0.24.0", []),
@@ -125,7 +127,7 @@ def test_every_start_shows_how_it_compares(wanted: tuple[int | None, ...], words
 def test_another_release_than_the_recipe_names_is_reported(
     named: str | None, runs: str | None, rules: list[str]
 ) -> None:
-    found = promised("nano", expected(None) | {"release": named}, {"release": runs})
+    found = promised(VLLM, "nano", expected(None) | {"release": named}, {"release": runs})
     assert [finding.rule for finding in found] == rules
 
 
@@ -141,7 +143,7 @@ def test_another_release_than_the_recipe_names_is_reported(
     ],
 )
 def test_the_answer_is_that_of_all_ranks(fingerprint: str, ranks: int, rules: list[str]) -> None:
-    found = computed_by_others("nano", ranks, fingerprint)
+    found = computed_by_others(VLLM, "nano", ranks, fingerprint)
     assert [finding.rule for finding in (found,) if finding] == rules
 
 

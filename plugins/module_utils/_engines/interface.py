@@ -14,6 +14,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed impor
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Overlays, Placed
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import BootLog
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Budget, Share
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import Demand
 from ansible_collections.gb10.fleet.plugins.module_utils._rank.probes import Probes, Request
@@ -38,7 +39,8 @@ class EngineSpec:
     title: as people write it. families: kinds of images by how they start it; the first one's entrypoint is its server.
     calculated_flags: options that the plan calculates with, and their form. planned_flags, planned_env, secrets: what
     nobody sets by hand, each with what to do instead. caches: folders in the container that are worth keeping between
-    starts. reads_images: whether an image of unknown release can be read.
+    starts. reads_images: whether an image of unknown release can be read. boot_lines: a regular expression for the
+    lines of a start's log that `Engine.boot` reads; empty for none.
     """
 
     name: str
@@ -51,6 +53,7 @@ class EngineSpec:
     key: KeyFile
     caches: Mapping[str, str] = field(default_factory=dict)
     reads_images: bool = False
+    boot_lines: str = ""
 
 
 @dataclass(frozen=True)
@@ -160,6 +163,15 @@ class Engine(Protocol):
 
     def warm_up(self, placed: Placed, flags: Mapping[str, Value]) -> list[Request]:
         """Requests after the first proof."""
+
+    def boot(self, log: str) -> BootLog:
+        """What those lines of a start's log say."""
+
+    def same_release(self, planned: str, shown: str) -> bool:
+        """Whether both name one release; also where one of them names none that can be compared."""
+
+    def ranks_of(self, fingerprint: str) -> int | None:
+        """How many ranks computed an answer, by its ``system_fingerprint``; None where that does not say."""
 
     def size(self, placed: Placed, config: Config | None, observed: Observed) -> tuple[Sizing, list[Finding]]:
         """What one rank takes. config: the model's config.json, None where it isn't known."""

@@ -9,12 +9,35 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.boot_log import BootLog
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import Calibration
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import gib
+
+
+@dataclass(frozen=True)
+class BootLog:
+    """Figures that an engine prints of one start; None where its log has no such line. A group's ranks print the same,
+    so the last counts.
+
+    weights_gib: of one rank. available_kv_gib: for the KV cache, where its size follows from what else is taken.
+    graphs_gib: of CUDA graphs. kv_cache_tokens: that the cache holds. max_concurrency: requests of max_model_len
+    tokens. release: the engine's, as it names itself.
+    """
+
+    weights_gib: float | None = None
+    available_kv_gib: float | None = None
+    graphs_gib: float | None = None
+    kv_cache_tokens: int | None = None
+    max_model_len: int | None = None
+    max_concurrency: float | None = None
+    release: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
 
 # Options that move the pool or the endpoint, and not what the rank takes beside the pool.
 _WITHOUT_EFFECT = frozenset(

@@ -99,6 +99,8 @@ def _proof(service: Decided, host: str) -> dict[str, Any]:
         "model": plan["served_name"],
         "key_file": placed.key_file or "",
         "key_form": placed.engine.spec.key.form,
+        "health": service.ranks[0].supervisor["probes"]["health"],
+        "boot_lines": placed.engine.spec.boot_lines,
         "startup_limit_s": service.ranks[0].supervisor["limits"]["startup_limit_s"],
         "requested_bytes": plan["boot"]["requested_bytes"],
         "boots": observation(_layout.BOOTS, f"boots/{host}", plan["boot"]["key"]),

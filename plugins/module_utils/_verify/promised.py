@@ -6,14 +6,12 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Engine
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, warning
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.service import silence
 
@@ -75,20 +73,20 @@ def last_words(lines: Sequence[str]) -> str:
     return errors[-1] if errors else ""
 
 
-def promised(service: str, expected: Mapping[str, Any], boot: Mapping[str, Any]) -> list[Finding]:
+def promised(engine: Engine, service: str, expected: Mapping[str, Any], boot: Mapping[str, Any]) -> list[Finding]:
     """Plan against boot log.
 
-    expected: {release: vLLM's, kv_tokens: of the KV pool, kv_tokens_low, kv_tokens_high: its bounds}, each None where
-    the plan doesn't know it. boot: a parsed boot log (`_engines.vllm.text.boot_log.BootLog`).
+    expected: {release: the engine's, kv_tokens: of the KV pool, kv_tokens_low, kv_tokens_high: its bounds}, each None
+    where the plan doesn't know it. boot: `_memory.boots.BootLog`.
     """
-    findings = []
+    findings, title = [], engine.spec.title
     promised_release, release = expected["release"], boot.get("release")
-    if promised_release and release and not _same_release(promised_release, release):
+    if promised_release and release and not engine.same_release(promised_release, release):
         findings.append(
             warning(
-                "verify-vllm-release",
+                "verify-release",
                 f"fleet_services.{service}: image.release",
-                found=f"the image holds vLLM {release}",
+                found=f"the image holds {title} {release}",
                 expected=f"{promised_release}, as the recipe says",
                 remedy=f'write "release: {release}" beside the image',
                 reason="options and sizes were checked against another release than the one that runs",
@@ -102,10 +100,10 @@ def promised(service: str, expected: Mapping[str, Any], boot: Mapping[str, Any])
             warning(
                 "verify-kv-pool",
                 f"fleet_services.{service}",
-                found=f"vLLM's KV pool holds {have:,} tokens",
+                found=f"{title}'s KV pool holds {have:,} tokens",
                 expected=_planned(expected, have),
-                remedy="compare the image's vLLM release with the recipe's `image.release`, and report the boot log",
-                reason="the plan is exact for a known vLLM release; a difference means another build or other flags",
+                remedy=f"compare the image's {title} with the recipe's `image.release`, and report the boot log",
+                reason="the plan is exact for a known release; a difference means another build or other flags",
                 source="the service's journal at this start",
                 kind="host",
             )
@@ -130,15 +128,9 @@ def _planned(expected: Mapping[str, Any], have: int) -> str:
     return f"{want:,} planned{difference}{bounds}"
 
 
-def _same_release(promised_release: str, release: str) -> bool:
-    builds = [parse(text) for text in (promised_release, release)]
-    return None in builds or len({build.release for build in builds if build}) == 1
-
-
-def computed_by_others(service: str, ranks: int, fingerprint: str) -> Finding | None:
-    """vLLM names the parallel sizes of an answer in its fingerprint, ``vllm-0.32.0-tp2-57c051c7``, since 0.32."""
-    sizes = re.findall(r"-[tp]p(\d+)(?=-)", fingerprint)
-    if not sizes or math.prod(map(int, sizes)) == ranks:
+def computed_by_others(engine: Engine, service: str, ranks: int, fingerprint: str) -> Finding | None:
+    """An answer of fewer or more ranks than the service has, as far as the engine can tell."""
+    if engine.ranks_of(fingerprint) in (None, ranks):
         return None
     return error(
         "verify-ranks",

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""Reading one vLLM service on its host: the unit, the boot log, and one real request through its own endpoint."""
+"""Reading one service on its host: the unit, the boot log, and one real request through its own endpoint."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def proof_request(kind: str, model: str) -> tuple[str, dict[str, Any]]:
 def answer_text(kind: str, reply: Mapping[str, Any]) -> str:
     """What came back, for a person: the text, or the embedding's size. ValueError when the reply holds no answer.
 
-    A reasoning parser moves text to `reasoning_content` (vLLM >= 0.9) or `reasoning` (newer): an answer too.
+    A reasoning parser moves text to `reasoning_content` or, in newer engines, `reasoning`: an answer too.
     """
     try:
         if kind == "embed":
@@ -126,20 +126,20 @@ def first_process(run: Run, container: str) -> int:
 
 
 def read_service(
-    run: Run, *, unit: str, container: str, url: str, kind: str, model: str, key: str, status_file: str
+    run: Run, *, unit: str, container: str, url: str, kind: str, model: str, key: str, status_file: str, health: str
 ) -> dict[str, Any]:
     """The whole reading: unit, what its supervisor says, health, the answer to one request when healthy (else None),
     the boot log's text. With a key it is asked only where nobody but the container can answer."""
     state = unit_state(run, unit)
-    health = fetch(url + "/health", "", 10)
+    healthy = fetch(url + health, "", 10)
     reply = None
-    if health.status == 200:
+    if healthy.status == 200:
         problem = stranger(url, first_process(run, container)) if key else None
         reply = _unanswered(f"{problem}, so that its key is not sent there") if problem else ask(url, kind, model, key)
     return {
         "unit": state,
         "supervisor": supervisor_status(status_file),
-        "health": asdict(health),
+        "health": asdict(healthy),
         "reply": reply,
         "log": boot_log(run, unit, state["invocation"]),
     }

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -26,12 +28,15 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm import (
     probes,
     sizing,
 )
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.spec import SPEC
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.boot_log import parse_boot_log
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.flags import draft_repository
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.image_facts import image_of
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import BootLog
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Share
 from ansible_collections.gb10.fleet.plugins.module_utils._rank.probes import Probes, Request
 
@@ -91,6 +96,18 @@ class Vllm:
 
     def warm_up(self, placed: Placed, flags: Mapping[str, Value]) -> list[Request]:
         return probes.warm_up(placed, flags)
+
+    def boot(self, log: str) -> BootLog:
+        return parse_boot_log(log)
+
+    def same_release(self, planned: str, shown: str) -> bool:
+        builds = [parse(text) for text in (planned, shown)]
+        return None in builds or len({build.release for build in builds if build}) == 1
+
+    def ranks_of(self, fingerprint: str) -> int | None:
+        """Since 0.32 a fingerprint has the parallel sizes, ``vllm-0.32.0-tp2-57c051c7``."""
+        sizes = re.findall(r"-[tp]p(\d+)(?=-)", fingerprint)
+        return math.prod(map(int, sizes)) if sizes else None
 
     def size(self, placed: Placed, config: Config | None, observed: Observed) -> tuple[Sizing, list[Finding]]:
         return sizing.size_service(placed, config, observed)

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import EngineSpec, KeyFile
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.boot_log import LINES
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.image_facts import FAMILIES
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 
@@ -58,4 +59,5 @@ SPEC = EngineSpec(
     # what is worth keeping between starts (source 001, section 3; peers.md 4.6)
     caches={"flashinfer": "/root/.cache/flashinfer", "triton": "/root/.triton", "vllm": "/root/.cache/vllm"},
     reads_images=True,
+    boot_lines=LINES,
 )

@@ -8,31 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from typing import Any
 
-
-@dataclass(frozen=True)
-class BootLog:
-    """Figures of one start; None where the log has no such line. A group's ranks print the same, so the last counts.
-
-    weights_gib: "Model loading took". available_kv_gib: "Available KV cache memory", on a CPU "Auto set", printed only
-    where the pool is sized by utilization. graphs_gib: "Graph capturing finished". kv_cache_tokens: "... KV cache
-    size", whose meaning changed in 0.20.1 (docs/kv-sizing.md). max_concurrency: requests of max_model_len tokens.
-    release: vLLM's, as it names itself.
-    """
-
-    weights_gib: float | None = None
-    available_kv_gib: float | None = None
-    graphs_gib: float | None = None
-    kv_cache_tokens: int | None = None
-    max_model_len: int | None = None
-    max_concurrency: float | None = None
-    release: str | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import BootLog
 
 # vllm/v1/worker/{gpu_model_runner,gpu/model_runner,gpu_worker,cpu_worker}.py, vllm/v1/core/kv_cache_utils.py and
 # vllm/v1/engine/core.py. 0.33 prints the pool's size and the concurrency in one line, and names the device (CPU, GPU)
@@ -46,6 +24,10 @@ _LINES: dict[str, tuple[str, Callable[[str], Any]]] = {
     "max_concurrency": (r"Maximum concurrency for [\d,]+ tokens per request: ([\d.]+)x", float),
     "release": (r"LLM engine \(v([^)\s]+)\)", str),
 }
+
+
+# Any of them, for who reads a log where no engine is known.
+LINES = "|".join(pattern for pattern, _read in _LINES.values())
 
 
 def parse_boot_log(text: str) -> BootLog:
