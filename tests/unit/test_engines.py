@@ -162,7 +162,6 @@ EXCEPTIONS = {
     "plugins/modules/service_ready.py": "an example of an engine",
     "plugins/filter/recipe_import.py": "recipes of others, which vLLM serves",
     "roles/model_store": "who reads the store",
-    "roles/preflight": "names vllm_lint",
     "roles/verify": "reads images of an unknown build by vllm_catalogue_info",
     "molecule/shared": "the folder of the lab's images",
 }
