@@ -18,7 +18,13 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils import _own_files
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import EXIT_CODES, Reading, compare
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import (
+    EXIT_CODES,
+    Reading,
+    Result,
+    compare,
+    judged,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.formats import junit, prometheus
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.history import EMPTY, parse, remember
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.report import as_json, as_text, report
@@ -44,19 +50,25 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         hosts = _asked(plan, options["hosts"], options["service"])
         readings = {host: _reading(variables["hostvars"], host) for host in hosts}
         now = time.gmtime(at)
-        compared = compare(plan, readings, time.strftime("%Y-%m-%d", now), options["service"])
         history = _own_files.read(folder / HISTORY, parse, self._note) or EMPTY
         shown_now = time.strftime("%Y-%m-%dT%H:%M:%SZ", now)
-        after, new = remember(history, compared, readings, shown_now, int(at // 86400))
-        document = report(compared, after["since"], shown_now)
-        if {*hosts} == {*plan["hosts"]} and not options["service"] and not self._task.check_mode:
+
+        def judge(of_hosts: Mapping[str, Reading]) -> tuple[Result, list[str], dict[str, Any], dict[str, str]]:
+            compared = compare(plan, of_hosts, time.strftime("%Y-%m-%d", now), options["service"])
+            after, new = remember(history, compared, of_hosts, shown_now, int(at // 86400))
+            document = report(compared, after["since"], shown_now)
             success = int(at) if compared.verdict != "unknown" else history.get("last_success", 0)
-            problem = _write(folder, document, after | {"last_success": success}, int(at))
+            return compared, new, document, _files(document, after | {"last_success": success}, int(at))
+
+        compared, new, document, files = judged(readings, judge)
+        if {*hosts} == {*plan["hosts"]} and not options["service"] and not self._task.check_mode:
+            problem = _write(folder, files)
             if problem:  # what was found is shown all the same
                 self._note(problem)
             if new and plan["drift"]["hook"]:
                 _call_hook(plan["drift"]["hook"], {**document, "new": new})
-        show("\n" + (as_json(document) if options["format"] == "json" else as_text(document)) + "\n")
+        shown = files["report.json"] if options["format"] == "json" else as_text(document)
+        show("\n" + shown + "\n")
         return result | {"changed": False, "verdict": compared.verdict, "exit_code": EXIT_CODES[compared.verdict]}
 
     def _note(self, sentence: str) -> None:
@@ -77,15 +89,19 @@ def _reading(hostvars: Any, host: str) -> Reading:
     return Reading(answer["state"], answer["unknown"], answer["why"])
 
 
-def _write(folder: Path, document: Mapping[str, Any], history: Mapping[str, Any], at: int) -> str:
-    """The reports and the history; a sentence when they can't be written, else an empty string."""
-    files = {
+def _files(document: Mapping[str, Any], history: Mapping[str, Any], at: int) -> dict[str, str]:
+    """The reports and the history, by the names of their files."""
+    return {
         "report.json": as_json(document),
         "report.html": page(document, history["nights"]),
         "junit.xml": junit(document),
         "gb10_drift.prom": prometheus(document, at, history["last_success"]),
         HISTORY: json.dumps(history, indent=1, sort_keys=True) + "\n",
     }
+
+
+def _write(folder: Path, files: Mapping[str, str]) -> str:
+    """A sentence when they can't be written, else an empty string."""
     try:
         for name, text in files.items():
             replace_file(folder / name, text.encode())

@@ -8,6 +8,7 @@ A host that can't be read is an answer too: the task never fails, so that the ot
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,22 @@ from ansible_collections.gb10.fleet.plugins.module_utils._drift.history import p
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.managed import managed_files
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import DEEP_SECONDS, questions
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.secrets import compared, new_salt
+from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import checked, one_line
 from ansible_collections.gb10.fleet.plugins.modules.drift_info import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 
 HISTORY = "history.json"
+# A host of a hundred services answers with less than a tenth of it.
+_MOST_BYTES = 32 << 20
+_MOST_WORDS = 4096
+_ANSWER: Spec = {
+    "type": "map",
+    "options": {
+        "state": {"type": "map", "required": True},
+        "unknown": {"type": "map", "required": True, "values": {"type": "str"}},
+    },
+}
 NOT_DEEP = {"days": 1, "today": 0, "seconds": 0, "seen": {}}
 
 
@@ -44,11 +57,18 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         except AnsibleError as error:
             return result | _silent(_first_line(error))
         if answer.get("failed") or "state" not in answer:
-            return result | _silent(str(answer.get("module_stderr") or answer.get("msg") or "no answer").strip())
-        state = answer["state"] | {"asked_between": [before, time.time()]}
-        if state["files"] is not None:
-            wanted = managed_files(plan["hosts"][host])
-            state["files"] = compared(state["files"], wanted, salt, self._loader.get_text_file_contents)
+            why = str(answer.get("module_stderr") or answer.get("msg") or "no answer").strip()
+            return result | _silent(why[-_MOST_WORDS:])
+        try:
+            checked(_ANSWER, {key: answer.get(key) for key in _ANSWER["options"]}, "its answer")
+            if len(json.dumps(answer, default=str)) > _MOST_BYTES:
+                raise ValueError(f"its answer has more than {_MOST_BYTES} bytes")
+            state = answer["state"] | {"asked_between": [before, time.time()]}
+            if state["files"] is not None:
+                wanted = managed_files(plan["hosts"][host])
+                state["files"] = compared(state["files"], wanted, salt, self._loader.get_text_file_contents)
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as problem:
+            return result | _silent(one_line(f"its answer is not what this collection reads: {problem}"))
         return result | {"changed": False, "state": state, "unknown": answer["unknown"], "why": ""}
 
 

@@ -10,7 +10,9 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
+from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import require_observed
 from ansible_collections.gb10.fleet.plugins.module_utils._settings.json_settings import written
 
 
@@ -23,6 +25,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         if result.get("failed") or result["content"] is None:
             return result
         copy = Path(self._task.args["copy"])
+        try:
+            require_observed(str(self._task.args["kind"]), result["content"])
+        except (ValueError, RecursionError) as problem:
+            raise AnsibleActionFail(f"{copy} is not written: {problem} [observed-unusable]") from None
         text = written(result["content"])
         if not copy.exists() or copy.read_text("utf-8") != text:
             result["changed"] = True

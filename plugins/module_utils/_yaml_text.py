@@ -12,15 +12,31 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+# A file that a person wrote stays far below; what is larger would take the plan minutes.
+_MOST_TEXT = 1 << 20
+_MOST_NODES = 50_000
+
 
 def read_yaml(text: str) -> Any:
     """The data of a YAML text; ``ValueError`` says in one line why there is none."""
     import yaml  # noqa: PLC0415 - see above
 
+    if len(text) > _MOST_TEXT:
+        raise ValueError(f"it has {len(text)} letters; expected at most {_MOST_TEXT}")
     try:
         return yaml.load(text, _loader())
     except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise ValueError(" ".join(str(error).split())) from error
+
+
+def _size(node: Any, known: dict[int, int]) -> int:
+    """How many values a node stands for, each alias as what it repeats. known: by id, of nodes that were counted."""
+    if id(node) not in known:
+        known[id(node)] = _MOST_NODES  # while it is counted: one that holds itself has no end
+        children = node.value if isinstance(node.value, list) else ()
+        parts = [part for child in children for part in (child if isinstance(child, tuple) else (child,))]
+        known[id(node)] = 1 + sum(_size(part, known) for part in parts)
+    return known[id(node)]
 
 
 def written_twice(text: str) -> list[tuple[str, int, int]]:
@@ -58,6 +74,12 @@ def _loader() -> Any:
     import yaml  # noqa: PLC0415 - see above
 
     class Loader(yaml.SafeLoader):
+        def get_single_data(self) -> Any:
+            node = self.get_single_node()
+            if node is not None and _size(node, {}) > _MOST_NODES:
+                raise yaml.MarkedYAMLError(problem=f"its aliases stand for more than {_MOST_NODES} values")
+            return None if node is None else self.construct_document(node)
+
         def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
             keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
             twice = next((key for index, key in enumerate(keys) if key in keys[:index]), None)

@@ -28,6 +28,12 @@ options:
   content:
     description: The document; V(null) leaves the host's file as it is.
     type: dict
+  kind:
+    description: What it is, a start's record or what an image holds. The controller's copy is written only if it has
+      the form of one.
+    type: str
+    choices: [boot, catalogue]
+    required: true
   copy:
     description: The file on the controller. Its folder is made.
     type: path
@@ -39,6 +45,7 @@ EXAMPLES = r"""
   gb10.fleet.observation_record:
     path: /var/lib/gb10-fleet/boots/1f0c.json
     content: "{{ nano.record }}"
+    kind: boot
     copy: "{{ inventory_dir }}/.fleet/observed/boots/{{ inventory_hostname }}/1f0c.json"
 """
 
@@ -63,6 +70,7 @@ def main() -> None:
         argument_spec={
             "path": {"type": "path", "required": True},
             "content": {"type": "dict"},
+            "kind": {"type": "str", "choices": ["boot", "catalogue"], "required": True},
             "copy": {"type": "path", "required": True},
         },
         supports_check_mode=True,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import Reading, compare
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import Reading, compare, judged
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.report import as_json, as_text, report
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Difference
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import View
@@ -332,3 +332,52 @@ def test_the_text_names_the_remedy_and_takes_no_control_characters() -> None:
     assert "remedy: install driver 580" in text
     assert "\x1b" not in text
     assert text.splitlines()[-1].startswith("drift: not everything is as declared: 3 hosts, 1 warning")
+
+
+def _everything(found: dict[str, Reading]) -> tuple[Any, str]:
+    """What is done with readings on the controller, up to the last report."""
+    result = compare(PLAN, found, TODAY)
+    document = report(result, {}, "2026-11-21T03:00:00Z")
+    return result, as_json(document) + as_text(document)
+
+
+PARTS = sorted(readings(PLAN)["titan"].state or {})
+NO_ANSWERS: list[Any] = [{}, ["x"], 5, {"\x1b[2J": {"x": None}}]
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("value", NO_ANSWERS, ids=repr)
+def test_a_host_that_answers_anything_keeps_no_other_from_being_judged(part: str, value: Any) -> None:
+    """One host taken over: the others' drift is found as if it were not there."""
+    sick = changed(PLAN, "spark-2", put("files", SYSCTL_FILE, "mode", "0666"))
+    evil = {**(sick["titan"].state or {}), part: value}
+    result, text = judged(sick | {"titan": Reading(evil, {})}, _everything)
+    assert [one.rule for one in result.differences if one.host == "spark-2"] == ["file-access"]
+    assert not [one for one in result.differences if one.host == "spark-3"]
+    assert not [one for one in result.unknown if one.host != "titan"]
+    assert "\x1b" not in text
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    st.sampled_from(PARTS),
+    st.recursive(
+        st.none() | st.integers() | st.text(max_size=8),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+        max_leaves=6,
+    ),
+)
+def test_whatever_a_host_answers_the_others_are_judged(part: str, value: Any) -> None:
+    good = readings(PLAN)
+    result, _ = judged(good | {"titan": Reading({**(good["titan"].state or {}), part: value}, {})}, _everything)
+    assert {one.host for one in (*result.differences, *result.unknown)} <= {"titan"}
+
+
+def test_what_is_locked_is_compared_and_not_what_a_host_noted() -> None:
+    """A host that was taken over notes the image and the seal that it has."""
+    plan = copy.deepcopy(PLAN)
+    plan["hosts"]["titan"]["images"][0]["lock"] = {"digest": None, "identity": "sha256:" + "c" * 64}
+    plan["hosts"]["titan"]["models"][0]["lock"] = {"revision": "1" * 40, "seal": "2" * 64}
+    found = [(one.place, one.rule) for one in compare(plan, readings(plan), TODAY).differences]
+    assert (f"image {IMAGE}", "image-other") in found
+    assert (f"model {MODEL}", "model-other") in found

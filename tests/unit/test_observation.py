@@ -17,6 +17,7 @@ KEEP = """
     - gb10.fleet.observation_record:
         path: "{{ folder }}/host/boots/x.json"
         content: "{{ content | default(none) }}"
+        kind: "{{ kind | default('boot') }}"
         copy: "{{ folder }}/.fleet/observed/boots/titan/x.json"
       register: kept
     - ansible.builtin.debug:
@@ -57,7 +58,7 @@ def run(folder: Path, tasks: str, *words: str, **variables: Any) -> list[str]:
 
 def test_a_record_is_kept_on_the_host_and_beside_the_inventory(tmp_path: Path) -> None:
     host, copy = tmp_path / "host" / "boots" / "x.json", tmp_path / ".fleet" / "observed" / "boots" / "titan" / "x.json"
-    record = {"service": "nano", "log": {"weights_gib": 17.7}}
+    record = {"service": "nano", "booted": "2026-11-20", "requested_bytes": 1, "log": {"weights_gib": 17.7}}
     changed, same = f"changed {json.dumps(record)}", f"same {json.dumps(record)}"
     assert run(tmp_path, KEEP, "--check", content=record) == [changed]
     assert not host.exists()

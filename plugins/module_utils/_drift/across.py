@@ -19,15 +19,14 @@ def of_groups(plan: Mapping[str, Any], states: Mapping[str, Mapping[str, Any]]) 
     """Each rank's host against the head's, for those that could be read."""
     for name, service in plan["services"].items():
         head, *others = service["hosts"]
-        for host in others if head in states else ():
-            if host in states:
-                yield from _pair(name, plan, head, host, states)
+        facts = {host: _facts(plan, host, states[host]) for host in (head, *others) if host in states}
+        for host in others if head in facts else ():
+            if host in facts:
+                yield from _pair(name, head, host, facts)
 
 
-def _pair(
-    service: str, plan: Mapping[str, Any], head: str, host: str, states: Mapping[str, Mapping[str, Any]]
-) -> Iterator[Difference]:
-    wanted, found = ({**_facts(plan, name, states[name])} for name in (head, host))
+def _pair(service: str, head: str, host: str, facts: Mapping[str, Mapping[str, str | None]]) -> Iterator[Difference]:
+    wanted, found = facts[head], facts[host]
     for what in sorted(wanted.keys() & found.keys()):
         if None not in (wanted[what], found[what]) and wanted[what] != found[what]:
             yield Difference(

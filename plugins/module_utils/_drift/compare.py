@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.accepted import Acceptance, sort_out
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.across import of_groups
@@ -18,7 +18,9 @@ from ansible_collections.gb10.fleet.plugins.module_utils._drift.secrets import s
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Difference, ordered
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import Differences, Unknown, View
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects import SUBJECTS
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import one_line
 
+Judgement = TypeVar("Judgement")
 Verdict = Literal["clean", "drift", "unknown"]
 EXIT_CODES: dict[Verdict, int] = {"clean": 0, "unknown": 1, "drift": 2}
 
@@ -66,6 +68,27 @@ def compare(plan: Mapping[str, Any], readings: Mapping[str, Reading], today: str
     unknown = sorted({one for one in found if isinstance(one, Unknown)}, key=lambda one: (one.host, one.part))
     counted, accepted = sort_out(differences, plan["drift"]["accept"], today)
     return Result(tuple(sorted(readings)), tuple(counted), tuple(accepted), tuple(unknown))
+
+
+def judged(readings: Mapping[str, Reading], judge: Callable[[Mapping[str, Reading]], Judgement]) -> Judgement:
+    """What ``judge`` makes of the readings; a host whose answer it can't be made of counts as one without an answer.
+
+    judge: everything that is done with the readings, up to the last report. A host that was taken over may answer
+    anything, and must not keep the others from being judged.
+    """
+    try:
+        return judge(readings)
+    except Exception:
+        return judge({host: _usable(host, reading, judge) for host, reading in readings.items()})
+
+
+def _usable(host: str, reading: Reading, judge: Callable[[Mapping[str, Reading]], Judgement]) -> Reading:
+    try:
+        judge({host: reading})
+    except Exception as problem:
+        why = one_line(f"its answer is not what this collection reads ({type(problem).__name__}: {problem})", 200)
+        return Reading(None, {}, why)
+    return reading
 
 
 def _by_host(differences: Iterable[Difference]) -> list[Difference]:

@@ -34,6 +34,10 @@ CATALOGUE: Spec = {
 }
 
 
+_SPECS: Mapping[str, Spec] = {"boot": RECORD, "catalogue": CATALOGUE}
+_MOST_BYTES = 1 << 20
+
+
 @dataclass(frozen=True)
 class Observed:
     """boots: by host, then by `_memory.boots.boot_key`. catalogues: by `image_key`. findings: on files of no use."""
@@ -47,6 +51,16 @@ def image_key(image: Mapping[str, Any]) -> str:
     """A file's name for an image: its digest, or its reference where it isn't pinned."""
     key = str(image["digest"] or image["reference"]).removeprefix("sha256:")
     return "".join(letter if letter.isalnum() or letter in "-._" else "-" for letter in key)
+
+
+def require_observed(kind: str, content: Any) -> None:
+    """ValueError for what is no document of that kind (``boot``, ``catalogue``), or too large for one."""
+    _checked, problems = check(_SPECS[kind], content, f"the {kind}")
+    if problems:
+        raise ValueError(problems[0].sentence())
+    length = len(json.dumps(content, allow_nan=False))
+    if length > _MOST_BYTES:
+        raise ValueError(f"the {kind} has {length} bytes; expected at most {_MOST_BYTES}")
 
 
 def read_observed(folder: Path) -> Observed:

@@ -18,10 +18,12 @@ its own stores only. An answer is one of::
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import resource
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -35,6 +37,10 @@ from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import
 
 # What a hostile request may cost this host, which hangs when its memory is short.
 _MEMORY_BYTES = 512 << 20
+# So many may be served at once, which bounds what all of them take together: four streams each of four hosts.
+_CONNECTIONS = 16
+_SLOT_SECONDS = 10
+_AGAIN_SECONDS = 0.2
 # Who asks takes a host for dead that is silent for much longer.
 _BEAT_SECONDS = 2
 
@@ -43,7 +49,32 @@ def main(arguments: list[str]) -> None:
     """arguments: another configuration than the installed one, for tests."""
     resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY_BYTES, _MEMORY_BYTES))
     places = Places.from_file(Path(arguments[0] if arguments else PLACES))
-    serve(sys.stdin.buffer, sys.stdout.buffer, Contents(places, Docker()))
+    with slot(places.served) as is_free:
+        if is_free:
+            serve(sys.stdin.buffer, sys.stdout.buffer, Contents(places, Docker()))
+        else:
+            _answer(sys.stdout.buffer, {"failed": f"it serves {_CONNECTIONS} others at this moment"}, b"")
+
+
+@contextlib.contextmanager
+def slot(folder: Path, seconds: float = _SLOT_SECONDS) -> Iterator[bool]:
+    """One of the connections that are served at once, held until this ends or the process does; False where none gets
+    free within ``seconds``."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    deadline = time.monotonic() + seconds
+    with contextlib.ExitStack() as stack:
+        locks = [stack.enter_context((folder / str(number)).open("w")) for number in range(_CONNECTIONS)]
+        while not (taken := any(map(_locked, locks))) and time.monotonic() < deadline:
+            time.sleep(_AGAIN_SECONDS)
+        yield taken
+
+
+def _locked(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def serve(requests: IO[bytes], answers: IO[bytes], contents: Contents) -> None:

@@ -55,6 +55,11 @@ class Places:
         return self.folder / "unpacked"
 
     @property
+    def served(self) -> Path:
+        """A lock for each of the hosts' connections that are served at once."""
+        return self.folder / "served"
+
+    @property
     def downloads(self) -> Path:
         return self.models / ".staging"
 

@@ -1,0 +1,139 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Recipes and observations that would take too much memory or time, or are something else than they should be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import require_observed
+from ansible_collections.gb10.fleet.plugins.module_utils._peers import server
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._yaml_text import read_yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))
+RECORD = {"service": "nano", "booted": "2026-11-20", "requested_bytes": 1, "log": {"weights_gib": 17.7}}
+CATALOGUE = {"version": "0.32.0", "catalogue": {"names": ["x"]}}
+
+YAMLS = {
+    "aliases of aliases": BOMB,
+    "aliases of maps": BOMB.replace("[x, x]", "{x: 1, y: 2}"),
+    "aliases as values of maps": "a: &a {x: 1}\n"
+    + "".join(f"b{n}: &b{n} {{p: {p}, q: {p}, r: {p}}}\n" for n in range(20) for p in [f"*b{n - 1}" if n else "*a"]),
+    "a list that holds itself": "a: &a [*a]",
+    "a map that holds itself": "a: &a {b: *a}",
+    "an alias of nothing": "a: *b",
+    "2,000 brackets": "[" * 2_000,
+    "2,000 braces": "{a: " * 2_000,
+    "20 MB of text": "x" * (20 << 20),
+    "a Python object": "!!python/object/apply:os.system [id]",
+    "a Python name": "a: !!python/name:os.system",
+    "an unknown tag": "a: !vault 1",
+    "two documents": "a: 1\n---\nb: 2",
+    "a key twice": "a: 1\na: 2",
+    "a key that is a list": "? [a]\n: 1",
+    "a NUL": "a: \0",
+    "an escape sequence": "a: \x1b[2J",
+    "a tab for indentation": "a:\n\tb: 1",
+    "an open quote": 'a: "b',
+    "an open map": "a: {b: 1",
+}
+
+
+@pytest.mark.parametrize("text", YAMLS.values(), ids=YAMLS)
+def test_a_hostile_yaml_text_is_refused_in_one_line(text: str) -> None:
+    with pytest.raises(ValueError, match=r".") as refused:
+        read_yaml(text)
+    assert str(refused.value).isprintable()
+    assert len(str(refused.value)) < 1000
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.text(max_size=200)
+    | st.lists(st.sampled_from(["&a ", "*a", "[", "]", "{", "}", ": ", ", ", "- ", "\n", "x"])).map("".join)
+)
+def test_any_text_is_data_or_refused(text: str) -> None:
+    try:
+        found = read_yaml(text)
+    except ValueError as refused:
+        assert "\n" not in str(refused)
+    else:
+        assert len(repr(found)) < 1 << 20
+
+
+def test_a_recipe_that_is_a_bomb_is_named_and_the_others_are_read(tmp_path: Path) -> None:
+    (tmp_path / "bomb.yml").write_text(BOMB)
+    (tmp_path / "other.yml").write_text("name: other\n")
+    _library, findings = load_all([tmp_path])
+    assert any("bomb.yml" in finding.place and "aliases" in finding.sentence() for finding in findings)
+    assert any("other.yml" in finding.place for finding in findings)
+
+
+HOSTILE: dict[str, tuple[str, Any]] = {
+    "hosts of an inventory": ("boot", {"all": {"hosts": {"beast": {"ansible_connection": "local"}}}}),
+    "hosts in a catalogue": ("catalogue", {"all": {"hosts": {}}, "catalogue": {}}),
+    "text": ("boot", "x"),
+    "a list": ("boot", [RECORD]),
+    "nothing": ("boot", {}),
+    "a template for a service": ("boot", {**RECORD, "service": {"a": "{{ lookup('pipe', 'id') }}"}}),
+    "one key more": ("boot", {**RECORD, "ansible_connection": "local"}),
+    "a negative size": ("boot", {**RECORD, "requested_bytes": -1}),
+    "true for a size": ("boot", {**RECORD, "requested_bytes": True}),
+    "text for a weight": ("boot", {**RECORD, "log": {"weights_gib": "much"}}),
+    "not a number": ("boot", {**RECORD, "log": {"weights_gib": float("nan")}}),
+    "without end": ("boot", {**RECORD, "log": {"weights_gib": float("inf")}}),
+    "another log": ("boot", {**RECORD, "log": {"weights": 1}}),
+    "no catalogue": ("catalogue", {"version": "0.32.0"}),
+    "a catalogue of text": ("catalogue", {"version": "0.32.0", "catalogue": "x"}),
+    "2 MB": ("catalogue", {**CATALOGUE, "catalogue": {"x": "y" * (2 << 20)}}),
+    "100,000 names": ("catalogue", {**CATALOGUE, "catalogue": {f"name {n}": n for n in range(100_000)}}),
+    "a version of 2 MB": ("catalogue", {**CATALOGUE, "version": "1" * (2 << 20)}),
+}
+
+
+@pytest.mark.parametrize(("kind", "content"), HOSTILE.values(), ids=HOSTILE)
+def test_what_is_no_observation_is_not_written_on_the_controller(kind: str, content: Any) -> None:
+    with pytest.raises(ValueError, match=r".") as refused:
+        require_observed(kind, content)
+    assert len(str(refused.value)) < 1000
+
+
+def test_an_observation_is_taken() -> None:
+    require_observed("boot", RECORD)
+    require_observed("catalogue", CATALOGUE)
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.text(max_size=9),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3),
+        max_leaves=8,
+    )
+)
+def test_any_observation_is_one_or_refused(content: Any) -> None:
+    for kind in ("boot", "catalogue"):
+        try:
+            require_observed(kind, content)
+        except ValueError:
+            continue
+        assert isinstance(json.dumps(content), str)
+
+
+def test_only_so_many_are_served_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each may take 512 MiB: what they take in all has a bound, and who has to wait is answered."""
+    monkeypatch.setattr(server, "_CONNECTIONS", 2)
+    with server.slot(tmp_path / "peers", 0) as first, server.slot(tmp_path / "peers", 0) as second:
+        assert (first, second) == (True, True)
+        with server.slot(tmp_path / "peers", 0) as third:
+            assert not third
+    with server.slot(tmp_path / "peers", 0) as again:
+        assert again
+    assert (tmp_path / "peers").stat().st_mode & 0o777 == 0o700
