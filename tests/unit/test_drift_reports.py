@@ -118,7 +118,8 @@ def test_the_page_is_whole_loads_nothing_and_shows_no_markup_of_a_host(found: An
     text = page(document(found), history["nights"])
     outline = Outline(text)
     assert (outline.loads, outline.open) == ([], [])
-    assert "http" not in text
+    assert "//" not in text  # no address, of whatever scheme
+    assert "default-src 'none'" in text
     levels = outline.headings
     assert levels[0] == 1 and all(after <= before + 1 for before, after in itertools.pairwise(levels))
 
@@ -160,9 +161,10 @@ def test_what_could_not_be_read_is_not_called_as_declared() -> None:
 def test_a_folder_that_can_not_be_written_loses_no_finding(tmp_path: Path) -> None:
     """harm.md D11: a sentence, and the check goes on."""
     history, _ = remembered(EMPTY, DRIFTED, FIRST)
-    found, kept = document(DRIFTED), history | {"last_success": 1}
-    assert drift._write(tmp_path / "reports", found, kept, 100) == ""
+    kept = history | {"last_success": 1}
+    files = drift._files(document(DRIFTED), kept, 100)
+    assert drift._write(tmp_path / "reports", files) == ""
     assert json.loads((tmp_path / "reports" / "history.json").read_text()) == kept
     (tmp_path / "file").write_text("x")
-    message = drift._write(tmp_path / "file", found, kept, 100)
+    message = drift._write(tmp_path / "file", files)
     assert f"make {tmp_path / 'file'} a folder with room" in message
