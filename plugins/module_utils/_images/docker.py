@@ -92,8 +92,8 @@ class Docker:
         raise _failed(["image", "inspect", name], err)
 
     def images(self) -> list[LocalImage]:
-        """Every image, also those without a name."""
-        ids = sorted(set(self._ask(["image", "ls", "--quiet", "--no-trunc"]).split()))
+        """Every image, also those without a name, which Docker lists with --all alone since 29.0."""
+        ids = sorted(set(self._ask(["image", "ls", "--all", "--quiet", "--no-trunc"]).split()))
         return [_local_image(image) for image in json.loads(self._ask(["image", "inspect", *ids]))] if ids else []
 
     def tag(self, name: str, reference: Reference) -> None:

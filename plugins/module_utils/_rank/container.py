@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
+import signal
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -38,6 +40,7 @@ class Container:
         self._name, self._log, self._exit_words = name, log, exit_words
         self._kinds: set[str] = set()
         self._clients: list[asyncio.subprocess.Process] = []
+        self._executed: list[Sequence[str]] = []
         self._tasks: list[asyncio.Task[None]] = []
         self.tail: deque[str] = deque(maxlen=_TAIL_LINES)
         self.ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -76,6 +79,7 @@ class Container:
 
     async def execute(self, words: Sequence[str]) -> None:
         """Run `docker exec` words beside it; their end counts as the container's."""
+        self._executed.append(words[words.index(self._name) + 1 :] if self._name in words else words)
         await self._attach(words)
 
     async def _attach(self, words: Sequence[str]) -> None:
@@ -108,8 +112,9 @@ class Container:
             self._kinds.add(judge.kind_of_line(line))
 
     async def stop(self, stop_s: float) -> None:
-        """Ended when this returns, or RankError: first asked, then killed, within stop_s and the kill's own time."""
-        asked = ["docker", "stop", "--time", str(int(stop_s)), self._name]
+        """Ended when this returns, or RankError: first asked, then killed, within 2 * stop_s and the kill's own time."""
+        await self._end_executed(stop_s)
+        asked = ["docker", "stop", "-t", str(int(stop_s)), self._name]
         await asyncio.to_thread(run, asked, stop_s + 10)
         await self._removed()
         for client in self._clients:
@@ -117,6 +122,18 @@ class Container:
                 client.terminate()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=5)
+
+    async def _end_executed(self, stop_s: float) -> None:
+        """Ask the commands of `execute` to end. `docker stop` reaches the container's first process alone, and an
+        engine that is killed leaves its GPU memory with the driver until the host restarts."""
+        clients = [client for client in self._clients[1:] if client.returncode is None]
+        if not clients:
+            return
+        listed = await asyncio.to_thread(run, ["docker", "top", self._name, "-eo", "pid,args"])
+        for pid in judge.process_ids(listed.stdout, self._executed):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGTERM)
+        await asyncio.wait([asyncio.ensure_future(client.wait()) for client in clients], timeout=stop_s)
 
     async def _removed(self) -> None:
         """`--rm` removes it too, and Docker then refuses to: what counts is that it is gone."""

@@ -131,7 +131,8 @@ def short_of_memory(available: int, needed: int) -> str | None:
         return None
     return (
         f"{available / GIB:.1f} GiB of memory are free, this service needs {needed / GIB:.1f} GiB: "
-        "stop what else runs on this host (`docker ps`, `ps aux --sort=-rss | head`) or plan a smaller KV pool"
+        "stop what else runs on this host (`docker ps`, `ps aux --sort=-rss | head`) or plan a smaller KV pool; where "
+        "nothing else runs, a program that was killed has left it with the driver: restart this host"
     )
 
 

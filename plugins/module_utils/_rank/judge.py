@@ -175,3 +175,13 @@ def last_words(lines: Reversible[str]) -> str:
     """The last line that says something: `docker run` ends each of its errors with a hint at its help."""
     informative = (line.strip() for line in reversed(lines) if line.strip() and not _HELP.search(line))
     return next(informative, "nothing")[:300]
+
+
+def process_ids(listed: str, commands: Sequence[Sequence[str]]) -> list[int]:
+    """The processes in the text of ``docker top -eo pid,args`` that run one of the commands.
+
+    A program may stand there by its path and after its interpreter, so that the words after its name are compared.
+    """
+    endings = [" ".join([words[0].rpartition("/")[2], *words[1:]]) for words in commands if words]
+    rows = (line.strip().partition(" ") for line in listed.splitlines()[1:])
+    return [int(pid) for pid, _, words in rows if pid.isdecimal() and any(words.endswith(end) for end in endings)]

@@ -137,10 +137,19 @@ def write_live(wanted: Wanted, values: Values, run: Run) -> None:
 
 
 def _switch_swap(wanted: str, run: Run) -> None:
+    if wanted == OFF:
+        memory = _memory(Path("/proc/meminfo").read_text(encoding="ascii"))
+        if found := swap_stays(memory["SwapTotal"] - memory["SwapFree"], memory["MemAvailable"]):
+            raise FleetError(*found)
     command = [f"swap{wanted}", "--all"]
     code, _, errors = run(command)
     if code:
         raise FleetError(_refused(SWAP, wanted, errors.strip() or f"{command[0]} ended with {code}"))
+
+
+def _memory(meminfo: str) -> dict[str, int]:
+    """The lines of /proc/meminfo in bytes."""
+    return {name: int(kib) << 10 for name, kib in re.findall(r"^(\w+):\s+(\d+) kB$", meminfo, re.MULTILINE)}
 
 
 def _unreadable(key: str, cause: OSError) -> Finding:
