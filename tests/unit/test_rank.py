@@ -454,3 +454,16 @@ def test_the_newest_bundles_are_kept(tmp_path: Path) -> None:
     assert kept == [str(epoch) for epoch in range(3, evidence.KEPT + 3)]
     assert (bundle / "reason.txt").read_text() == "rank 1 is lost, ***\n"
     assert (bundle / "memory.txt").read_text().startswith("MemTotal")
+
+
+def test_a_command_in_a_container_is_found_by_its_words() -> None:
+    """`docker stop` reaches the first process alone: the others are asked by their ids on the host."""
+    listed = (
+        "PID                 COMMAND\n"
+        "4711                ray start --head --block\n"
+        "4712                /usr/bin/python3 /usr/local/bin/vllm serve org/model --port 8000\n"
+        "4713                VLLM::EngineCore\n"
+    )
+    assert judge.process_ids(listed, [["vllm", "serve", "org/model", "--port", "8000"]]) == [4712]
+    assert judge.process_ids(listed, [["vllm", "serve", "org/other"]]) == []
+    assert judge.process_ids("", [["vllm"]]) == []

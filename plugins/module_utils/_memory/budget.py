@@ -6,8 +6,9 @@
 
 What vLLM does with ``--gpu-memory-utilization u`` on a total of T (v1/worker/gpu_worker.py; docs/memory.md):
 
-* start check: refuses to start unless ceil(T x u) is free (truncated up to 0.13). Free is MemAvailable on
-  a GB10 since 0.11.1 (psutil's, for compute capability 12.1); before that page cache counted as used. The check holds with ``--kv-cache-memory-bytes`` too.
+* start check: refuses to start unless ceil(T x u) is free (truncated up to 0.13). Free is MemAvailable on a GB10 since
+  0.11.1 (psutil's, for compute capability 12.1); before that page cache counted as used. The check holds with
+  ``--kv-cache-memory-bytes`` too.
 * KV pool: ceil(T x u) - C, where C is what the profiling pass measures: weights + activations + everything that grew
   meanwhile, since 0.21 also an estimate of the CUDA graphs. With ``--kv-cache-memory-bytes n`` the pool is n, whatever
   C is.

@@ -112,7 +112,7 @@ class Container:
             self._kinds.add(judge.kind_of_line(line))
 
     async def stop(self, stop_s: float) -> None:
-        """Ended when this returns, or RankError: first asked, then killed, within 2 * stop_s and the kill's own time."""
+        """Ended when this returns, or RankError: asked, then killed, within 2 * stop_s and the kill's own time."""
         await self._end_executed(stop_s)
         asked = ["docker", "stop", "-t", str(int(stop_s)), self._name]
         await asyncio.to_thread(run, asked, stop_s + 10)
