@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -85,3 +86,34 @@ def test_a_swapoff_that_fails_gives_the_reason() -> None:
 
     with pytest.raises(FleetError, match="Cannot allocate memory"):
         settings.write_live(settings.Wanted({}, swap=False), {"swap": "off"}, swapoff)
+
+
+# Of a Spark that serves (fidelity.md 9), in kB: 8.1 GiB lie in swap, and 13.3 GiB are available.
+SERVING = "MemTotal: 127600752 kB\nMemAvailable: 13945856 kB\nSwapTotal: 16777212 kB\nSwapFree: 8290872 kB\n"
+
+
+@pytest.mark.parametrize(
+    ("meminfo", "ran"),
+    [
+        (SERVING, []),
+        (SERVING.replace("MemAvailable: 13945856", "MemAvailable: 23945856"), [["swapoff", "--all"]]),
+        (SERVING.replace("SwapFree: 8290872", "SwapFree: 16777212"), [["swapoff", "--all"]]),
+    ],
+)
+def test_swap_stays_on_while_what_lies_in_it_does_not_fit(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, meminfo: str, ran: list[list[str]]
+) -> None:
+    file = tmp_path / "meminfo"
+    file.write_text(meminfo)
+    monkeypatch.setattr(settings, "_MEMINFO", file)
+    monkeypatch.setattr(settings, "read_live", lambda _sysctl: {"swap": "off"})
+    commands: list[list[str]] = []
+
+    def swapoff(argv: list[str]) -> tuple[int, str, str]:
+        commands.append(argv)
+        return 0, "", ""
+
+    wanted = settings.Wanted({}, swap=False)
+    with contextlib.nullcontext() if ran else pytest.raises(FleetError, match="swap-does-not-fit"):
+        settings.write_live(wanted, {"swap": "off"}, swapoff)
+    assert commands == ran

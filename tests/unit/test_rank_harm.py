@@ -9,13 +9,16 @@ The same on lab hosts: tests/cluster/test_obstacles.py.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import json
 import os
 import shutil
+import signal
 import socket
+import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -375,6 +378,47 @@ def test_a_launch_that_fails(
     with pytest.raises(host.RankError, match=reported.replace(".", r"\.")) as found:
         asyncio.run(launch())
     assert type(found.value) is kind
+
+
+@pytest.mark.parametrize(
+    ("heeds", "kinds"),
+    [(True, ["TERM to the command", "docker stop -t 1"]), (False, ["docker stop -t 1"])],
+)
+def test_a_command_in_a_container_is_asked_before_the_container_is_stopped(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, heeds: bool, kinds: list[str]
+) -> None:
+    """fidelity.md 10: `docker stop` reaches the first process alone, and an engine killed leaves its GPU memory."""
+    journal = tmp_path / "journal"
+    trap = f"trap 'echo TERM to the command >> {journal}; exit 0' TERM" if heeds else "trap '' TERM"
+    command = tmp_path / "serve"
+    command.write_text(f"#!/bin/sh\n{trap}\necho $$ > {tmp_path}/pid\nwhile :; do sleep 0.02; done\n")
+    command.chmod(0o755)
+
+    def docker(words: Sequence[str], _timeout_s: float = 0) -> subprocess.CompletedProcess[str]:
+        pid = (tmp_path / "pid").read_text().strip()
+        if words[1] == "stop":
+            with journal.open("a") as lines:
+                print(*words[:-1], file=lines)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+        return subprocess.CompletedProcess(words, 0, f"PID COMMAND\n{pid} /bin/sh {command} a-model\n", "")
+
+    async def removed(_container: container.Container) -> None:
+        return
+
+    monkeypatch.setattr(container, "run", docker)
+    monkeypatch.setattr(container.Container, "_removed", removed)
+
+    async def stop() -> None:
+        ours = container.Container("gb10-service-pair", lambda _line: None, {})
+        await ours._attach(["sleep", "60"])
+        await ours.execute([str(command), "a-model"])
+        while not (tmp_path / "pid").exists():
+            await asyncio.sleep(0.01)
+        await ours.stop(1)
+
+    asyncio.run(stop())
+    assert journal.read_text().splitlines() == kinds
 
 
 @pytest.mark.parametrize(

@@ -112,10 +112,11 @@ class Container:
             self._kinds.add(judge.kind_of_line(line))
 
     async def stop(self, stop_s: float) -> None:
-        """Ended when this returns, or RankError: asked, then killed, within 2 * stop_s and the kill's own time."""
+        """Ended when this returns, or RankError: first asked, then killed, within stop_s and the kill's own time."""
+        deadline = asyncio.get_running_loop().time() + stop_s
         await self._end_executed(stop_s)
-        asked = ["docker", "stop", "-t", str(int(stop_s)), self._name]
-        await asyncio.to_thread(run, asked, stop_s + 10)
+        left = max(1, int(deadline - asyncio.get_running_loop().time()))
+        await asyncio.to_thread(run, ["docker", "stop", "-t", str(left), self._name], left + 10)
         await self._removed()
         for client in self._clients:
             with contextlib.suppress(ProcessLookupError):

@@ -23,6 +23,7 @@ Values = dict[str, str]
 
 SWAP, ON, OFF = "swap", "on", "off"
 _READ_AHEAD = "queue/read_ahead_kb"
+_MEMINFO = Path("/proc/meminfo")
 # Writing one of a pair zeroes the other (Linux, Documentation/admin-guide/sysctl/vm.rst, dirty_bytes)
 _COUNTERPARTS = (("vm.dirty_bytes", "vm.dirty_ratio"), ("vm.dirty_background_bytes", "vm.dirty_background_ratio"))
 
@@ -138,7 +139,7 @@ def write_live(wanted: Wanted, values: Values, run: Run) -> None:
 
 def _switch_swap(wanted: str, run: Run) -> None:
     if wanted == OFF:
-        memory = _memory(Path("/proc/meminfo").read_text(encoding="ascii"))
+        memory = _memory(_MEMINFO.read_text(encoding="ascii"))
         if found := swap_stays(memory["SwapTotal"] - memory["SwapFree"], memory["MemAvailable"]):
             raise FleetError(*found)
     command = [f"swap{wanted}", "--all"]

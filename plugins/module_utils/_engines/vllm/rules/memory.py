@@ -153,7 +153,7 @@ def eager_on_one_host(launch: Launch) -> Hits:
     needs=("host.mem_available_bytes",),
     expected="as much memory available as the share wants",
     remedy="drop the page cache before the start: sync; echo 3 > /proc/sys/vm/drop_caches",
-    reason="vLLM's start check (X8): free memory below its share; before 0.11.1 the page cache is used memory on a GB10",
+    reason="vLLM's start check (X8): free memory below its share; before 0.11.1 the page cache was used memory on GB10",
     source="Spark guide, section 5; vllm/utils/mem_utils.py of 0.11.1",
 )
 def not_enough_free(launch: Launch) -> Hits:
