@@ -86,18 +86,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         return boot_record(boot, options["service"], started, options["requested_bytes"])
 
     def _read(self, options: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
-        names = (
-            "unit",
-            "container",
-            "url",
-            "kind",
-            "model",
-            "status_file",
-            "key_file",
-            "key_form",
-            "health",
-            "boot_lines",
-        )
+        names = ("unit", "container", "url", "health", "request", "status_file", "key_file", "key_form", "boot_lines")
         arguments = {name: options[name] for name in names if options[name]}
         reading: dict[str, Any] = self._execute_module(
             module_name="gb10.fleet.service_info", module_args=arguments, task_vars=task_vars

@@ -10,7 +10,8 @@ short_description: The slice of a host with the services whose hosts are all the
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
-  - The ranks of a service start, serve and end together; without one of its hosts it is left as it is.
+  - The ranks of a service start, serve and end together; without one of its hosts it is left as it is, and all else on
+    its other hosts goes on.
 positional: _input, alive
 options:
   _input:
@@ -25,14 +26,14 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Show it
-  ansible.builtin.debug:
-    msg: "{{ fleet_slice | gb10.fleet.whole_services(ansible_play_hosts) }}"
+- name: Leave the others as they are
+  ansible.builtin.set_fact:
+    fleet_slice: "{{ (fleet_slice | gb10.fleet.whole_services(ansible_play_hosts)).slice }}"
 """
 
 RETURN = r"""
 _value:
-  description: The slice.
+  description: C(slice), and C(left_out), one sentence for each service that is left as it is.
   type: dict
 """
 

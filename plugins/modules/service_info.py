@@ -27,15 +27,30 @@ options:
     description: The endpoint as the host itself reaches it, without C(/v1).
     type: str
     required: true
-  kind:
-    description: What the model does, so what proves it.
-    type: str
-    choices: [chat, embed]
-    default: chat
-  model:
-    description: The served model's name.
+  health:
+    description: Path below O(url) that answers 200 once requests may come.
     type: str
     required: true
+  request:
+    description: What is asked, as the service's engine gives it.
+    type: dict
+    required: true
+    suboptions:
+      path:
+        description: Path below O(url).
+        type: str
+        required: true
+      body:
+        description: The JSON body.
+        type: dict
+        required: true
+      answers:
+        description:
+          - Keys and indexes that lead through the JSON reply to where the answer may be; the first that is not empty
+            counts.
+        type: list
+        elements: list
+        required: true
   status_file:
     description: The file in which the service's supervisor says how it goes.
     type: path
@@ -47,10 +62,6 @@ options:
     description: The text of O(key_file), with C(%s) for the key as JSON.
     type: str
     default: "%s"
-  health:
-    description: Path below O(url) that answers 200 once requests may come.
-    type: str
-    default: /health
   boot_lines:
     description: A regular expression for the lines of this start's log that tell of its memory.
     type: str
@@ -65,7 +76,11 @@ EXAMPLES = r"""
     unit: gb10-service-nano.service
     container: gb10-service-nano
     url: http://127.0.0.1:8003
-    model: nemotron-nano
+    health: /health
+    request:
+      path: /v1/chat/completions
+      body: {model: nemotron-nano, messages: [{role: user, content: Say hello.}], max_tokens: 24}
+      answers: [[choices, 0, message, content]]
     status_file: /run/gb10-fleet/nano/status.json
   register: nano
 """
@@ -116,12 +131,19 @@ def main() -> None:
             "unit": {"type": "str", "required": True},
             "container": {"type": "str", "required": True},
             "url": {"type": "str", "required": True},
-            "kind": {"type": "str", "choices": ["chat", "embed"], "default": "chat"},
-            "model": {"type": "str", "required": True},
+            "health": {"type": "str", "required": True},
+            "request": {
+                "type": "dict",
+                "required": True,
+                "options": {
+                    "path": {"type": "str", "required": True},
+                    "body": {"type": "dict", "required": True},
+                    "answers": {"type": "list", "elements": "list", "required": True},
+                },
+            },
             "status_file": {"type": "path", "required": True},
             "key_file": {"type": "path", "no_log": False},
             "key_form": {"type": "str", "default": "%s", "no_log": False},
-            "health": {"type": "str", "default": "/health"},
             "boot_lines": {"type": "str", "default": ""},
         },
         supports_check_mode=True,
@@ -129,9 +151,7 @@ def main() -> None:
     options = module.params
     run = partial(module.run_command, handle_exceptions=False)
     try:
-        wanted = {
-            name: options[name] for name in ("unit", "container", "url", "kind", "model", "status_file", "health")
-        }
+        wanted = {name: options[name] for name in ("unit", "container", "url", "health", "request", "status_file")}
         reading = read_service(run, key=read_key(options["key_file"], options["key_form"]), **wanted)
     except (OSError, ValueError) as error:
         module.fail_json(msg=f"{options['unit']}: {error}")

@@ -32,15 +32,30 @@ options:
     description: The endpoint as the host itself reaches it, without C(/v1).
     type: str
     required: true
-  kind:
-    description: What the model does, so what proves it.
-    type: str
-    choices: [chat, embed]
-    default: chat
-  model:
-    description: The served model's name.
+  health:
+    description: Path below O(url) that answers 200 once requests may come.
     type: str
     required: true
+  request:
+    description: What is asked, as the service's engine gives it.
+    type: dict
+    required: true
+    suboptions:
+      path:
+        description: Path below O(url).
+        type: str
+        required: true
+      body:
+        description: The JSON body.
+        type: dict
+        required: true
+      answers:
+        description:
+          - Keys and indexes that lead through the JSON reply to where the answer may be; the first that is not empty
+            counts.
+        type: list
+        elements: list
+        required: true
   status_file:
     description: The file on the host in which the service's supervisor says how it goes.
     type: str
@@ -56,10 +71,6 @@ options:
     description: What serves it, the recipe's C(engine).
     type: str
     required: true
-  health:
-    description: Path below O(url) that answers 200 once requests may come.
-    type: str
-    default: /health
   boot_lines:
     description: A regular expression for the lines of this start's log that tell of its memory.
     type: str
@@ -112,7 +123,11 @@ EXAMPLES = r"""
     unit: gb10-service-nano.service
     container: gb10-service-nano
     url: http://127.0.0.1:8003
-    model: nemotron-nano
+    health: /health
+    request:
+      path: /v1/chat/completions
+      body: {model: nemotron-nano, messages: [{role: user, content: Say hello.}], max_tokens: 24}
+      answers: [[choices, 0, message, content]]
     expected: {kv_tokens: 292320, kv_tokens_low: 292320, kv_tokens_high: 292320}
     engine: vllm
     status_file: /run/gb10-fleet/nano/status.json

@@ -14,6 +14,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface impo
     EMPTY_POOL,
     Config,
     EngineSpec,
+    Example,
     Facts,
     KeyFile,
     Launch,
@@ -123,6 +124,9 @@ class Echo:
 
     def warm_up(self, placed: Placed, flags: Mapping[str, Value]) -> list[Request]:
         return []
+
+    def example(self, kind: str, model: str) -> Example:
+        return Example("/echo", {"text": f"{kind} by {model}"}, [["louder"], ["echo", 0]])
 
     def boot(self, log: str) -> BootLog:
         found = re.search(r"room for (\d+) marks", log)

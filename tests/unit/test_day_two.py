@@ -19,7 +19,7 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
-from ansible_collections.gb10.fleet.plugins.module_utils._joins.hosts import split_services, whole_services
+from ansible_collections.gb10.fleet.plugins.module_utils._joins.hosts import whole_services
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import declared_and_retired, split_by_limit
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import concerning
@@ -83,10 +83,9 @@ class Site:
         named = {f"{host}: {one.place}" for host in alive for one in named_by[host] if one.rule == "service-removed"}
         changes: set[Change] = set()
         for host in alive:
-            whole = whole_services(plan["hosts"][host], alive)
-            assert len(whole["services"]) + len(split_services(plan["hosts"][host], alive)) == len(
-                plan["hosts"][host]["services"]
-            )
+            found_whole = whole_services(plan["hosts"][host], alive)
+            whole = found_whole["slice"]
+            assert len(whole["services"]) + len(found_whole["left_out"]) == len(plan["hosts"][host]["services"])
             wanted = {path: text for one in whole["services"] for path, text in written(one).items()}
             gone = {path for one in found[host] if one.fate in REMOVED for path in one.files}
             changes |= {(host, path, "write") for path, text in wanted.items() if fleet.files[host].get(path) != text}

@@ -104,7 +104,6 @@ IO = {
     "_fabric/arp.py": "sends ARP probes",
     "_fabric/gids.py": "reads /sys; copied to hosts",
     "_fabric/reading.py": "reads /sys",
-    "_fabric/together.py": "runs programs side by side",
     "_firewall/host.py": "reads and writes the host's rules",
     "_verify/ranks.py": "reads the supervisors' files",
     "_verify/service.py": "reads the supervisors' files",

@@ -12,7 +12,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._joins.hosts import (
     by_host,
     fabric_addresses,
     host_slice,
-    split_services,
     whole_services,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._joins.services import changed_services, service_files
@@ -82,8 +81,8 @@ def test_addresses_of_all_hosts() -> None:
 def test_one_missing_host_takes_its_services_alone() -> None:
     """newcomer.md W11."""
     slices = {"services": [service("solo", hosts=["a"]), service("pair", hosts=["a", "b"])], "fabric": {}}
-    assert whole_services(slices, ["a", "b"]) == slices
-    assert split_services(slices, ["a", "b"]) == []
-    assert [one["name"] for one in whole_services(slices, ["a"])["services"]] == ["solo"]
-    [sentence] = split_services(slices, ["a"])
+    assert whole_services(slices, ["a", "b"]) == {"slice": slices, "left_out": []}
+    found = whole_services(slices, ["a"])
+    assert [one["name"] for one in found["slice"]["services"]] == ["solo"]
+    [sentence] = found["left_out"]
     assert sentence.startswith("pair: b can't be reached or was refused")

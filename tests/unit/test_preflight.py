@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._host.state import filesystem
 from ansible_collections.gb10.fleet.plugins.module_utils._preflight.needs import preflight
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.index import indexed_bytes
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.reading import indexed_bytes
 
 GIB = 1 << 30
 NEEDS: dict[str, Any] = {

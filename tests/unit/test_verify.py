@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._engines import openai
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
+from ansible_collections.gb10.fleet.plugins.module_utils._rank.client import Reply
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.promised import (
     comparison,
     computed_by_others,
@@ -13,7 +16,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._verify.promised import
     promised,
     verdict,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.service import answer_text
+from ansible_collections.gb10.fleet.plugins.module_utils._verify.service import answered
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.tables import end_table
 
 VLLM = ENGINES["vllm"]
@@ -152,17 +155,34 @@ def test_the_answer_is_that_of_all_ranks(fingerprint: str, ranks: int, rules: li
     [
         ("chat", {"choices": [{"message": {"content": "hi"}}]}, "hi"),
         ("chat", {"choices": [{"message": {"content": None, "reasoning_content": "hm"}}]}, "hm"),
-        ("embed", {"data": [{"embedding": [0.0] * 768}]}, "768 dimensions"),
+        ("embed", {"data": [{"embedding": [0.0] * 768}]}, "768 numbers"),
     ],
 )
 def test_the_answer_in_a_reply(kind: str, reply: dict[str, Any], text: str) -> None:
-    assert answer_text(kind, reply) == text
+    answers = openai.example(kind, "nano").answers
+    whole = json.dumps(reply | {"system_fingerprint": "vllm-1"})
+    assert answered(answers, Reply(200, whole)) == {"ok": True, "answer": text, "fingerprint": "vllm-1", "error": ""}
+    assert answered(answers, Reply(200, json.dumps(reply)))["fingerprint"] == ""
 
 
-@pytest.mark.parametrize("reply", [{}, {"choices": []}, {"choices": [{"message": {"content": ""}}]}, {"choices": None}])
-def test_a_reply_without_an_answer_is_no_answer(reply: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="reply"):
-        answer_text("chat", reply)
+@pytest.mark.parametrize(
+    ("reply", "error"),
+    [
+        (Reply(200, "{}"), "a reply without an answer: {}"),
+        (Reply(200, '{"choices": []}'), 'a reply without an answer: {"choices": []}'),
+        (Reply(200, '{"choices": null}'), 'a reply without an answer: {"choices": null}'),
+        (
+            Reply(200, '{"choices": [{"message": {"content": ""}}]}'),
+            'an answer of nothing: {"choices": [{"message": {"content": ""}}]}',
+        ),
+        (Reply(200, "nobody"), "a reply without an answer: nobody"),
+        (Reply(503, "loading"), "HTTP 503: loading"),
+        (Reply(0, "connection refused"), "connection refused"),
+    ],
+)
+def test_a_reply_without_an_answer_is_no_answer(reply: Reply, error: str) -> None:
+    found = answered(openai.example("chat", "nano").answers, reply)
+    assert (found["ok"], found["error"]) == (False, error)
 
 
 def test_the_end_of_a_run_reports_how_a_start_compares() -> None:

@@ -33,6 +33,16 @@ class KeyFile:
 
 
 @dataclass(frozen=True)
+class Example:
+    """A request whose answer a person can read. path, body: of the POST, below the endpoint's URL. answers: keys and
+    indexes that lead through the JSON reply to where the answer may be; the first that is not empty counts."""
+
+    path: str
+    body: Mapping[str, Any]
+    answers: Sequence[Sequence[str | int]]
+
+
+@dataclass(frozen=True)
 class EngineSpec:
     """What holds for an engine whatever the service.
 
@@ -163,6 +173,9 @@ class Engine(Protocol):
 
     def warm_up(self, placed: Placed, flags: Mapping[str, Value]) -> list[Request]:
         """Requests after the first proof."""
+
+    def example(self, kind: str, model: str) -> Example:
+        """What `verify` asks. kind: the recipe's. model: its name for clients."""
 
     def boot(self, log: str) -> BootLog:
         """What those lines of a start's log say."""

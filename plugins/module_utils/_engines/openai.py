@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Example
 from ansible_collections.gb10.fleet.plugins.module_utils._rank.probes import Request
 
 
@@ -15,3 +16,10 @@ def request(kind: str, model: str, text: str, max_tokens: int = 1) -> Request:
         return Request("/v1/embeddings", {"model": model, "input": text}, ["data", 0, "embedding"])
     body = {"model": model, "messages": [{"role": "user", "content": text}], "max_tokens": max_tokens, "temperature": 0}
     return Request("/v1/chat/completions", body, ["usage", "completion_tokens"])
+
+
+def example(kind: str, model: str) -> Example:
+    """A reasoning parser moves the text to `reasoning_content` or, in newer engines, `reasoning`: an answer too."""
+    asked = request(kind, model, "Say hello in five words.", 24)
+    texts = [["choices", 0, "message", name] for name in ("content", "reasoning_content", "reasoning")]
+    return Example(asked.path, asked.body, [asked.answer] if kind == "embed" else texts)

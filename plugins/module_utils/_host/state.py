@@ -25,7 +25,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Par
 from ansible_collections.gb10.fleet.plugins.module_utils._services import reading as services
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import existing_parent
 from ansible_collections.gb10.fleet.plugins.module_utils._weights import reading as weights
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.index import NAME, indexed_bytes
 
 # What a drift check reads of a host, by the part's name; a subject with a reading of its own has a line here.
 # The imports are static: Ansible packs what this module names.
@@ -105,7 +104,7 @@ def _path_state(path: Path) -> dict[str, Any]:
         "exists": existing == path,
         "free_bytes": shutil.disk_usage(existing).free,
         "filesystem": filesystem(mounts, str(existing.resolve())),
-        "weights_bytes": indexed_bytes(path / NAME),
+        "weights_bytes": weights.indexed_bytes(path / weights.INDEX),
     }
 
 

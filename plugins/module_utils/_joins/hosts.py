@@ -20,21 +20,19 @@ def host_slice(fleet: Mapping[str, Any], host: str) -> dict[str, Any]:
 
 
 def whole_services(host_slice: Mapping[str, Any], alive: Iterable[str]) -> dict[str, Any]:
-    """The slice with those services alone whose hosts are all there: ranks start, serve and end together."""
-    there = {*alive}
-    return {**host_slice, "services": [one for one in host_slice["services"] if there >= {*one["hosts"]}]}
-
-
-def split_services(host_slice: Mapping[str, Any], alive: Iterable[str]) -> list[str]:
-    """A sentence for each of the others, which are left as they are."""
+    """slice: with those services alone whose hosts are all there, since ranks start, serve and end together.
+    left_out: a sentence for each of the others, which are left as they are."""
     there = {*alive}
     missing = {one["name"]: [host for host in one["hosts"] if host not in there] for one in host_slice["services"]}
-    return [
-        f"{name}: {', '.join(hosts)} can't be reached or was refused, so that it is left as it is; bring "
-        f"{hosts[0]} back and run this again, or take it out of the service's hosts"
-        for name, hosts in missing.items()
-        if hosts
-    ]
+    return {
+        "slice": {**host_slice, "services": [one for one in host_slice["services"] if not missing[one["name"]]]},
+        "left_out": [
+            f"{name}: {', '.join(hosts)} can't be reached or was refused, so that it is left as it is; bring "
+            f"{hosts[0]} back and run this again, or take it out of the service's hosts"
+            for name, hosts in missing.items()
+            if hosts
+        ],
+    }
 
 
 def by_host(variables: Mapping[str, Any], hosts: Iterable[str], name: str, key: str = "") -> dict[str, Any]:

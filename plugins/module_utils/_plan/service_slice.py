@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
@@ -95,11 +96,10 @@ def _proof(service: Decided, host: str) -> dict[str, Any]:
     placed, plan = service.placed, service.plan
     return {
         "url": placed.local_url,
-        "kind": placed.recipe["kind"],
-        "model": plan["served_name"],
         "key_file": placed.key_file or "",
         "key_form": placed.engine.spec.key.form,
         "health": service.ranks[0].supervisor["probes"]["health"],
+        "request": asdict(placed.engine.example(placed.recipe["kind"], plan["served_name"])),
         "boot_lines": placed.engine.spec.boot_lines,
         "startup_limit_s": service.ranks[0].supervisor["limits"]["startup_limit_s"],
         "requested_bytes": plan["boot"]["requested_bytes"],

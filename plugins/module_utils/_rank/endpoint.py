@@ -18,11 +18,12 @@ from .probes import Metrics, Request
 
 @dataclass(frozen=True)
 class Answer:
-    """ok: the model computed something. error: why not. final: asking again will not help."""
+    """ok: the model computed something, `computed`. error: why not. final: asking again will not help."""
 
     ok: bool
     error: str = ""
     final: bool = False
+    computed: Any = None
 
 
 def is_healthy(url: str, timeout_s: float) -> bool:
@@ -47,7 +48,7 @@ def judged(path: Sequence[str | int], reply: Reply) -> Answer:
             computed = computed[step]
     except (KeyError, IndexError, TypeError, ValueError):
         return Answer(False, f"a reply without an answer: {reply.text[:300]}")
-    return Answer(True) if computed else Answer(False, f"an answer of nothing: {reply.text[:300]}")
+    return Answer(True, computed=computed) if computed else Answer(False, f"an answer of nothing: {reply.text[:300]}")
 
 
 def metrics(url: str, key: str, names: Metrics, timeout_s: float) -> judge.Metrics | None:

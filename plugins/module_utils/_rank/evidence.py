@@ -28,7 +28,7 @@ _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS|PWD|AUTH|CREDENTIAL", re.IGNOR
 
 def keep(service: Service, report: Report, container: Container | None, reason: str, home: Path = EVIDENCE) -> Path:
     """Write the bundle, remove all but the newest KEPT; returns its folder."""
-    folder = home / service.name
+    folder = home / service.service
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-epoch-{report.fields['epoch']}"
     part = folder / f".{name}"

@@ -206,13 +206,13 @@ def _name(host: object) -> str:
 def unfit(service: Service, who: Mapping[str, Any], address: str) -> str:
     """Why a rank that knows the secret can't be taken in, or an empty string."""
     rank = who.get("rank")
-    if who.get("service") != service.name or not isinstance(rank, int) or not 0 < rank < service.ranks:
-        return f"{address} says it is rank {rank} of {who.get('service')}, which {service.name} does not have"
+    if who.get("service") != service.service or not isinstance(rank, int) or not 0 < rank < service.ranks:
+        return f"{address} says it is rank {rank} of {who.get('service')}, which {service.service} does not have"
     if service.peers[rank - 1] != address:
-        return f"rank {rank} of {service.name} is at {service.peers[rank - 1]}, not at {address}"
+        return f"rank {rank} of {service.service} is at {service.peers[rank - 1]}, not at {address}"
     if who.get("definition") != service.definition:
         name = f"rank {rank} ({who.get('host')})"
-        return f"{name} has another definition of {service.name}: run the playbook for all its hosts"
+        return f"{name} has another definition of {service.service}: run the playbook for all its hosts"
     return ""
 
 

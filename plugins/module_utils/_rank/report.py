@@ -50,12 +50,12 @@ class Report:
         self, service: Service, secrets: Sequence[str], folder: Path = RUN, began_ns: int | None = None
     ) -> None:
         self._secrets = [spelling for secret in secrets for spelling in spellings(secret)]
-        self._file = folder / service.name / "status.json"
+        self._file = folder / service.service / "status.json"
         self._last_sentence = ""
         self._unwritten = ""
         self._began_ns = time.time_ns() if began_ns is None else began_ns
         self.fields: dict[str, Any] = {
-            "service": service.name,
+            "service": service.service,
             "rank": service.rank,
             "ranks": service.ranks,
             "state": "waiting",
@@ -172,7 +172,7 @@ class Ledger:
     """
 
     def __init__(self, service: Service, note: Callable[[str], None], folder: Path = RUN) -> None:
-        self._file, self._note = folder / service.name / "starts.json", note
+        self._file, self._note = folder / service.service / "starts.json", note
         self.epoch, self.starts = 0, list[float]()
         try:
             written = json.loads(self._file.read_text(encoding="utf-8"))

@@ -128,10 +128,6 @@ class Service:
             raise ValueError("endpoint is null, which the head needs")
 
     @property
-    def name(self) -> str:
-        return self.service
-
-    @property
     def unit(self) -> str:
         return f"{self.container}.service"
 

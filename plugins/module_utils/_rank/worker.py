@@ -44,7 +44,7 @@ class Worker:
     async def run(self) -> int:
         """Never ends by itself; being cancelled is the owner's stop."""
         who = {
-            "service": self._service.name,
+            "service": self._service.service,
             "rank": self._service.rank,
             "definition": self._service.definition,
             "host": socket.gethostname(),

@@ -22,7 +22,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry impor
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean, error, warning
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.spec import recipe_spec
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import below, check, describe
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.index import indexed_bytes
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.reading import indexed_bytes
 from ansible_collections.gb10.fleet.plugins.module_utils._yaml_text import read_yaml
 
 # What nobody sets by hand whatever the engine, each with what to do instead.

@@ -16,6 +16,14 @@ from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import GIB, gib, size
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import Look
 
+# Of a host whose updates want a restart, in a drift check as before a first service.
+REBOOT_PENDING = {
+    "rule": "reboot-pending",
+    "place": "reboot",
+    "found": "an update waits for a restart",
+    "expected": "what is installed runs",
+    "remedy": "restart the host when its services may stop: sudo systemctl reboot --no-block",
+}
 _error, _warning = partial(error, kind="host"), partial(warning, kind="host")
 # Below this share of what is free in blocks of 2 MiB, a driver asks in vain while memory is free.
 _HUGE_SHARE = 0.05
@@ -97,13 +105,7 @@ def _wifi(look: Look) -> Iterator[Finding]:
 
 def _reboot(look: Look) -> Iterator[Finding]:
     if look.part("kernel").get("reboot_required"):
-        yield _warning(
-            "reboot-pending",
-            "reboot",
-            found="an update waits for a restart",
-            expected="what is installed runs",
-            remedy="restart the host before its first service: sudo systemctl reboot --no-block",
-        )
+        yield _warning(**REBOOT_PENDING)
 
 
 # Memory -----------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import GIB, size
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import Differences, Here, Look, Subject, View
 from ansible_collections.gb10.fleet.plugins.module_utils._system.known_bad import described, found_bad
-from ansible_collections.gb10.fleet.plugins.module_utils._system.obstacles import system_obstacles
+from ansible_collections.gb10.fleet.plugins.module_utils._system.obstacles import REBOOT_PENDING, system_obstacles
 
 # What has a version that can be declared.
 VERSIONED = ("kernel", "driver", "nic_firmware", "docker", "docker_store", "bios", "ota")
@@ -103,14 +103,7 @@ def _differences(view: View) -> Differences:
 
 def _reboot(view: View) -> Iterator[Difference]:
     if (view.state["kernel"] or {}).get("reboot_required"):
-        yield view.differs(
-            "hint",
-            "reboot-pending",
-            "reboot",
-            found="an update waits for a reboot",
-            expected="what is installed runs",
-            remedy="reboot the host when its services may stop",
-        )
+        yield view.differs("hint", **REBOOT_PENDING)
 
 
 def _versions(view: View) -> Iterator[Difference]:

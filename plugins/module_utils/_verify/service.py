@@ -8,44 +8,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Run
-from ansible_collections.gb10.fleet.plugins.module_utils._rank.client import fetch
+from ansible_collections.gb10.fleet.plugins.module_utils._rank.client import Reply, fetch
+from ansible_collections.gb10.fleet.plugins.module_utils._rank.endpoint import judged
 from ansible_collections.gb10.fleet.plugins.module_utils._rank.listener import stranger
 
 _UNIT_FIELDS = ("ActiveState", "SubState", "Result", "NRestarts", "InvocationID", "ExecMainStartTimestamp")
 _REQUEST_S = 120
 _SILENT_S = 60.0
-
-
-def proof_request(kind: str, model: str) -> tuple[str, dict[str, Any]]:
-    """The smallest real request for a kind of model, `chat` or `embed`: path and body."""
-    if kind == "embed":
-        return "/v1/embeddings", {"model": model, "input": "gb10.fleet"}
-    question = [{"role": "user", "content": "Say hello in five words."}]
-    return "/v1/chat/completions", {"model": model, "messages": question, "max_tokens": 24, "temperature": 0}
-
-
-def answer_text(kind: str, reply: Mapping[str, Any]) -> str:
-    """What came back, for a person: the text, or the embedding's size. ValueError when the reply holds no answer.
-
-    A reasoning parser moves text to `reasoning_content` or, in newer engines, `reasoning`: an answer too.
-    """
-    try:
-        if kind == "embed":
-            return f"{len(reply['data'][0]['embedding'])} dimensions"
-        message = reply["choices"][0]["message"]
-        text = message.get("content") or message.get("reasoning_content") or message.get("reasoning")
-    except (KeyError, IndexError, TypeError) as error:
-        raise ValueError(f"the reply has no {error}") from error
-    if not text:
-        raise ValueError("the reply's message is empty")
-    return str(text)
 
 
 def unit_state(run: Run, unit: str) -> dict[str, Any]:
@@ -71,18 +47,20 @@ def boot_log(run: Run, unit: str, invocation: str) -> str:
     return out
 
 
-def ask(url: str, kind: str, model: str, key: str) -> dict[str, Any]:
-    """One real request: {ok, answer, fingerprint, error}."""
-    path, body = proof_request(kind, model)
-    reply = fetch(url + path, key, _REQUEST_S, body)
-    if reply.status != 200:
-        return _unanswered(f"HTTP {reply.status}: {reply.text[:500]}")
-    try:
-        document = json.loads(reply.text)
-        answer = answer_text(kind, document)
-    except ValueError as error:
-        return _unanswered(f"{error}: {reply.text[:500]}")
-    return {"ok": True, "answer": answer, "fingerprint": document.get("system_fingerprint") or "", "error": ""}
+def ask(url: str, request: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """One real request, `_engines.interface.Example` as a map: {ok, answer, fingerprint, error}."""
+    return answered(request["answers"], fetch(url + request["path"], key, _REQUEST_S, request["body"]))
+
+
+def answered(places: Sequence[Sequence[str | int]], reply: Reply) -> dict[str, Any]:
+    """What came back, for a person: the text, or how many numbers."""
+    found = [judged(place, reply) for place in places]
+    answer = next((one for one in found if one.ok), found[0])
+    if not answer.ok:
+        return _unanswered(answer.error)
+    text = f"{len(answer.computed)} numbers" if isinstance(answer.computed, list) else str(answer.computed)
+    fingerprint = judged(["system_fingerprint"], reply).computed or ""
+    return {"ok": True, "answer": text, "fingerprint": fingerprint, "error": ""}
 
 
 def _unanswered(error: str) -> dict[str, Any]:
@@ -126,7 +104,15 @@ def first_process(run: Run, container: str) -> int:
 
 
 def read_service(
-    run: Run, *, unit: str, container: str, url: str, kind: str, model: str, key: str, status_file: str, health: str
+    run: Run,
+    *,
+    unit: str,
+    container: str,
+    url: str,
+    health: str,
+    request: Mapping[str, Any],
+    key: str,
+    status_file: str,
 ) -> dict[str, Any]:
     """The whole reading: unit, what its supervisor says, health, the answer to one request when healthy (else None),
     the boot log's text. With a key it is asked only where nobody but the container can answer."""
@@ -135,7 +121,7 @@ def read_service(
     reply = None
     if healthy.status == 200:
         problem = stranger(url, first_process(run, container)) if key else None
-        reply = _unanswered(f"{problem}, so that its key is not sent there") if problem else ask(url, kind, model, key)
+        reply = _unanswered(f"{problem}, so that its key is not sent there") if problem else ask(url, request, key)
     return {
         "unit": state,
         "supervisor": supervisor_status(status_file),

@@ -9,6 +9,7 @@ The bytes are read by rota, some each night."""
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import os
 import time
@@ -22,6 +23,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._weights.cache import C
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.records import ModelRecords, Record
 
 _BLOCK = 1 << 22
+INDEX = "model.safetensors.index.json"
 
 
 def read_models(places: Places, wanted: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -155,3 +157,12 @@ READS: Mapping[str, Part] = {
     "models": lambda _run, ask: read_models(_places(ask), ask["models"]),
     "deep": _deep,
 }
+
+
+def indexed_bytes(index: Path) -> int | None:
+    """The sum of the tensors' bytes, as a checkpoint's index says; None without one, or where it has no figure."""
+    try:
+        size = json.loads(index.read_text(encoding="utf-8"))["metadata"]["total_size"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return int(size) if isinstance(size, int | float) and 0 < size < 1 << 60 else None

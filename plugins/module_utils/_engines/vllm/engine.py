@@ -11,9 +11,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._engines import openai
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import (
     Config,
     EngineSpec,
+    Example,
     Facts,
     Launch,
     Sizing,
@@ -96,6 +98,9 @@ class Vllm:
 
     def warm_up(self, placed: Placed, flags: Mapping[str, Value]) -> list[Request]:
         return probes.warm_up(placed, flags)
+
+    def example(self, kind: str, model: str) -> Example:
+        return openai.example(kind, model)
 
     def boot(self, log: str) -> BootLog:
         return parse_boot_log(log)
