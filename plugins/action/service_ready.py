@@ -75,7 +75,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
                 )
             if time.monotonic() - shown > PROGRESS_S:
                 shown = time.monotonic()
-                show(f"{self._host}: {options['service']}: {waited:.0f} s: {now.text[:160]}")
+                limit = options["timeout"]
+                show(f"{self._host}: {options['service']}: {waited:.0f} of at most {limit} s: {now.text[:160]}")
             time.sleep(POLL_S)
 
     @staticmethod

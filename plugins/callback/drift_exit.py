@@ -14,8 +14,8 @@ description:
   - Ends C(ansible-playbook drift.yml) with 0 if everything is as declared, with 2 if not, and with 1 if that could not
     be known. Ansible's own exit codes know only failed and unreachable hosts.
   - Does nothing in other playbooks. It ends the process, so list it last.
-requirements:
-  - Enable it with C(callbacks_enabled = gb10.fleet.drift_exit).
+notes:
+  - This collection's playbooks bring it. For playbooks of your own write C(callbacks_enabled = gb10.fleet.drift_exit).
 """
 
 from typing import Any

@@ -14,10 +14,11 @@ description:
   - Prints, after C(site.yml) and C(verify.yml), one row a host and service with its endpoint, model, context, KV pool,
     memory and state, the answer to one real request, and what stopped a host.
   - After C(status.yml) it is one row a rank with its health, tokens a second, KV use and memory, and one line a problem
-    with its remedy.
+    with its remedy. With a problem it ends C(ansible-playbook) with 2; where a host failed or could not be reached
+    Ansible's own code stays.
   - A callback, because it also has to speak for hosts that failed or could not be reached.
-requirements:
-  - Enable it with C(callbacks_enabled = gb10.fleet.fleet_table).
+notes:
+  - This collection's playbooks bring it. For playbooks of your own write C(callbacks_enabled = gb10.fleet.fleet_table).
 """
 
 import re
@@ -28,8 +29,10 @@ from ansible.plugins.callback import CallbackBase
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.tables import Stopped, end_table, status_table
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 
+PROBLEMS = 2  # the exit code of a status that lists problems
 # Tasks that only look: who is stopped by one of them has not been changed.
 _BEFORE_CHANGES = re.compile(r"/roles/preflight/|/tasks/preflight\.yml")
+_STATUS = re.compile(r"/playbooks/status\.yml")
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carries no types
@@ -47,7 +50,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
         self._ranks: dict[tuple[str, str], dict[str, Any]] = {}
         self._stopped: dict[str, tuple[Stopped, str]] = {}
         self._removed: dict[tuple[str, str], str] = {}
-        self._proves = False
+        self._is_status = False
         self._shows_ok = True
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
@@ -56,10 +59,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
         if task.resolved_action == "gb10.fleet.doctor":  # it shows a table of its own
             self._plan = None
-        self._proves = self._proves or task.resolved_action in (
-            "gb10.fleet.service_ready",
-            "gb10.fleet.service_removal",
-        )
+        self._is_status = self._is_status or bool(_STATUS.search(task.get_path() or ""))
 
     def v2_runner_on_ok(self, result: Any) -> None:
         if not self._shows_ok and not result.result.get("changed"):
@@ -91,12 +91,14 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
     def v2_playbook_on_stats(self, stats: Any) -> None:
         if self._plan is None or not (self._verified or self._ranks or self._removed or self._stopped):
             return
-        if self._ranks and not self._proves:
+        if self._is_status:
             text = status_table(self._plan, self._services, self._ranks, self._stopped)
         else:
             seen = (self._verified, self._ranks, self._stopped, self._removed)
             text = end_table(self._plan, self._services, self._hosts, *seen)
         show(f"\n{text}\n")
+        if self._is_status and not self._stopped and any(rank["problems"] for rank in self._ranks.values()):
+            raise SystemExit(PROBLEMS)
 
     def _note(self, host: str, result: dict[str, Any]) -> None:
         if "service" in result:

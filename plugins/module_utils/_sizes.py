@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""Bytes: as a person reads them, from GiB, and with the room that a transfer needs beside them."""
+"""Bytes and seconds as a person reads them; bytes from GiB, and with the room that a transfer needs beside them."""
 
 from __future__ import annotations
 
@@ -29,3 +29,12 @@ def gib(value: float) -> int:
 def room_for(count: int) -> int:
     """What must be free on a disk to bring so many bytes there."""
     return int(count * _DISK_MARGIN)
+
+
+def duration(seconds: float) -> str:
+    """Seconds in the two largest units that they reach: `59 s`, `3 min 05 s`, `2 h 00 min`, `4 d 03 h`."""
+    whole = max(0, round(seconds))
+    for unit, name, part, of_it in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
+        if whole >= unit:
+            return f"{whole // unit} {name} {whole % unit // part:02d} {of_it}"
+    return f"{whole} s"

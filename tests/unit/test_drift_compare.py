@@ -53,6 +53,14 @@ def put(*path: Any) -> Change:
     return change
 
 
+def running_too(state: dict[str, Any], inventory: str) -> None:
+    """A service that nobody declared here, with all that is seen of it."""
+    name = "gb10-service-third"
+    unit_of(f"{name}.service", inventory)(state)
+    state["running"][name] = {"id": "d" * 64, "reference": "x:1", "privileged": False}
+    state["listening"].append(listener(8003, container="d" * 64))
+
+
 def listener(port: int, **more: Any) -> dict[str, Any]:
     return {"port": port, "local": False, "process": "nginx", "container": ""} | more
 
@@ -237,13 +245,20 @@ def test_rules_that_could_not_be_compared_are_unknown() -> None:
     assert (one.part, "not permitted" in one.why) == ("nftables table inet gb10_fleet", True)
 
 
+def test_an_undeclared_service_is_one_finding() -> None:
+    """newcomer.md A11: its container and its port were two more, with remedies that did not help."""
+    result = compare(PLAN, changed(PLAN, "titan", lambda state: running_too(state, PLAN["inventory"])), TODAY)
+    [one] = result.differences
+    assert (one.rule, one.remedy.partition(":")[0]) == ("unit-undeclared", "declare third again, or remove it")
+
+
 def test_a_model_that_loads_is_not_a_closed_port() -> None:
     def change(state: dict[str, Any]) -> None:
         state["listening"] = [listener(22)]
         state["units"][UNIT]["active_s"] = 60
 
     result = compare(PLAN, changed(PLAN, "titan", change), TODAY)
-    assert result.verdict == "unknown" and "starting for 60 s" in result.unknown[0].why
+    assert result.verdict == "unknown" and "has run for 1 min 00 s" in result.unknown[0].why
 
 
 @pytest.mark.parametrize(
@@ -251,6 +266,8 @@ def test_a_model_that_loads_is_not_a_closed_port() -> None:
     [
         lambda state: state["listening"].append(listener(11434, local=True)),
         lambda state: state["listening"].append(listener(34567, container="e" * 64)),
+        # newcomer.md A11: a service of another inventory, which has its own drift check
+        lambda state: running_too(state, "theirs"),
         put("kernel", "release", "7.1.0"),
         put("packages", "docker-ce", None),
         put("clock", 1004.0),

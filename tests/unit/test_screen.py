@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.action.host_files import brief
+from ansible_collections.gb10.fleet.plugins.callback import fleet_table
 from ansible_collections.gb10.fleet.plugins.plugin_utils._origin import Origin, origin
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -73,6 +74,59 @@ def test_a_service_name_given_twice_is_an_error(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert '"chat" is written twice' in screen
     assert "group_vars/all.yml, line 6" in screen
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("fleet_services:\n  chat:\n\trecipe: x\n", 3, "Tabs are usually invalid"),
+        ("fleet_services:\n  chat: {recipe: x\n", 3, "YAML parsing failed"),
+        ("fleet_services:\n  chat:\n    recipe: a: b\n", 3, "Colons in unquoted values"),
+    ],
+)
+def test_a_yaml_mistake_has_a_file_and_a_line(tmp_path: Path, text: str, line: int, words: str) -> None:
+    """newcomer.md A6: Ansible alone says neither."""
+    done = run(tmp_path, text, "plan.yml")
+    screen = " ".join((done.stdout + done.stderr).split())
+    assert done.returncode == 4
+    assert screen.count("YAML parsing failed") == 1
+    assert words in screen
+    assert f"Origin: {tmp_path}/group_vars/all.yml:{line}:" in screen
+
+
+@pytest.mark.parametrize("also", [{}, {"ANSIBLE_CALLBACKS_ENABLED": "gb10.fleet.fleet_table, gb10.fleet.drift_exit"}])
+def test_tables_and_exit_codes_need_no_configuration(tmp_path: Path, also: dict[str, str]) -> None:
+    """newcomer.md B1, A12: by the collection's name, from elsewhere, with nobody's ansible.cfg."""
+    fine = SERVICES.replace("lab-tny", "nemotron-3-nano-30b-a3b-nvfp4")
+    away = {"ANSIBLE_SSH_ARGS": "-o ProxyCommand=false", "ANSIBLE_CONFIG": str(tmp_path / "none.cfg")}
+    away |= {"ANSIBLE_COLLECTIONS_PATH": str(ROOT / "collections")} | also
+    done = run(tmp_path / "one", fine, "gb10.fleet.status", **away)
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert [line.split()[:4] for line in done.stdout.splitlines()].count(["chat", "0", "titan", "unreachable"]) == 1
+    done = run(tmp_path / "two", fine, "gb10.fleet.drift", **away)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert done.stdout.count("drift: unknown") == 1
+
+
+@pytest.mark.parametrize(
+    ("problems", "stopped", "code"),
+    [([], False, None), (["chat, rank 0: does not run"], False, 2), (["chat, rank 0: does not run"], True, None)],
+)
+def test_a_status_with_problems_ends_with_2(
+    monkeypatch: pytest.MonkeyPatch, problems: list[str], stopped: bool, code: int | None
+) -> None:
+    """newcomer.md A12. Ansible's own code stays where a host failed or was out of reach."""
+    table = fleet_table.CallbackModule()
+    table._plan, table._is_status = {}, True
+    monkeypatch.setattr(fleet_table, "status_table", lambda *_: "")
+    table._ranks = {("titan", "chat"): {"problems": problems}}
+    table._stopped = {"spark-2": ("unreachable", "no route")} if stopped else {}
+    try:
+        table.v2_playbook_on_stats(None)
+    except SystemExit as end:
+        assert end.code == code
+    else:
+        assert code is None
 
 
 def test_a_program_can_read_what_a_run_shows(tmp_path: Path) -> None:

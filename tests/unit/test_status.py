@@ -18,6 +18,7 @@ PLAN: dict[str, Any] = {"services": {"pair": {"hosts": ["spark-2", "spark-3"]}}}
 SUPERVISOR: dict[str, Any] = {
     "state": "serving",
     "since": "2026-11-21T19:00:00+00:00",
+    "updated_at": "2026-11-21T21:03:00+00:00",
     "error": "",
     "last_end": "",
     "strikes": 0,
@@ -43,6 +44,7 @@ def rank(number: int = 0, *, active: str = "active", free: int = 20 * GIB, **cha
         "wanted": "one",
         "memory_floor_bytes": 6 * GIB,
         "memory": {"total": 120 * GIB, "available": free},
+        "docker": True,
     }
     return found | {key: value for key, value in changes.items() if key in found}
 
@@ -56,6 +58,9 @@ def rank(number: int = 0, *, active: str = "active", free: int = 20 * GIB, **cha
         (rank(active="inactive"), "stopped", "rank-stopped", "ansible-playbook gb10.fleet.restart -e service=pair"),
         (rank(active="failed", error="3 starts did not last"), "failed", "rank-failed", "gb10.fleet.restart -e"),
         (rank(supervisor=None), "starting", None, ""),
+        # newcomer.md W5
+        (rank(active="inactive", docker=False), "stopped", "rank-docker", "run site.yml"),
+        (rank(active="failed", docker=False), "failed", "rank-docker", "run site.yml"),
         (rank(supervisor=None, active="failed"), "failed", "rank-failed", "journalctl -u gb10-service-pair"),
         (rank(state="waiting", error="spark-3 is not there"), "waiting", "rank-waits", "the rank that it names"),
         (rank(state="loading"), "loading", None, ""),
@@ -84,9 +89,9 @@ def test_the_table_has_a_row_a_rank_and_a_line_a_problem() -> None:
     text = status_table(PLAN, ["pair"], {("spark-2", "pair"): rank(), ("spark-3", "pair"): worker}, {})
     head_row, worker_row = text.splitlines()[1:3]
     assert head_row.split() == [
-        *("pair", "0", "spark-2", "serving", SUPERVISOR["since"], "12.3", "2", "+", "1", "25%", "20.0", "GiB")
+        *("pair", "0", "spark-2", "serving", "2", "h", "03", "min", "12.3", "2", "+", "1", "25%", "20.0", "GiB")
     ]
-    assert worker_row.split()[3:] == ["waiting", SUPERVISOR["since"], "-", "-", "-", "20.0", "GiB"]
+    assert worker_row.split()[3:] == ["waiting", "2", "h", "03", "min", "-", "-", "-", "20.0", "GiB"]
     assert "spark-3: pair, rank 1: no word from the head" in text
 
 

@@ -88,6 +88,13 @@ def test_what_a_supervisor_reports_is_shown_meanwhile() -> None:
     assert "spark-3" in verdict(UNIT, reading(state="waiting", error="spark-3 is not there"), 0).text
 
 
+def test_the_engines_own_words_are_not_taken_for_the_phase() -> None:
+    """newcomer.md P3: a load that goes on looked like a fault."""
+    line = "W1122 find_triton_kernels = []"
+    assert verdict(UNIT, reading(state="loading", log=[line]), 0).text == f"loading; the engine's last line: {line}"
+    assert verdict(UNIT, reading() | {"supervisor": None}, 0).text.startswith("starting; ")
+
+
 def test_a_budget_that_is_used_up_is_explained_by_the_supervisor() -> None:
     text = verdict(UNIT, reading(active="failed", state="stopped", error="3 starts did not last"), 0).text
     assert "3 starts did not last" in text

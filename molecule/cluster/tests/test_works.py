@@ -68,7 +68,9 @@ def test_stopped_it_stays_stopped_and_reports_it(pair: Pair) -> None:
     again = pair.playbook("gb10.fleet.stop", "-e", "service=tiny-pair")
     assert again.returncode == 0
     assert "changed: [" not in again.stdout
-    output = pair.playbook("status.yml").stdout
+    status = pair.playbook("status.yml")
+    assert status.returncode == 2
+    output = status.stdout
     assert output.count("gb10.fleet.restart -e service=tiny-pair") == len(HOSTS)
 
 

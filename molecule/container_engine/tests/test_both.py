@@ -1,7 +1,7 @@
 # Copyright: gb10.fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Docker runs as planned, on a host that had none and on one that its owner had set up."""
+"""Docker runs as planned, on a host that had its client alone and on one that its owner had set up."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import ROOT, fact
 from ansible_collections.gb10.fleet.plugins.module_utils._managed import Managed, ManagedJson, managed
 from ansible_collections.gb10.fleet.plugins.module_utils._services.reading import READS
 from ansible_collections.gb10.fleet.plugins.module_utils._services.undeclared import Undeclared, undeclared
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import duration
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import (
     SITE,
     Differences,
@@ -171,7 +172,8 @@ def _undeclared(view: View) -> Iterator[Difference]:
             remedy=_undeclared_remedy(view, one),
         )
     expected = {*containers(view.plan, view.host), *view.settings["expect"]["containers"]}
-    expected |= {one.container for one in left if one.fate == "renamed"}
+    # named with their units, of which a stopped container would only start again; or left to the inventory they are of
+    expected |= {one.container for one in left}
     for name, have in sorted((view.state["running"] or {}).items()):
         if name not in expected:
             yield view.differs(
@@ -200,7 +202,7 @@ def _ports(view: View) -> Differences:
         return
     declared = {row["port"] for row in view.slice["listens"] if row["port"] != "any"}
     running = view.state["running"] or {}
-    ours = {running[name]["id"] for name in containers(view.plan, view.host) if name in running}
+    ours = {have["id"] for name, have in running.items() if _layout.service_of(name) is not None}
     open_ports = {row["port"] for row in listening}
     for service, port in sorted(_endpoints(view).items()):
         if port not in open_ports:
@@ -233,7 +235,8 @@ def _closed(view: View, port: int, service: str) -> Differences:
         return  # reported with the units
     limit = fact("limits", "startup_limit_s")
     if unit["active_s"] is not None and unit["active_s"] < limit:
-        yield Unknown(view.host, f"port {port}", f"{service} has been starting for {unit['active_s']} s")
+        since = f"its unit has run for {duration(unit['active_s'])}, and a start may take {duration(limit)}"
+        yield Unknown(view.host, f"port {port}", f"{service} does not listen there; {since}")
     else:
         yield view.differs(
             "error",

@@ -24,7 +24,7 @@ from typing import IO, Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, error
 from ansible_collections.gb10.fleet.plugins.module_utils._layout import STATUS
-from ansible_collections.gb10.fleet.plugins.module_utils._sizes import room_for, size
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import duration, room_for, size
 
 # Kernel locks: one file a kind of job, gone with the machine.
 LOCKS = Path(STATUS, "locks")
@@ -299,23 +299,16 @@ def progress_line(job: dict[str, Any]) -> str:
     """``image vllm:1, 1.2 GiB of 2.1 GiB, 350.0 MiB/s, 3 s left``, from what ``Progress`` writes."""
     what, done, total, seconds = job["what"], job["done"], job["total"], job["seconds"]
     if total and done >= total:
-        return f"{what}, {size(total)} in {_duration(seconds)}"
+        return f"{what}, {size(total)} in {duration(seconds)}"
     if not (total or done):
-        return f"{what}, {job.get('message') or 'begun'}, {_duration(seconds)}"
+        return f"{what}, {job.get('message') or 'begun'}, {duration(seconds)}"
     parts = [what, f"{size(done)} of {size(total)}" if total else size(done)]
     if "message" in job:
-        parts += [job["message"], _duration(seconds)]
+        parts += [job["message"], duration(seconds)]
     elif seconds > 0 and done:
         rate = done / seconds
         parts += [
             f"{size(rate)}/s",
-            f"{_duration((total - done) / rate)} left" if total else _duration(seconds),
+            f"{duration((total - done) / rate)} left" if total else duration(seconds),
         ]
     return ", ".join(parts)
-
-
-def _duration(seconds: float) -> str:
-    whole = max(0, round(seconds))
-    if whole < 60:
-        return f"{whole} s"
-    return f"{whole // 60} min {whole % 60:02d} s"

@@ -60,11 +60,12 @@ def _is_obstructed(supervisor: Mapping[str, Any]) -> bool:
 
 
 def _meanwhile(supervisor: Mapping[str, Any], lines: Sequence[str]) -> str:
+    """The phase, and what happens in it: the engine's last line is only that, whatever it looks like."""
+    phase = supervisor.get("state", "starting")
     if supervisor.get("error"):
-        return f"{supervisor['state']}: {supervisor['error']}"
-    if supervisor.get("last_end"):
-        return f"{supervisor['state']} again, since {supervisor['last_end']}"
-    return lines[-1].strip() if lines else "no output yet"
+        return f"{phase}: {supervisor['error']}"
+    again = f"{phase} again, since {supervisor['last_end']}" if supervisor.get("last_end") else phase
+    return f"{again}; the engine's last line: {lines[-1].strip()}" if lines else f"{again}; no output of the engine yet"
 
 
 def last_words(lines: Sequence[str]) -> str:

@@ -24,6 +24,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._verify.service import 
 
 _SERVING, _STOPPED, _FROZEN = "serving", "stopped", "frozen"
 _PREPARING = "preparing"
+DOCKER = "docker.service"
 
 
 # Reading ----------------------------------------------------------------------------------------------------------
@@ -33,8 +34,9 @@ def read_ranks(run: Run, services: Sequence[Mapping[str, Any]]) -> list[dict[str
     """The rank of each of ``hosts.<host>.services`` with what its host says of it.
 
     unit: as systemd says. supervisor: what `supervisor_status` finds. definition: of the file that it goes by; wanted:
-    the plan's. memory: the host's.
+    the plan's. memory: the host's. docker: whether its unit is active.
     """
+    docker = unit_state(run, DOCKER)["active"] == "active"
     memory = memory_bytes(Path("/proc/meminfo").read_text(encoding="ascii"))
     return [
         {
@@ -47,6 +49,7 @@ def read_ranks(run: Run, services: Sequence[Mapping[str, Any]]) -> list[dict[str
             "definition": (document(service["rank_file"]) or {}).get("definition"),
             "wanted": service["definition"],
             "memory": memory,
+            "docker": docker,
         }
         for service in services
     ]
@@ -81,7 +84,17 @@ def problems(rank: Mapping[str, Any]) -> Iterator[Finding]:
             kind="host",
         )
         return
-    if word == "failed":
+    if word in ("failed", _STOPPED) and not rank["docker"]:
+        remedy = "run site.yml, which installs and starts it"
+        yield warning(
+            "rank-docker",
+            place,
+            found=f"does not run, and neither does Docker ({DOCKER})",
+            expected="a running Docker",
+            remedy=remedy,
+            kind="host",
+        )
+    elif word == "failed":
         found = supervisor.get("error") or f"its unit failed: {unit['result']}"
         remedy = f"journalctl -u {owner} says why; then: ansible-playbook gb10.fleet.restart -e service={name}"
         yield warning("rank-failed", place, found=found, remedy=remedy, kind="host")

@@ -9,10 +9,11 @@ from __future__ import annotations
 import shutil
 import textwrap
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Literal
 
 from ansible_collections.gb10.fleet.plugins.module_utils._report import table
-from ansible_collections.gb10.fleet.plugins.module_utils._sizes import size
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import duration, size
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.ranks import health, problems
 
 # What a run did to a host that it did not finish. refused: before its first change. untouched: the run ended elsewhere.
@@ -126,9 +127,17 @@ def _rank_row(service: str, number: int, host: str, rank: Mapping[str, Any] | No
         "rank": str(number),
         "host": host,
         "health": health(rank) if rank else unseen,
-        "since": supervisor.get("since", "-"),
+        "for": _held(supervisor),
         "tokens/s": "-" if speed is None else f"{speed:.1f}",
         "running + waiting": requests or "-",
         "KV use": "-" if use is None else f"{use:.0%}",
         "memory free": size(rank["memory"]["available"]) if rank else "-",
     }
+
+
+def _held(supervisor: Mapping[str, Any]) -> str:
+    """How long a supervisor has been in its state, by its own host's clock; `-` where it does not report its time."""
+    if supervisor.get("age_s") is None:
+        return "-"
+    since, until = (datetime.fromisoformat(supervisor[name]) for name in ("since", "updated_at"))
+    return duration((until - since).total_seconds() + supervisor["age_s"])
