@@ -51,6 +51,18 @@ def test_the_key_is_in_no_argument_and_no_file_that_others_read(host: Host) -> N
     assert KEY not in "".join(host.file(path).content_string for path in readable.splitlines())
 
 
+def test_another_image_of_the_same_name_restarts_it(host: Host, playbook: Playbook) -> None:
+    """harm.md S6: what runs is not what lies there."""
+    name = host.check_output("docker inspect --format '{{.Config.Image}}' gb10-service-tiny")
+    both = f"docker inspect --format '{{{{or .Image .Id}}}}' gb10-service-tiny {name}"
+    host.check_output(f"docker commit --change 'LABEL mended=yes' gb10-service-tiny {name}")
+    assert len({*host.check_output(both).split()}) == 2
+    run = converge(playbook, retire="", **DECLARED)
+    assert run.returncode == 0, run.stdout
+    assert len({*host.check_output(both).split()}) == 1
+    assert status(host, 8000, KEY) == "200"
+
+
 def test_another_name_and_port_retire_the_first(host: Host, playbook: Playbook) -> None:
     run = converge(playbook, retire="tiny", renamed={**DECLARED["tiny"], "port": 8001})
     assert run.returncode == 0, run.stdout
