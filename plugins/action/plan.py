@@ -67,14 +67,17 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         raw = {name: variables["hostvars"].raw_get(name) for name in variables["groups"]["all"]}
         twice = [{**one.as_dict(), "hosts": []} for one in declared_twice(files_of(raw, PREFIX, folder))]
         findings = [{**one, "place": located(one["place"], raw, folder)} for one in [*twice, *concerning(plan, hosts)]]
+        services, problems = choose(plan, options["scope"], options["service"])
+        split = [*split_by_limit(plan, services, hosts, options["service"])]
         if options["show"]:
+            refused = {"severity": "warning", "hosts": [], "silenced": "", "reason": "site.yml with this limit refuses"}
+            findings += [one.as_dict() | refused for one in split]
             shown = {**plan, "findings": findings}
             show(as_json(plan) if options["format"] == "json" else as_text(shown, hosts, _width()))
-        services, problems = choose(plan, options["scope"], options["service"])
         problems += declared_and_retired(plan, options["retire"])
         problems += self._encrypted_keys(plan, services)
         if not options["partial"]:
-            problems += split_by_limit(plan, services, hosts, options["service"])
+            problems += split
         errors = [finding for finding in findings if finding["severity"] == "error"]
         if errors and options["show"] and for_people() and options["format"] == "text":
             raise AnsibleActionFail(f"the plan has {_count(len(errors))}, which the page above ends with")

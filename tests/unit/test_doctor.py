@@ -15,7 +15,11 @@ from typing import Any
 import pytest
 from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.action.drift_info import ActionModule
-from ansible_collections.gb10.fleet.plugins.module_utils._container_engine.reading import daemon_flags
+from ansible_collections.gb10.fleet.plugins.module_utils._container_engine.reading import (
+    daemon_flags,
+    unit_files,
+    written,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._doctor.bundle import as_text, make_bundle, parse_bundle
 from ansible_collections.gb10.fleet.plugins.module_utils._doctor.judge import Examined, examine, silent
 from ansible_collections.gb10.fleet.plugins.module_utils._doctor.text import as_text as shown
@@ -123,6 +127,7 @@ OBSTACLES: list[tuple[Any, str, Change, str, str, str]] = [
      "firewall-unknown-listener", "protocol: udp"),
     (PLAN, "titan", put("daemon", "flags", ["hosts", "log-driver"]), "error", "docker-option-twice",
      "`log-driver: null`"),
+    (PLAN, "titan", put("daemon", "file", "/etc/mine.json"), "error", "docker-other-file", "take --config-file out"),
     (PLAN, "titan", runs("open-webui"), "error", "docker-restart", "restart: true"),
     (PLAN, "titan", memory(13 * GIB, swapped=8 * GIB), "error", "swap-does-not-fit", "restart the host"),
     (PLAN, "titan", each(listens(8000, "nginx"), put("closed", True)), "error", "preflight-port", "write another port"),
@@ -329,6 +334,19 @@ def test_nvidias_drop_in_is_read_and_its_options_may_not_come_twice() -> None:
         "docker-option-twice"
     ]
     assert looked(PLAN, "titan", put("daemon", "flags", flags)).findings == ()
+    host["container_engine"] = {"daemon": {"storage-driver": None}}  # the remedy
+    plan = planned(fleet_services=FROM_HUB, fleet_host=host)
+    assert looked(plan, "titan", put("daemon", "flags", flags)).findings == ()
+
+
+def test_an_option_of_dockerd_is_known_by_file_and_line(tmp_path: Path) -> None:
+    unit, drop_in = tmp_path / "docker.service", tmp_path / "mine.conf"
+    unit.write_text("[Service]\nExecStart=/usr/bin/dockerd -H fd://\n")
+    drop_in.write_text("[Service]\nExecStart=\nExecStart=/usr/bin/dockerd --config-file=/etc/mine.json --debug\n")
+    files = unit_files(f"FragmentPath={unit}\nDropInPaths={drop_in} {tmp_path}/gone.conf\n")
+    assert files[:2] == [unit, drop_in]
+    line = f"{drop_in}, line 3"
+    assert written(["config-file", "debug", "host"], files) == {"config-file": line, "debug": line}
 
 
 READINGS = json.loads((HOSTS / "memory" / "readings.json").read_text())

@@ -98,6 +98,11 @@ CASES: list[tuple[str, Change, str, str, str, str]] = [
     ("titan", put("clock", 1100.0), "clock", "clock-off", "within 5 s", "98 s ahead"),
     ("titan", put("clock", 900.0), "clock", "clock-off", "within 5 s", "100 s behind"),
     ("titan", put("engine", {"installed": True, "running": False}), "Docker", "docker-down", "runs", "not answer"),
+    # an owner's drop-in of docker.service that wins over ours, by file and line
+    ("titan", put("daemon", "file", "/etc/mine.json"), "/etc/docker/daemon.json", "docker-other-file", "this file",
+     "/etc/mine.json instead (systemctl cat docker)"),
+    ("titan", lambda state: state["daemon"].update(flags=["log-driver"], where={"log-driver": "/etc/x.conf, line 3"}),
+     "fleet_host.container_engine.daemon.log-driver", "docker-option-twice", "once", "(/etc/x.conf, line 3)"),
     ("titan", put("units", UNIT, "active", "failed"), f"unit {UNIT}", "unit-active", "active", "failed"),
     ("titan", put("units", UNIT, "enabled", "disabled"), f"unit {UNIT}", "unit-enabled", "enabled", "disabled"),
     ("titan", put("units", UNIT, "stale", True), f"unit {UNIT}", "unit-stale", "file says", "since it changed"),

@@ -42,10 +42,12 @@ class CallbackModule(CallbackBase):
 """
 
 
-def run(folder: Path, fleet: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(
+    folder: Path, fleet: str, *arguments: str, hosts: str = "titan:", **environment: str
+) -> subprocess.CompletedProcess[str]:
     """A playbook over an inventory of one host that nobody connects to, with the configuration of this repository."""
     (folder / "group_vars").mkdir(parents=True)
-    (folder / "hosts.yml").write_text("all:\n  hosts:\n    titan:\n")
+    (folder / "hosts.yml").write_text(f"all:\n  hosts:\n    {hosts}\n")
     (folder / "group_vars" / "all.yml").write_text(fleet)
     program = Path(sys.executable).with_name("ansible-playbook")
     mine = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
@@ -127,6 +129,16 @@ def test_a_status_with_problems_ends_with_2(
         assert end.code == code
     else:
         assert code is None
+
+
+def test_the_plan_of_a_limit_that_splits_a_service_names_it(tmp_path: Path) -> None:
+    """newcomer.md, day 2: the plan had no error for a limit that site.yml then refused."""
+    pair = 'fleet_fabric: {cables: [["titan:1", "other:1"]]}\n' + SERVICES.replace("[titan]", "[titan, other]")
+    pair = pair.replace("lab-tny", "qwen3-vl-235b-a22b-instruct-awq")
+    done = run(tmp_path, pair, "plan.yml", "-l", "titan", hosts="titan:\n    other:")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "add them: -l other,titan" in " ".join(done.stdout.split())
+    assert "site.yml with this limit refuses" in " ".join(done.stdout.split())
 
 
 def test_a_program_can_read_what_a_run_shows(tmp_path: Path) -> None:

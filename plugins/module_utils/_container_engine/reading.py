@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +39,14 @@ SHOWN = frozenset(
 
 
 def read_daemon(run: Run) -> dict[str, Any]:
-    """``{flags, settings, names}``: options on dockerd's command line by the names of daemon.json, and what that file
-    holds; names: its settings whose values are not read.
+    """``{flags, where, file, settings, names}``: options on dockerd's command line by the names of daemon.json, with
+    file and line of its unit that has each; the file that it reads instead of daemon.json, else empty; what daemon.json
+    holds, and names: its settings whose values are not read.
 
     Whichever has a setting twice, dockerd does not start, and ``dockerd --validate`` does not see it.
     """
     try:
-        words = output(run, ["systemctl", "show", "docker.service", "--property=ExecStart"])
+        words = output(run, ["systemctl", "show", "docker.service", "--property=ExecStart,FragmentPath,DropInPaths"])
     except UnreadableError:
         words = ""
     try:
@@ -53,7 +54,33 @@ def read_daemon(run: Run) -> dict[str, Any]:
     except (FileNotFoundError, ValueError):
         document = {}
     shown = {key: value for key, value in sorted(document.items()) if key in SHOWN}
-    return {"flags": daemon_flags(words), "settings": shown, "names": sorted(document.keys() - shown.keys())}
+    flags, file = daemon_flags(words), re.search(r"--config-file[= ]([^\s;]+)", words)
+    return {
+        "flags": flags,
+        "where": written(flags, unit_files(words)),
+        "file": file[1] if file and file[1] != str(_DAEMON) else "",
+        "settings": shown,
+        "names": sorted(document.keys() - shown.keys()),
+    }
+
+
+def unit_files(shown: str) -> list[Path]:
+    """The files of the unit, in the order in which systemd reads them."""
+    fields = dict(line.partition("=")[::2] for line in shown.splitlines())
+    return [Path(path) for name in ("FragmentPath", "DropInPaths") for path in fields.get(name, "").split()]
+
+
+def written(flags: Sequence[str], files: Iterable[Path]) -> dict[str, str]:
+    """``{flag: "file, line N"}``: the last line of these files that has it; none for what comes from elsewhere."""
+    found = {}
+    for file in files:
+        try:
+            lines = file.read_text("utf-8", "replace").splitlines()
+        except OSError:
+            continue
+        for number, line in enumerate(lines, 1):
+            found |= {flag: f"{file}, line {number}" for flag in flags if f"--{flag}" in line.replace("=", " ").split()}
+    return found
 
 
 def daemon_flags(shown: str) -> list[str]:

@@ -27,6 +27,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._subject import (
 LOGIN_KEYS = {"docker.io": "https://index.docker.io/v1/"}
 UNIT = "docker.service"
 _DAEMON = "/etc/docker/daemon.json"
+_CAT = "systemctl cat docker"
 _LOGINS = "/root/.docker/config.json"
 _REGISTRY: dict[str, Spec] = {
     "name": {"type": "str", "required": True},
@@ -82,6 +83,9 @@ def _files(plan: Mapping[str, Any]) -> Iterator[Managed | ManagedJson]:
 
 
 def _differences(view: View) -> Differences:
+    for one in _overruled(view.state["daemon"] or {}, view.slice["container_engine"]):
+        words = {name: getattr(one, name) for name in ("found", "expected", "remedy", "reason", "source")}
+        yield view.differs("error", one.rule, one.place, **words)
     engine = view.state["engine"]
     if engine is not None and not engine["running"]:
         found = "it does not answer" if engine["installed"] else "not installed"
@@ -90,17 +94,7 @@ def _differences(view: View) -> Differences:
 
 def _obstacles(look: Look) -> Iterator[Finding]:
     daemon, plan = look.part("daemon"), look.slice["container_engine"]
-    for key in sorted(plan["daemon"].keys() & {*daemon.get("flags", ())}):
-        yield error(
-            "docker-option-twice",
-            f"fleet_host.container_engine.daemon.{key}",
-            found=f"dockerd has --{key} on its command line as well (systemctl cat docker)",
-            expected="each setting once",
-            remedy=f"write `{key}: null`, or remove the drop-in that sets the option",
-            reason="dockerd does not start then, and `dockerd --validate` does not see it",
-            source="the package nv-docker-options of DGX OS",
-            kind="host",
-        )
+    yield from _overruled(daemon, plan)
     others = [one["name"] for one in look.state.get("containers") or () if not _is_ours(one["name"])]
     changes = _needs_restart(plan, daemon)
     if others and changes and not plan["restart"] and not daemon.get("settings", {}).get("live-restore"):
@@ -111,6 +105,32 @@ def _obstacles(look: Look) -> Iterator[Finding]:
             expected="no containers of others, or a yes",
             remedy="stop them, write `restart: true` in fleet_host.container_engine, or leave these keys alone "
             f"({', '.join(f'{key}: null' for key in changes)})",
+            kind="host",
+        )
+
+
+def _overruled(daemon: Mapping[str, Any], plan: Mapping[str, Any]) -> Iterator[Finding]:
+    """What of the owner's wins over our daemon.json, or keeps Docker from starting with it."""
+    where = daemon.get("where", {})
+    if daemon.get("file"):
+        yield error(
+            "docker-other-file",
+            _DAEMON,
+            found=f"dockerd reads {daemon['file']} instead ({where.get('config-file', _CAT)})",
+            expected="this file, whose keys the plan sets",
+            remedy=f"move its settings to {_DAEMON}, and take --config-file out",
+            kind="host",
+        )
+    written = {key for key, value in plan["daemon"].items() if value is not None}
+    for key in sorted(written & {*daemon.get("flags", ())}):
+        yield error(
+            "docker-option-twice",
+            f"fleet_host.container_engine.daemon.{key}",
+            found=f"dockerd has --{key} on its command line as well ({where.get(key, _CAT)})",
+            expected="each setting once",
+            remedy=f"write `{key}: null`, or remove the drop-in that sets the option",
+            reason="dockerd does not start then, and `dockerd --validate` does not see it",
+            source="the package nv-docker-options of DGX OS",
             kind="host",
         )
 

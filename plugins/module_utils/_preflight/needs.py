@@ -119,6 +119,7 @@ def _memory(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Find
             found=f"this host has {size(memory['total'])} of memory",
             expected=f"{size(needs['memory_bytes'])} as the plan counts on",
             remedy=f"write memory_kib: {memory['total'] // 1024} for this host and read plan.yml again",
+            reason="the utilization of each service is a part of it, so that all services of this host start anew once",
             kind="host",
         )
 
