@@ -123,6 +123,7 @@ def state_of(plan: dict[str, Any], host: str) -> dict[str, Any]:
                     "changed": [],
                     "gone": [],
                     "broken": "",
+                    "access": [],
                 }
                 for model in mine["models"]
             },

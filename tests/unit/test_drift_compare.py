@@ -150,6 +150,9 @@ CASES: list[tuple[str, Change, str, str, str, str]] = [
      "all", "a.bin"),
     ("titan", put("models", "models", MODEL, "changed", ["a.bin"]), f"model {MODEL}", "model-file-changed",
      "verified", "a.bin"),
+    # harm.md Z11
+    ("titan", put("models", "models", MODEL, "access", ["/hf/hub", "/hf/hub/x"]), f"model {MODEL}", "model-access",
+     "root alone", "others may change /hf/hub and 1 more"),
     ("titan", put("models", "models", MODEL, "broken", "its seal is broken"), f"model {MODEL}", "model-record",
      "sealed", "broken"),
     ("titan", put("models", "others", ["org/old"]), "model org/old", "model-undeclared", "nobody", "cache"),

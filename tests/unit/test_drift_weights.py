@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.reading import due
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import compare
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.reading import due, writable
+from drift_fleet import changed, planned
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,3 +50,40 @@ def test_a_night_takes_its_share_and_no_more() -> None:
     sizes = {f"shard-{number:02}": 5_000_000_000 for number in range(30)}
     assert len(due(sizes, {}, 100, 30)) == 1
     assert len(due(sizes, {}, 100, 10)) == 3
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root: files of another user")
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda model: os.chown(model.parent.parent, 65534, 65534),
+        lambda model: (os.chown(model, 65534, 65534), model.chmod(0o700)),
+        lambda model: (model / "blobs" / "a").chmod(0o666),
+        lambda model: os.chown(model / "blobs" / "a", 65534, 0),
+        lambda model: (os.chown(model / "blobs" / "a", 65534, 0), (model / "snapshots").chmod(0o777)),
+    ],
+)
+def test_what_others_may_change_is_found_and_the_remedy_ends_it(tmp_path: Path, harm: Callable[[Path], object]) -> None:
+    """harm.md Z11. An owner's file that is linked here stays his."""
+    root = tmp_path / "hf"
+    model = root / "hub" / "models--a--b"
+    for folder in ("blobs", "snapshots"):
+        (model / folder).mkdir(parents=True)
+    (model / "blobs" / "a").write_text("x")
+    (tmp_path / "mine").write_text("y")
+    os.chown(tmp_path / "mine", 65534, 65534)
+    os.link(tmp_path / "mine", model / "blobs" / "b")
+    (model / "snapshots" / "a").symlink_to("../blobs/a")
+    assert writable(root, model) == []
+    harm(model)
+    found = writable(root, model)
+    assert found
+    plan = planned()
+
+    def change(state: dict[str, object]) -> None:
+        state["models"]["models"]["gb10-lab/tiny"]["access"] = found  # type: ignore[index]
+
+    [one] = compare(plan, changed(plan, "titan", change), "2026-11-21").differences
+    subprocess.run(["sh", "-c", one.remedy.partition("then: ")[2]], check=True)
+    assert writable(root, model) == []
+    assert (tmp_path / "mine").stat().st_uid == 65534

@@ -72,7 +72,7 @@ def unit_files(shown: str) -> list[Path]:
 
 def written(flags: Sequence[str], files: Iterable[Path]) -> dict[str, str]:
     """``{flag: "file, line N"}``: the last line of these files that has it; none for what comes from elsewhere."""
-    found = {}
+    found: dict[str, str] = {}
     for file in files:
         try:
             lines = file.read_text("utf-8", "replace").splitlines()

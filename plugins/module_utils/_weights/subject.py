@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from posixpath import commonpath
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import Differences, Subject, View
@@ -34,6 +35,19 @@ def _differences(view: View) -> Differences:
                 found=have["broken"],
                 expected="a sealed manifest",
                 reason="nobody knows any more whether its files are what was verified",
+            )
+        if have["access"]:
+            first, more, around = have["access"][0], len(have["access"]) - 1, commonpath(have["access"])
+            yield view.differs(
+                "error",
+                "model-access",
+                f"model {name}",
+                found=f"others may change {first}" + (f" and {more} more" if more else ""),
+                expected="files that root alone writes",
+                # what has another name elsewhere is an owner's too
+                remedy=f"look who made it so, then: find {around} '(' -type d -o -links 1 ')' "
+                "-exec chown root:root '{}' + -exec chmod u+rwX,go-w '{}' +",
+                reason="who can change the weights can change what the service answers",
             )
         for rule, expected, found in _wrong(model, have):
             yield view.differs("error", rule, f"model {name}", found=found, expected=expected)
