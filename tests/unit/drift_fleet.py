@@ -30,6 +30,7 @@ BROUGHT_ALONG: dict[str, Any] = {
     "platform": {"ota": "7.5.0", "release": "DGX Spark", "bios": "5.36_0ACUM027", "vendor": "NVIDIA", "product": "x"},
     "gpu": {"present": True, "module": True, "users": 0},
     "apt": {"holders": []},
+    "installs": {},
     "sudo": {"password": False},
     "network": {
         "renderers": ["NetworkManager"],

@@ -35,6 +35,7 @@ HOSTS = Path(__file__).resolve().parents[1] / "data" / "hosts"
 FROM_HUB = {"tiny": {"recipe": "lab-tiny", "hosts": ["titan"], "port": 8000, "model": {"source": "hub"},
                      "image": {"reference": "vllm/vllm-openai:v0.24.0", "source": "registry"}}}  # fmt: skip
 PLAN = planned(fleet_services=FROM_HUB, fleet_host={"memory_kib": 127601452, "firewall": {"state": "closed"}})
+OPEN = planned(fleet_services=FROM_HUB, fleet_host={"memory_kib": 127601452, "firewall": {"state": "open"}})
 PAIR = {"pair": {"recipe": "lab-tiny", "hosts": ["spark-2", "spark-3"], "port": 8000}}
 GROUP = planned(fleet_services=PAIR, fleet_host={"memory_kib": 127601452})
 RAIL = "enp1s0f1np1"
@@ -93,6 +94,19 @@ def each(*changes: Change) -> Change:
     return lambda state: [change(state) for change in changes]
 
 
+# What `apt-get --simulate install` prints, of Ubuntu 24.04; the second and third line as on a torn update.
+PULLS = """NOTE: This is only a simulation!
+Inst libibverbs1 [50.0-2ubuntu0.1] (50.0-2ubuntu0.2 Ubuntu:24.04/noble-updates [arm64])
+Inst mlnx-fw-updater (25.07-0.9.7 Mellanox:noble [arm64])
+Inst nvidia-driver-580-open [580.126.09-0ubuntu1] (580.173.02-0ubuntu1 Ubuntu:24.04/noble-updates [arm64]) []
+Inst nftables (1.0.9-1ubuntu0.1 Ubuntu:24.04/noble-updates [arm64])
+Conf nftables (1.0.9-1ubuntu0.1 Ubuntu:24.04/noble-updates [arm64])
+"""
+REMOVES = """Remv doca-ofed [3.1.0]
+Inst perftest (24.01.0+0.38-1build2 Ubuntu:24.04/noble [arm64])
+"""
+
+
 # (fleet, host, what is wrong, verdict's severity, rule, a word of the remedy)
 OBSTACLES: list[tuple[Any, str, Change, str, str, str]] = [
     (GROUP, "spark-2", put("kernel", "release", "7.0.0-1019-nvidia"), "error", "known-bad kernel-7.0.0-1019",
@@ -108,6 +122,10 @@ OBSTACLES: list[tuple[Any, str, Change, str, str, str]] = [
     (PLAN, "titan", put("platform", "bios", "GX10DGX.0102.2025.1111.1531"), "warning", "known-bad bios-pcie-lanes",
      "fwupdmgr"),
     (PLAN, "titan", put("apt", "holders", ["unattended-upgr"]), "warning", "packages-at-work", "Dashboard"),
+    (PLAN, "titan", put("installs", {"nftables": machine.simulated(PULLS)}), "error", "packages-pulled-along",
+     "DGX Dashboard"),
+    (GROUP, "spark-2", put("installs", {"perftest": machine.simulated(REMOVES)}), "error", "packages-pulled-along",
+     "apt-get --simulate install perftest"),
     (PLAN, "titan", put("gpu", "module", False), "error", "driver-missing", "linux-modules-nvidia-580-open-6.17"),
     (PLAN, "titan", put("sudo", "password", True), "warning", "sudo-password", "-K"),
     (PLAN, "titan", put("network", "default", ["wlP9s9", "enP7s7"]), "warning", "wifi-management", "cable"),
@@ -184,6 +202,27 @@ def test_a_known_bad_version_can_be_tolerated_and_is_cured_by_its_word() -> None
     assert looked(plan, "spark-2", bad).findings == ()
     cured = each(bad, put("kernel", "cmdline", "quiet kho=off"))
     assert looked(GROUP, "spark-2", cured).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("plan", "host", "package", "text", "found"),
+    [
+        (PLAN, "titan", "nftables", PULLS, "installing it would install mlnx-fw-updater (25.07-0.9.7), upgrade "
+         "nvidia-driver-580-open (580.126.09-0ubuntu1 to 580.173.02-0ubuntu1)"),
+        (GROUP, "spark-2", "perftest", REMOVES, "installing it would remove doca-ofed (3.1.0)"),
+        (PLAN, "titan", "perftest", REMOVES, None),  # no cable, so nobody installs it
+        (OPEN, "titan", "nftables", PULLS, None),
+        (PLAN, "titan", "nvidia-container-toolkit", "Inst libnvidia-container1 (1.18.0-1 NVIDIA:stable [arm64])\n"
+         "Inst nvidia-container-toolkit-base (1.18.0-1 x [arm64])\nInst nvidia-container-toolkit (1.18.0-1 x)\n", None),
+        (PLAN, "titan", "docker.io", "Inst containerd (1.7.28 x [arm64])\nInst docker.io (28.2.2 x)\n", None),
+    ],
+)  # fmt: skip
+def test_what_apt_would_do_besides_is_listed(
+    plan: dict[str, Any], host: str, package: str, text: str, found: str | None
+) -> None:
+    """fidelity.md 8: asked before the first change, and only of packages that a role installs on that host."""
+    findings = looked(plan, host, put("installs", {package: machine.simulated(text)})).findings
+    assert [one.found for one in findings] == ([found] if found else [])
 
 
 @pytest.mark.parametrize("fields", [{"id", "what", "severity", "effect", "remedy", "source", "seen"}])

@@ -56,6 +56,7 @@ _PARTS = (
     "firmware",
     "fragments",
     "gpu",
+    "installs",
     "iommu",
     "listening",
     "listening_udp",

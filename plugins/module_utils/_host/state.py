@@ -51,6 +51,7 @@ UNASKED = (
     "firmware",
     "fragments",
     "gpu",
+    "installs",
     "iommu",
     "kernel",
     "network",

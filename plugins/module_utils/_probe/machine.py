@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import socket
 import ssl
 from collections.abc import Iterable, Mapping
@@ -22,9 +23,19 @@ _PCI = Path("/sys/bus/pci")
 _NVIDIA = "0x10de"
 # What apt, dpkg and their front ends lock, whoever they are.
 _PACKAGE_LOCKS = ("/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock", "/var/lib/apt/lists/lock")
+# What the roles install where it is missing: the package, and what shows that the host has it, by whatever package.
+_INSTALLED: Mapping[str, str] = {
+    "docker.io": "docker",
+    "ibverbs-utils": "ibv_devices",
+    "nftables": "nft",
+    "nvidia-container-toolkit": "nvidia-ctk",
+    "perftest": "ib_write_bw",
+}
 _CDI = ("/etc/cdi", "/var/run/cdi")
 _CDI_KIND = "nvidia.com/gpu"
 _CONNECT_S = 5.0
+# Programs of administrators are not on everybody's path.
+_SEARCH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def dgx_release(text: str) -> dict[str, str]:
@@ -82,6 +93,41 @@ def lock_holders(locks: str, inodes: Iterable[str]) -> list[str]:
 
 def _command(pid: str) -> str:
     return _text(Path("/proc", pid, "comm")) or f"process {pid}"
+
+
+def read_installs(run: Run) -> dict[str, list[dict[str, str]]]:
+    """What apt would do (`simulated`) for each package that a role may install and that is missing here.
+
+    It is asked by the package lists that the host has, and takes no lock; one that they don't know is left out.
+    """
+    missing = sorted(name for name, command in _INSTALLED.items() if shutil.which(command, path=_SEARCH) is None)
+    answers = {name: _simulate(run, name) for name in missing}
+    return {name: simulated(out) for name, out in answers.items() if out is not None}
+
+
+def _simulate(run: Run, package: str) -> str | None:
+    try:
+        code, out, _err = run(["apt-get", "--option", "Debug::NoLocking=true", "--simulate", "install", package])
+    except FileNotFoundError:
+        return None
+    return out if code == 0 else None
+
+
+def simulated(text: str) -> list[dict[str, str]]:
+    """``{action, package, have, version}`` of each line of ``apt-get --simulate``; action: install, upgrade, remove.
+
+    have and version are empty where there is none.
+    """
+    found = re.findall(r"^(Inst|Remv) (\S+)(?: \[([^]]*)\])?(?: \((\S+))?", text, re.MULTILINE)
+    return [
+        {
+            "action": "remove" if verb == "Remv" else "upgrade" if have else "install",
+            "package": name,
+            "have": have,
+            "version": version,
+        }
+        for verb, name, have, version in found
+    ]
 
 
 def asks_password(listed: str) -> bool | None:
@@ -172,6 +218,7 @@ READS: Mapping[str, Part] = {
     "platform": lambda _run, _ask: read_platform(),
     "gpu": lambda run, _ask: read_gpu(run),
     "apt": lambda _run, _ask: read_packages_at_work(),
+    "installs": lambda run, _ask: read_installs(run),
     "sudo": lambda run, _ask: read_sudo(run),
     "network": lambda run, _ask: read_network(run),
     "fragments": lambda _run, _ask: fragments(_text(Path("/proc/buddyinfo")), os.sysconf("SC_PAGE_SIZE")),

@@ -7,7 +7,8 @@ is gone before a service starts, Wi-Fi, servers that can't be reached."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
 from functools import partial
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
@@ -30,12 +31,26 @@ _HUGE_SHARE = 0.05
 _FREE_ENOUGH = 8 * GIB
 # More than a driver holds without a program that uses the GPU.
 _LEAKED = 8 * GIB
+# Packages of one over-the-air update, and those that flash firmware; behind each, what is none of them.
+_TORN = (
+    ("linux-image*", ""),
+    ("linux-modules*", ""),
+    ("linux-nvidia*", ""),
+    ("linux-firmware*", ""),
+    ("nvidia-*", "nvidia-container-*"),
+    ("libnvidia-*", "libnvidia-container*"),
+    ("mlnx-*", ""),
+    ("doca-*", ""),
+    ("dgx-*", ""),
+    ("fwupd*", ""),
+)
 # Its reset path oopsed and left the kernel's network lock taken: no `ip` command ends, SSH neither.
 _BAD_WIFI = "mt7925e"
 
 
 def system_obstacles(look: Look) -> Iterator[Finding]:
     yield from _packages(look)
+    yield from _installs(look)
     yield from _gpu(look)
     yield from _sudo(look)
     yield from _wifi(look)
@@ -55,6 +70,45 @@ def _packages(look: Look) -> Iterator[Finding]:
             reason="a run waits for the lock half an hour, and an over-the-air update restarts the machine under it",
             source="an owner's journal of September 2026: the four claimants of the lock on a new machine",
         )
+
+
+def _installs(look: Look) -> Iterator[Finding]:
+    """What apt would do besides, for each package that a role installs on this host."""
+    for package, steps in sorted(look.part("installs").items()):
+        torn = [_step(step) for step in steps if _is_torn(step) and step["package"] != package]
+        if torn and _is_installed(look, package):
+            yield _error(
+                "packages-pulled-along",
+                f"package {package}",
+                found=f"installing it would {', '.join(torn)}",
+                expected="nothing of kernel, driver or firmware that comes along, and nothing that is removed",
+                remedy="finish the update in the DGX Dashboard, restart, and begin again; if apt still wants it "
+                f"(`apt-get --simulate install {package}`), install {package} by hand",
+                reason="kernel, driver and firmware belong to one over-the-air update: torn apart, the GPU is gone "
+                "after a restart, and a ConnectX-7 was left dead by firmware that a package had flashed",
+                source="forums.developer.nvidia.com thread 373900; GB10 community wiki, torn pairing",
+            )
+
+
+def _is_installed(look: Look, package: str) -> bool:
+    """Whether a role installs it here where it is missing."""
+    if package == "nftables":
+        return bool(look.slice["firewall"]["state"] == "closed")
+    if package == "nvidia-container-toolkit":
+        return bool(look.part("gpu").get("present"))
+    return package == "docker.io" or bool(look.slice["fabric"]["interfaces"])
+
+
+def _is_torn(step: Mapping[str, str]) -> bool:
+    name = step["package"]
+    return step["action"] == "remove" or any(
+        fnmatchcase(name, pattern) and not fnmatchcase(name, but) for pattern, but in _TORN
+    )
+
+
+def _step(step: Mapping[str, str]) -> str:
+    versions = " to ".join(text for text in (step["have"], step["version"]) if text)
+    return f"{step['action']} {step['package']}" + (f" ({versions})" if versions else "")
 
 
 def _gpu(look: Look) -> Iterator[Finding]:
