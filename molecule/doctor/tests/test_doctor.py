@@ -1,0 +1,129 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""doctor.yml on real hosts: few round trips, silent on clean ones, each obstacle named, and a file that says the same and
+nothing private; in this order."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from fabric.fleet import FabricFleet
+
+testinfra_hosts = ["ssh://titan"]
+
+Playbook = Callable[..., "subprocess.CompletedProcess[str]"]
+LAB = Path(os.environ["GB10_LAB_DIR"])
+BUNDLES = LAB / "doctor"
+HOSTS = ("titan", "spark-2", "spark-3")
+PASSWORD = "by-a-lab-for-a-lab"  # of hosts that live for minutes
+CANARY = "canary4f9a"
+# What is planted on every host; none of it may be in a bundle.
+PRIVATE = (CANARY, "81.2.69.142", "2a02:8109:9ec0:1::17", "PRIVATE KEY", "02:77:00:00:00")
+
+LISTEN = "systemd-run --quiet python3 -c 'import socket,time; s=socket.socket(socket.AF_INET, socket.{kind}); {more}; time.sleep(3600)'"
+TCP = LISTEN.format(kind="SOCK_STREAM", more='s.bind(("0.0.0.0", {port})); s.listen()')
+UDP = LISTEN.format(kind="SOCK_DGRAM", more='s.bind(("0.0.0.0", {port}))')
+LOCK = "systemd-run --quiet python3 -c 'import fcntl,time; f=open(\"{file}\", \"w\"); fcntl.lockf(f, fcntl.LOCK_EX); time.sleep(3600)'"
+SYNC = """printf '%s\\n' 'network:' '  version: 2' '  ethernets: {enp1s0f1np1: {addresses: [10.100.0.2/24]}}' > \
+/etc/netplan/99-nvidia-sync-cluster.yaml && chmod 600 /etc/netplan/99-nvidia-sync-cluster.yaml"""
+FIRMWARE = "for file in /run/lab/sys/class/infiniband/*/fw_ver; do echo {version} > $file; done"
+DRIVER = "sed -i 's/580.159.03/{version}/' /usr/bin/nvidia-smi"
+
+# (host, command as root, severity, rule, a word of the remedy)
+SEEDS = [
+    ("titan", "touch /run/reboot-required", "warning", "reboot-pending", "systemctl reboot --no-block"),
+    ("titan", DRIVER.format(version="590.44"), "warning", "known-bad driver-590", "driver 580"),
+    ("titan", TCP.format(port=8000), "error", "preflight-port", "write another port"),
+    ("titan", "rmdir /srv/lab/tiny", "error", "preflight-file", "put it there"),
+    ("titan", LOCK.format(file="/var/lib/dpkg/lock-frontend"), "warning", "packages-at-work", "DGX Dashboard"),
+    ("titan", f"echo nvidia:{PASSWORD} | chpasswd && sed -i s/NOPASSWD:// /etc/sudoers.d/nvidia", "warning",
+     "sudo-password", "-K"),
+    ("spark-2", SYNC, "error", "netplan-foreign", "NVIDIA Sync"),
+    ("spark-2", TCP.format(port=3389), "error", "firewall-unknown-listener", "port: 3389, protocol: tcp"),
+    ("spark-2", UDP.format(port=2049), "error", "firewall-unknown-listener", "port: 2049, protocol: udp"),
+    ("spark-2", FIRMWARE.format(version="28.47.1088"), "error", "known-bad nic-firmware-28.47", "NVIDIA's support"),
+    ("spark-3", DRIVER.format(version="580.173.02"), "error", "known-bad driver-without-its-firmware", "tolerated"),
+    ("spark-3", FIRMWARE.format(version="28.43.1014"), "warning", "known-bad nic-firmware-old", "fwupdmgr"),
+    ("spark-3", "mkdir -p /etc/nvidia && touch /etc/nvidia/cx7-hotplug-enabled", "warning", "fabric-hotplug",
+     "hotplug: off"),
+    ("spark-3", "ip link set enP2p1s0f1np1 down", "error", "fabric-link-down", "ip link set"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def fleet() -> FabricFleet:
+    return FabricFleet(LAB)
+
+
+def doctor(playbook: Playbook, *options: str) -> subprocess.CompletedProcess[str]:
+    return playbook("-i", "inventories/lab", "doctor.yml", *options)
+
+
+def findings(shown: str, host: str) -> dict[tuple[str, str], list[str]]:
+    """What doctor's text says of a host: the remedies by (severity, rule)."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for severity, rule, rest in re.findall(rf"^(error|warning): {host}: .* \[(.+)\]\n((?:    .*\n)+)", shown, re.MULTILINE):
+        found.setdefault((severity, rule), []).append(rest)
+    return found
+
+
+def verdicts(shown: str) -> dict[str, str]:
+    words = "ready|will be changed|stops you|could not look"
+    return dict(re.findall(rf"^({'|'.join(HOSTS)}) +({words})\b", shown, re.MULTILINE))
+
+
+def test_clean_machines_are_read_in_few_round_trips_and_nothing_is_said(playbook: Playbook) -> None:
+    done = doctor(playbook, "-vvv", "-e", f"doctor_folder={BUNDLES}")
+    assert done.returncode == 0, done.stdout[-3000:]
+    trips = {host: len(re.findall(rf"^<{host}> SSH: EXEC", done.stdout, re.MULTILINE)) for host in HOSTS}
+    print("round trips:", trips)
+    assert all(0 < number <= 15 for number in trips.values()), trips
+    assert [findings(done.stdout, host) for host in HOSTS] == [{}, {}, {}]
+    assert verdicts(done.stdout) == dict.fromkeys(HOSTS, "will be changed")
+
+
+def test_nothing_was_written_on_a_host(fleet: FabricFleet) -> None:
+    for path in ("/etc/gb10-fleet", "/var/lib/gb10-fleet", "/usr/local/lib/gb10-fleet"):
+        assert not fleet.ok("titan", f"test -e {path}")
+
+
+def test_each_obstacle_is_named_with_its_remedy(playbook: Playbook, fleet: FabricFleet) -> None:
+    for host in HOSTS:
+        fleet.root(host, f"mkdir -p /root/.cache/huggingface && echo hf_{CANARY} > /root/.cache/huggingface/token")
+        fleet.root(host, f"systemd-run --quiet sh -c 'exec -a {CANARY} sleep 3600'; hostnamectl set-location {CANARY}")
+    for host, command, *_rest in SEEDS:
+        fleet.root(host, command)
+    done = doctor(playbook, "-e", f"doctor_folder={BUNDLES}", "-e", f"ansible_become_password={PASSWORD}")
+    assert done.returncode != 0
+    assert verdicts(done.stdout) == dict.fromkeys(HOSTS, "stops you"), done.stdout[-6000:]
+    found = {host: findings(done.stdout, host) for host in HOSTS}
+    missed = [
+        (host, rule)
+        for host, _command, severity, rule, remedy in SEEDS
+        if not any(remedy in text for text in found[host].get((severity, rule), []))
+    ]
+    assert missed == [], done.stdout[-12000:]
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_the_file_says_the_same_without_its_host_and_nothing_private(playbook: Playbook, host: str) -> None:
+    file = BUNDLES / f"{host}.json"
+    done = doctor(playbook, "-e", f"doctor_from={file}")
+    assert done.returncode != 0
+    named = set(findings(done.stdout, host))
+    assert named >= {(severity, rule) for where, _command, severity, rule, _remedy in SEEDS if where == host}
+    assert "SSH: EXEC" not in done.stdout
+    text = file.read_text("utf-8")
+    assert [word for word in PRIVATE if word in text] == []
+
+
+def test_without_the_password_it_says_what_to_type(playbook: Playbook) -> None:
+    done = doctor(playbook, "-l", "titan", "-e", f"doctor_folder={BUNDLES}")
+    assert verdicts(done.stdout) == {"titan": "could not look"}
+    assert "-K" in done.stdout
