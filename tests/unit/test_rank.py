@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from dataclasses import asdict, replace
 from functools import reduce
 from pathlib import Path
@@ -378,6 +379,42 @@ def test_the_gid_index_goes_behind_docker_run() -> None:
     words = host.with_environment(["docker", "run", "--rm", "img", "m"], ["NCCL_IB_GID_INDEX=3"])
     assert words == ["docker", "run", "--env", "NCCL_IB_GID_INDEX=3", "--rm", "img", "m"]
     assert host.with_environment(["docker", "run", "img"], []) == ["docker", "run", "img"]
+
+
+CDI = {
+    "nvidia.yaml": "---\ncdiVersion: 0.5.0\nkind: nvidia.com/gpu\ndevices:\n- name: all\n",
+    "nvidia.json": '{"cdiVersion":"0.5.0","kind":"nvidia.com/gpu","devices":[]}',
+}
+
+
+@pytest.mark.parametrize(
+    ("folders", "files", "found"),
+    [
+        ("[{here}]", {"nvidia.yaml": CDI["nvidia.yaml"]}, True),
+        ("[{here}]", {"nvidia.json": CDI["nvidia.json"]}, True),
+        ('["/no/such/folder", {here}]', {"x.yaml": "kind: vendor.com/nic\n", **CDI}, True),
+        ("[{here}]", {"nvidia.yaml": "kind: nvidia.com/gpu-else\n"}, False),
+        ("[{here}]", {"nvidia.yaml.old": CDI["nvidia.yaml"]}, False),
+        ("[{here}]", {}, False),
+        ("[]", CDI, False),  # Docker 25 to 28.2 without the feature
+        ("null", CDI, False),
+        ("template: no such field", CDI, False),
+    ],
+)
+def test_the_gpu_comes_by_its_specification_where_docker_reads_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folders: str, files: dict[str, str], found: bool
+) -> None:
+    """fidelity.md 7: a reload of systemd takes the GPU from containers that got it by NVIDIA's hook."""
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    answer = folders.replace("{here}", json.dumps(str(tmp_path)))
+    monkeypatch.setattr(host, "run", lambda words: subprocess.CompletedProcess(words, 0, answer, ""))
+    assert host.gpu_by_specification() == found
+
+
+def test_a_specification_replaces_the_option_of_the_hook() -> None:
+    words = host.with_specification(["docker", "run", "--pull", "never", "--gpus", "all", "--ulimit", "stack=1", "img"])
+    assert words == ["docker", "run", "--pull", "never", "--device", "nvidia.com/gpu=all", "--ulimit", "stack=1", "img"]
 
 
 @pytest.mark.parametrize(("available", "fits"), [(10 << 30, True), (9 << 30, False)])

@@ -1,8 +1,8 @@
 # Copyright: gb10.fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""doctor.yml on real hosts: few round trips, silent on clean ones, each obstacle named, and a file that says the same and
-nothing private; in this order."""
+"""doctor.yml on bare hosts: few round trips, silent on clean ones, each obstacle named, and a file that says the same
+and nothing private; in this order."""
 
 from __future__ import annotations
 
@@ -24,14 +24,21 @@ HOSTS = ("titan", "spark-2", "spark-3")
 PASSWORD = "by-a-lab-for-a-lab"  # of hosts that live for minutes
 CANARY = "canary4f9a"
 # What is planted on every host; none of it may be in a bundle.
-PRIVATE = (CANARY, "81.2.69.142", "2a02:8109:9ec0:1::17", "PRIVATE KEY", "02:77:00:00:00")
+PRIVATE = (CANARY, "81.2.69.142", "02:77:00:00:00", "02:c7:00")
 
-LISTEN = "systemd-run --quiet python3 -c 'import socket,time; s=socket.socket(socket.AF_INET, socket.{kind}); {more}; time.sleep(3600)'"
-TCP = LISTEN.format(kind="SOCK_STREAM", more='s.bind(("0.0.0.0", {port})); s.listen()')
-UDP = LISTEN.format(kind="SOCK_DGRAM", more='s.bind(("0.0.0.0", {port}))')
-LOCK = "systemd-run --quiet python3 -c 'import fcntl,time; f=open(\"{file}\", \"w\"); fcntl.lockf(f, fcntl.LOCK_EX); time.sleep(3600)'"
+# Programs that stay: one that listens to everybody, and one that holds a lock.
+STAYS = "systemd-run --quiet python3 -c '{words}; import time; time.sleep(3600)'"
+LISTEN = 'import socket; s = socket.socket(socket.AF_INET, socket.{kind}); s.bind(("0.0.0.0", {port})){more}'
+HOLD = 'import fcntl; f = open("/var/lib/dpkg/lock-frontend", "w"); fcntl.lockf(f, fcntl.LOCK_EX)'
 SYNC = """printf '%s\\n' 'network:' '  version: 2' '  ethernets: {enp1s0f1np1: {addresses: [10.100.0.2/24]}}' > \
 /etc/netplan/99-nvidia-sync-cluster.yaml && chmod 600 /etc/netplan/99-nvidia-sync-cluster.yaml"""
+
+
+def listens(port: int, kind: str) -> str:
+    more = "; s.listen()" if kind == "SOCK_STREAM" else ""
+    return STAYS.format(words=LISTEN.format(kind=kind, port=port, more=more))
+
+
 FIRMWARE = "for file in /run/lab/sys/class/infiniband/*/fw_ver; do echo {version} > $file; done"
 DRIVER = "sed -i 's/580.159.03/{version}/' /usr/bin/nvidia-smi"
 
@@ -39,14 +46,14 @@ DRIVER = "sed -i 's/580.159.03/{version}/' /usr/bin/nvidia-smi"
 SEEDS = [
     ("titan", "touch /run/reboot-required", "warning", "reboot-pending", "systemctl reboot --no-block"),
     ("titan", DRIVER.format(version="590.44"), "warning", "known-bad driver-590", "driver 580"),
-    ("titan", TCP.format(port=8000), "error", "preflight-port", "write another port"),
+    ("titan", listens(8000, "SOCK_STREAM"), "error", "preflight-port", "write another port"),
     ("titan", "rmdir /srv/lab/tiny", "error", "preflight-file", "put it there"),
-    ("titan", LOCK.format(file="/var/lib/dpkg/lock-frontend"), "warning", "packages-at-work", "DGX Dashboard"),
+    ("titan", STAYS.format(words=HOLD), "warning", "packages-at-work", "DGX Dashboard"),
     ("titan", f"echo nvidia:{PASSWORD} | chpasswd && sed -i s/NOPASSWD:// /etc/sudoers.d/nvidia", "warning",
      "sudo-password", "-K"),
     ("spark-2", SYNC, "error", "netplan-foreign", "NVIDIA Sync"),
-    ("spark-2", TCP.format(port=3389), "error", "firewall-unknown-listener", "port: 3389, protocol: tcp"),
-    ("spark-2", UDP.format(port=2049), "error", "firewall-unknown-listener", "port: 2049, protocol: udp"),
+    ("spark-2", listens(3389, "SOCK_STREAM"), "error", "firewall-unknown-listener", "port: 3389, protocol: tcp"),
+    ("spark-2", listens(2049, "SOCK_DGRAM"), "error", "firewall-unknown-listener", "port: 2049, protocol: udp"),
     ("spark-2", FIRMWARE.format(version="28.47.1088"), "error", "known-bad nic-firmware-28.47", "NVIDIA's support"),
     ("spark-3", DRIVER.format(version="580.173.02"), "error", "known-bad driver-without-its-firmware", "tolerated"),
     ("spark-3", FIRMWARE.format(version="28.43.1014"), "warning", "known-bad nic-firmware-old", "fwupdmgr"),
@@ -68,7 +75,9 @@ def doctor(playbook: Playbook, *options: str) -> subprocess.CompletedProcess[str
 def findings(shown: str, host: str) -> dict[tuple[str, str], list[str]]:
     """What doctor's text says of a host: the remedies by (severity, rule)."""
     found: dict[tuple[str, str], list[str]] = {}
-    for severity, rule, rest in re.findall(rf"^(error|warning): {host}: .* \[(.+)\]\n((?:    .*\n)+)", shown, re.MULTILINE):
+    for severity, rule, rest in re.findall(
+        rf"^(error|warning): {host}: .* \[(.+)\]\n((?:    .*\n)+)", shown, re.MULTILINE
+    ):
         found.setdefault((severity, rule), []).append(rest)
     return found
 
@@ -96,7 +105,7 @@ def test_nothing_was_written_on_a_host(fleet: FabricFleet) -> None:
 def test_each_obstacle_is_named_with_its_remedy(playbook: Playbook, fleet: FabricFleet) -> None:
     for host in HOSTS:
         fleet.root(host, f"mkdir -p /root/.cache/huggingface && echo hf_{CANARY} > /root/.cache/huggingface/token")
-        fleet.root(host, f"systemd-run --quiet sh -c 'exec -a {CANARY} sleep 3600'; hostnamectl set-location {CANARY}")
+        fleet.root(host, f"systemd-run --quiet sh -c 'exec -a {CANARY} sleep 3600'; ip address add 81.2.69.142/32 dev lo")
     for host, command, *_rest in SEEDS:
         fleet.root(host, command)
     done = doctor(playbook, "-e", f"doctor_folder={BUNDLES}", "-e", f"ansible_become_password={PASSWORD}")

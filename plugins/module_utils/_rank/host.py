@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import json
 import os
 import re
 import socket
@@ -29,6 +30,7 @@ GIB = 1 << 30
 _COMMAND_S = 60
 # Docker may just be starting, with this unit or after a crash.
 _DOCKER_S = 120
+_GPU_SPECIFICATION = re.compile(r"""\bkind"?:\s*"?nvidia\.com/gpu(?![\w-])""")
 _RESOLVER = Path(__file__).parents[1] / "gids.py"
 
 
@@ -112,6 +114,26 @@ def with_environment(run_words: Sequence[str], variables: Sequence[str]) -> list
     """`docker run` words with NAME=value added right behind `docker run`."""
     more = [word for variable in variables for word in ("--env", variable)]
     return [*run_words[:2], *more, *run_words[2:]]
+
+
+def gpu_by_specification() -> bool:
+    """Whether this Docker reads CDI specifications (since 28.3 by itself), and one of them describes NVIDIA's GPU.
+
+    Read at each launch: NVIDIA's toolkit writes the specification anew at each boot.
+    """
+    done = run(["docker", "info", "--format", "{{json .CDISpecDirs}}"])
+    with contextlib.suppress(ValueError, OSError):
+        folders = (json.loads(done.stdout) or []) if done.returncode == 0 else []
+        files = (path for folder in folders for path in Path(folder).glob("*") if path.suffix in (".yaml", ".json"))
+        return any(_GPU_SPECIFICATION.search(path.read_text(encoding="utf-8", errors="replace")) for path in files)
+    return False
+
+
+def with_specification(run_words: Sequence[str]) -> list[str]:
+    """`docker run` words that take the GPU by its CDI specification instead of NVIDIA's hook, which a reload of systemd
+    takes away again (nvidia-container-toolkit issue 48)."""
+    place = run_words.index("--gpus")
+    return [*run_words[:place], "--device", "nvidia.com/gpu=all", *run_words[place + 2 :]]
 
 
 # Judged -----------------------------------------------------------------------------------------------------------

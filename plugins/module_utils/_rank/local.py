@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,11 @@ class LocalRank:
         exit_words = self._service.probes.exit_words
         container = self._container = Container(self._service.container, self._report.log, exit_words)
         container.ended.add_done_callback(lambda ended: self._ended(container, ended.result()))
-        await container.launch(host.with_environment(self._service.run, self._variables))
+        await container.launch(host.with_environment(await asyncio.to_thread(self._words), self._variables))
+
+    def _words(self) -> Sequence[str]:
+        words = self._service.run
+        return host.with_specification(words) if "--gpus" in words and host.gpu_by_specification() else words
 
     def _ended(self, container: Container, status: int) -> None:
         if container is self._container and not self._stopping:
