@@ -6,18 +6,22 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.gb10.fleet.plugins.module_utils._container_engine.reading import read_engine
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric import perftest
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.bandwidth import judge_bandwidth
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import RAILS
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hotplug import plugged_at, unproven
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._host.state import running_container
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan import judge, links
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.files import claims
+from ansible_collections.gb10.fleet.plugins.module_utils._rank import host as rank_host
 
 HOSTS = Path(__file__).resolve().parents[1] / "data" / "hosts"
 HALVES = ("enp1s0f0np0", "enP2p1s0f0np0")
@@ -143,3 +147,17 @@ def test_nvidia_syncs_file_is_named_with_its_remedy() -> None:
     ports = yaml.safe_load(text)["network"]["ethernets"]
     assert claims(text, dict.fromkeys(RAILS, "")) == sorted(ports)
     assert "Settings > Clusters > Delete" in judge.foreign_remedy(f"/etc/netplan/{name}")
+
+
+def test_docker_29_is_read_and_gives_the_gpu_by_its_specification(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    info = recorded("docker-29/info.json")
+    engine = read_engine(lambda _words: (0, info, ""))
+    assert engine == {"installed": True, "running": True, "version": "29.6.2", "store": "containerd"}
+    container = running_container(json.loads(recorded("docker-29/ps.json")))
+    assert (container["name"], container["ports"]) == ("open-webui", [8080])
+    folders = json.dumps(json.loads(info)["CDISpecDirs"]).replace("/var/run/cdi", str(tmp_path))
+    (tmp_path / "nvidia.yaml").write_text("---\ncdiVersion: 0.5.0\nkind: nvidia.com/gpu\n")
+    monkeypatch.setattr(rank_host, "run", lambda words: subprocess.CompletedProcess(words, 0, folders, ""))
+    assert rank_host.gpu_by_specification()

@@ -105,7 +105,9 @@ def test_nothing_was_written_on_a_host(fleet: FabricFleet) -> None:
 def test_each_obstacle_is_named_with_its_remedy(playbook: Playbook, fleet: FabricFleet) -> None:
     for host in HOSTS:
         fleet.root(host, f"mkdir -p /root/.cache/huggingface && echo hf_{CANARY} > /root/.cache/huggingface/token")
-        fleet.root(host, f"systemd-run --quiet sh -c 'exec -a {CANARY} sleep 3600'; ip address add 81.2.69.142/32 dev lo")
+        fleet.root(
+            host, f"systemd-run --quiet sh -c 'exec -a {CANARY} sleep 3600'; ip address add 81.2.69.142/32 dev lo"
+        )
     for host, command, *_rest in SEEDS:
         fleet.root(host, command)
     done = doctor(playbook, "-e", f"doctor_folder={BUNDLES}", "-e", f"ansible_become_password={PASSWORD}")
