@@ -26,6 +26,13 @@ CANARY = "canary4f9a"
 # What is planted on every host; none of it may be in a bundle.
 PRIVATE = (CANARY, "81.2.69.142", "02:77:00:00:00", "02:c7:00")
 
+PLANTED = (
+    f"mkdir -p /root/.cache/huggingface && echo hf_{CANARY} > /root/.cache/huggingface/token",
+    "mkdir -p /etc/docker && "
+    f"""echo '{{"proxies": {{"http-proxy": "http://me:{CANARY}@proxy.lan:3128"}}}}' > /etc/docker/daemon.json""",
+    "ip address add 81.2.69.142/32 dev lo",
+)
+
 # Programs that stay: one that listens to everybody, and one that holds a lock.
 STAYS = "systemd-run --quiet python3 -c '{words}; import time; time.sleep(3600)'"
 LISTEN = 'import socket; s = socket.socket(socket.AF_INET, socket.{kind}); s.bind(("0.0.0.0", {port})){more}'
@@ -104,10 +111,8 @@ def test_nothing_was_written_on_a_host(fleet: FabricFleet) -> None:
 
 def test_each_obstacle_is_named_with_its_remedy(playbook: Playbook, fleet: FabricFleet) -> None:
     for host in HOSTS:
-        fleet.root(host, f"mkdir -p /root/.cache/huggingface && echo hf_{CANARY} > /root/.cache/huggingface/token")
-        fleet.root(
-            host, f"systemd-run --quiet sh -c 'exec -a {CANARY} sleep 3600'; ip address add 81.2.69.142/32 dev lo"
-        )
+        for command in PLANTED:
+            fleet.root(host, command)
     for host, command, *_rest in SEEDS:
         fleet.root(host, command)
     done = doctor(playbook, "-e", f"doctor_folder={BUNDLES}", "-e", f"ansible_become_password={PASSWORD}")
