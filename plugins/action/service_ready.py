@@ -84,7 +84,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         started = reading["unit"]["started"]
         if options["requested_bytes"] is None or not started:
             return None
-        return boot_record(boot, options["service"], started, options["requested_bytes"])
+        total = reading["memory_total_bytes"]
+        return boot_record(boot, options["service"], started, options["requested_bytes"], total)
 
     def _read(self, options: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
         names = ("unit", "container", "url", "health", "request", "status_file", "key_file", "key_form", "boot_lines")

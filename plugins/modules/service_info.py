@@ -102,6 +102,10 @@ reply:
   description: C(ok), C(answer), C(fingerprint) and C(error) of the request; V(null) while not healthy.
   returned: always
   type: dict
+memory_total_bytes:
+  description: The host's memory.
+  returned: always
+  type: int
 boot_log:
   description: The last lines of this start's journal that O(boot_lines) matches; none without it.
   returned: always

@@ -11,6 +11,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import kv_for_service, size_pool
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES, fact
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import (
+    RECORD,
     BootLog,
     boot_key,
     boot_record,
@@ -25,6 +26,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import
     published_calibration,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, load
+from ansible_collections.gb10.fleet.plugins.module_utils._schema import check
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import GIB, gib
 from hypothesis import given
 from hypothesis import strategies as st
@@ -286,6 +288,16 @@ def test_a_recipes_record_counts_as_far_as_it_fits() -> None:
     other_tokens = published_calibration(qwen.data["memory"]["calibrations"], 1, False, 2048)
     assert other_tokens is not None
     assert (other_tokens.weights, other_tokens.non_kv) == (gib(21.94), None)
+
+
+def test_a_start_is_kept_with_the_memory_of_its_host() -> None:
+    """fidelity.md 5: machines of 2025 have 119.6 GiB, those of 2026 121.7."""
+    record = boot_record(BootLog(weights_gib=17.7), "nano", "2026-06-01", gib(24), 125513944 << 10)
+    assert record is not None
+    checked, problems = check(RECORD, record, "")
+    assert (checked["memory_total_bytes"], problems) == (125513944 << 10, [])
+    older = {name: value for name, value in record.items() if name != "memory_total_bytes"}
+    assert check(RECORD, older, "") == (record | {"memory_total_bytes": None}, [])
 
 
 def test_a_pinned_boot_shows_weights_and_graphs_only() -> None:

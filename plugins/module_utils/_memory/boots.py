@@ -54,6 +54,7 @@ RECORD: Spec = {
         "service": {"type": "str", "required": True},
         "booted": {"type": "str", "required": True},
         "requested_bytes": {"type": "int", "required": True, "min": 0},
+        "memory_total_bytes": _COUNT,
         "log": {
             "type": "map",
             "required": True,
@@ -88,14 +89,23 @@ def boot_key(
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def boot_record(boot: BootLog, service: str, booted: str, requested: int) -> dict[str, Any] | None:
+def boot_record(
+    boot: BootLog, service: str, booted: str, requested: int, memory_total: int | None = None
+) -> dict[str, Any] | None:
     """What a host keeps of a start, as `RECORD` describes it; None if its log says nothing about memory.
 
-    booted: the day of the start. requested: the bytes that the utilization stood for.
+    booted: the day of the start. requested: the bytes that the utilization stood for. memory_total: the host's bytes,
+    which differ between machines of 2025 and 2026, and by its firmware's settings.
     """
     if boot.weights_gib is None and boot.available_kv_gib is None:
         return None
-    return {"service": service, "booted": booted, "requested_bytes": requested, "log": boot.as_dict()}
+    return {
+        "service": service,
+        "booted": booted,
+        "requested_bytes": requested,
+        "memory_total_bytes": memory_total,
+        "log": boot.as_dict(),
+    }
 
 
 def own_calibration(record: Mapping[str, Any], tokens_of: Callable[[int], int | None] | None) -> Calibration:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -115,7 +116,7 @@ def read_service(
     status_file: str,
 ) -> dict[str, Any]:
     """The whole reading: unit, what its supervisor says, health, the answer to one request when healthy (else None),
-    the boot log's text. With a key it is asked only where nobody but the container can answer."""
+    the host's memory in bytes (MemTotal), the boot log's text. With a key it is asked only where nobody but the container can answer."""
     state = unit_state(run, unit)
     healthy = fetch(url + health, "", 10)
     reply = None
@@ -127,5 +128,6 @@ def read_service(
         "supervisor": supervisor_status(status_file),
         "health": asdict(healthy),
         "reply": reply,
+        "memory_total_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         "log": boot_log(run, unit, state["invocation"]),
     }
