@@ -116,7 +116,8 @@ def read_service(
     status_file: str,
 ) -> dict[str, Any]:
     """The whole reading: unit, what its supervisor says, health, the answer to one request when healthy (else None),
-    the host's memory in bytes (MemTotal), the boot log's text. With a key it is asked only where nobody but the container can answer."""
+    the host's memory in bytes (MemTotal), the boot log's text. With a key it is asked only where nobody but the
+    container can answer."""
     state = unit_state(run, unit)
     healthy = fetch(url + health, "", 10)
     reply = None
