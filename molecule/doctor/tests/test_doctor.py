@@ -94,7 +94,7 @@ def verdicts(shown: str) -> dict[str, str]:
     return dict(re.findall(rf"^({'|'.join(HOSTS)}) +({words})\b", shown, re.MULTILINE))
 
 
-def test_clean_machines_are_read_in_few_round_trips_and_nothing_is_said(playbook: Playbook) -> None:
+def test_clean_machines_are_read_in_few_round_trips_and_nothing_is_found(playbook: Playbook) -> None:
     done = doctor(playbook, "-vvv", "-e", f"doctor_folder={BUNDLES}")
     assert done.returncode == 0, done.stdout[-3000:]
     trips = {host: len(re.findall(rf"^<{host}> SSH: EXEC", done.stdout, re.MULTILINE)) for host in HOSTS}
@@ -128,7 +128,7 @@ def test_each_obstacle_is_named_with_its_remedy(playbook: Playbook, fleet: Fabri
 
 
 @pytest.mark.parametrize("name", HOSTS)
-def test_the_file_says_the_same_without_its_host_and_nothing_private(playbook: Playbook, name: str) -> None:
+def test_the_file_shows_the_same_without_its_host_and_nothing_private(playbook: Playbook, name: str) -> None:
     file = BUNDLES / f"{name}.json"
     done = doctor(playbook, "-e", f"doctor_from={file}")
     assert done.returncode != 0
@@ -138,7 +138,7 @@ def test_the_file_says_the_same_without_its_host_and_nothing_private(playbook: P
     assert [re.findall(f".{{,80}}{re.escape(word)}.{{,40}}", text) for word in PRIVATE if word in text] == []
 
 
-def test_without_the_password_it_says_what_to_type(playbook: Playbook) -> None:
+def test_without_the_password_it_names_what_to_type(playbook: Playbook) -> None:
     done = doctor(playbook, "-l", "titan", "-e", f"doctor_folder={BUNDLES}")
     assert verdicts(done.stdout) == {"titan": "could not look"}
     assert "-K" in done.stdout
