@@ -85,7 +85,10 @@ def state_of(plan: dict[str, Any], host: str) -> dict[str, Any]:
         "architecture": "aarch64",
         "memory_bytes": {"total": 120 * GIB, "available": 60 * GIB},
         "paths": {},
-        "listening": [_listener(22, "sshd"), *(_listener(row["port"], "docker-proxy") for row in mine["listens"])],
+        "listening": [
+            _listener(22, "sshd"),
+            *(_listener(row["port"], "docker-proxy") for row in mine["listens"] if row["port"] != "any"),
+        ],
         "files": {one.path: _file(one) for one in managed_files(mine)},
         "json": {one.path: dict(one.settings) for one in managed_json(mine)},
         "netplan": [],
@@ -176,12 +179,10 @@ def _container(planned: Any) -> dict[str, Any]:
         "env": planned["env"],
         "other_env": [],
         "mounts": sorted([mount["source"], mount["target"], mount["read_only"]] for mount in planned["mounts"]),
-        "devices": [],
-        "capabilities": [],
+        **{kind: sorted(planned[kind]) for kind in ("devices", "capabilities", "security")},
         "privileged": False,
-        "security": ["no-new-privileges"],
-        "network": "bridge",
-        "ipc": "private",
+        "network": planned["network"],
+        "ipc": planned["ipc"],
         "published": [[one["address"], one["port"]] for one in planned["ports"]],
     }
 

@@ -12,11 +12,24 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import compare
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
 from ansible_collections.gb10.fleet.plugins.module_utils._rank import service
+from ansible_collections.gb10.fleet.plugins.module_utils._rank.client import Reply
+from ansible_collections.gb10.fleet.plugins.module_utils._rank.endpoint import judged
+from ansible_collections.gb10.fleet.plugins.module_utils._rank.judge import parse_metrics
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.promised import computed_by_others, promised
+from ansible_collections.gb10.fleet.plugins.module_utils._verify.promised import (
+    Verdict,
+    computed_by_others,
+    promised,
+    verdict,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._verify.service import answered
+from ansible_collections.gb10.fleet.plugins.module_utils._verify.tables import end_table, status_table
+from drift_fleet import changed, readings
 from planned import ranks_of
 from stand_in_engine import PROBES, Echo
 
@@ -32,6 +45,14 @@ RECIPE: dict[str, Any] = {
     "flags": {"voice": "{model_path}/voice.bin"},
     "status": {"state": "reported", "by": "us", "hardware": "none"},
     "sources": ["us"],
+}
+SERVING = {
+    "state": "serving",
+    "since": "2026-11-22T09:00:00+00:00",
+    "updated_at": "2026-11-22T09:00:10+00:00",
+    "error": "",
+    "age_s": 1.0,
+    "ranks_seen": [{"rank": 1, "state": "serving"}],
 }
 SWITCH = {"switches": {"s": {"ports": {"a:1": 1, "b:1": 2, "c:1": 3}}}}
 
@@ -122,6 +143,65 @@ def test_its_start_is_verified_by_its_own_reading(tmp_path: Path) -> None:
     assert computed_by_others(engine, "parrot", 2, "echo:a+b") is None
     assert computed_by_others(engine, "parrot", 1, "echo:a+b") is not None
     assert computed_by_others(engine, "parrot", 1, "vllm-0.32.0-tp2-57c051c7") is None
+
+
+def test_a_service_of_it_goes_its_whole_way_without_a_word_of_vllm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the plan over the supervisor's file and unit to verify, status and drift: on paper, of two ranks."""
+    monkeypatch.setitem(ENGINES, "echo", BOTH["echo"])
+    there = {"image": {**RECIPE["image"], "digest": None}, "model": {**RECIPE["model"], "revision": "c" * 40}}
+    found = plan(tmp_path, {"hosts": ["b", "a"], "workload": {"max_model_len": 4096}}, **there)
+    assert errors(found) == []
+    head, worker = ranks_of(found, "parrot")
+    texts = [json.dumps(found["hosts"]), json.dumps(found["services"]), as_text(found, [*"abc"])]
+
+    # as the hosts get it
+    supervised = [service.from_plan(rank["supervisor"]) for rank in (head, worker)]
+    assert supervised[0].probes.metrics is not None
+    unit = head["files"][f"/etc/systemd/system/{head['unit']}"]["content"]
+    assert (head["unit"], "gb10_rank.supervise" in unit) == ("gb10-service-parrot.service", True)
+    assert [one.rank for one in supervised] == [0, 1]
+    assert supervised[0].serve is None
+    assert judged(PROBES.proof.answer, Reply(200, '{"echo": ["gb10"]}')).ok
+    counted = parse_metrics(
+        "echo_work 7\necho_words 3\necho_marks 1\necho_busy 2\necho_queue 1\necho_kv 0.5", supervised[0].probes.metrics
+    )
+    assert (counted.tokens, counted.running, counted.waiting, counted.kv_use) == (7, 2, 1, 0.5)
+
+    # verify
+    proof, engine = head["proof"], BOTH[head["engine"]]
+    assert (proof["health"], proof["request"]["path"]) == ("/ready", "/echo")
+    assert proof["request"]["body"] == {"text": "chat by parrot"}
+    reply = answered(proof["request"]["answers"], Reply(200, '{"echo": ["hello"], "system_fingerprint": "echo:a+b"}'))
+    reading = {"unit": {"active": "active", "restarts": 0}, "supervisor": SERVING, "reply": reply, "log_tail": []}
+    assert verdict(head["unit"], reading, 0) == Verdict("ready", "hello")
+    boot = engine.boot("echo: room for 990 marks")
+    assert computed_by_others(engine, "parrot", head["ranks"], reply["fingerprint"]) is None
+    assert promised(engine, "parrot", proof["expected"], boot.as_dict()) == []
+    shown = {"state": "serving", "answer": reply["answer"], "comparison": "", "problems": []}
+    texts.append(end_table(found, ["parrot"], ["a", "b"], {("b", "parrot"): shown}, {}, {}))
+    assert 'parrot on b says: "hello"' in texts[-1]
+
+    # status
+    seen = {
+        ("b", "parrot"): {
+            **{name: head[name] for name in ("rank", "ranks", "memory_floor_bytes")},
+            **{"service": "parrot", "definition": head["definition"], "wanted": head["definition"]},
+            **{"unit": {"active": "active"}, "supervisor": SERVING, "memory": {"total": 1 << 37, "available": 1 << 36}},
+        }
+    }
+    texts.append(status_table(found, ["parrot"], seen, {}))
+    assert "no problems" in texts[-1]
+
+    # drift
+    assert compare(found, readings(found), "2026-11-22").differences == ()
+    louder = changed(found, "b", lambda state: state["running"]["gb10-service-parrot"]["argv"].append("volume=11"))
+    (difference,) = compare(found, louder, "2026-11-22").differences
+    texts.append(difference.sentence())
+    assert "volume=11" in texts[-1]
+
+    assert [text for text in texts if "vllm" in text.lower()] == []
 
 
 # Nothing else names vLLM ------------------------------------------------------------------------------------------
