@@ -17,6 +17,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._yaml_text import read_
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+ROOT = Path(__file__).resolve().parents[2]
 BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))
 RECORD = {"service": "nano", "booted": "2026-11-20", "requested_bytes": 1, "log": {"weights_gib": 17.7}}
 CATALOGUE = {"version": "0.32.0", "catalogue": {"names": ["x"]}}
@@ -30,6 +31,8 @@ YAMLS = {
     "a map that holds itself": "a: &a {b: *a}",
     "an alias of nothing": "a: *b",
     "2,000 brackets": "[" * 2_000,
+    "500,000 brackets, each closed": "[" * 500_000 + "]" * 500_000,
+    "lists of lists by lines": "".join(f"{' ' * n}-\n" for n in range(1, 300)),
     "2,000 braces": "{a: " * 2_000,
     "20 MB of text": "x" * (20 << 20),
     "a Python object": "!!python/object/apply:os.system [id]",
@@ -66,6 +69,13 @@ def test_any_text_is_data_or_refused(text: str) -> None:
         assert "\n" not in str(refused)
     else:
         assert len(repr(found)) < 1 << 20
+
+
+def test_a_text_reads_the_same_without_libyaml(monkeypatch: pytest.MonkeyPatch) -> None:
+    shipped = [path.read_text("utf-8") for path in sorted((ROOT / "recipes").glob("*.yml"))]
+    fast = [read_yaml(text) for text in shipped]
+    monkeypatch.delattr("yaml.CSafeLoader", raising=False)
+    assert [read_yaml(text) for text in shipped] == fast
 
 
 def test_a_recipe_that_is_a_bomb_is_named_and_the_others_are_read(tmp_path: Path) -> None:
