@@ -64,10 +64,11 @@ def slow_load(launch: Launch) -> Hits:
     strategy, weights = launch.text("--safetensors-load-strategy"), launch.model.weights_bytes or 0
     default = launch.text("--load-format") in (None, "auto", "safetensors")
     available = launch.host.mem_available_bytes
-    if strategy == "eager" and available is not None and weights and available - weights < _EAGER:
+    is_tight = available is not None and weights > 0 and available - weights < _EAGER
+    if strategy == "eager" and available is not None and is_tight:
         free = f"{(available - weights) / _GB:.0f} GB are left beside the weights"
         yield Hit("argv --safetensors-load-strategy", free, severity="warning", remedy="drop it, or free memory")
-    elif strategy is None and default and weights > 40 * _GB:
+    elif strategy is None and default and weights > 40 * _GB and not is_tight:
         yield Hit("argv --safetensors-load-strategy", "not given")
 
 
