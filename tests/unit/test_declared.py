@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +174,26 @@ def test_a_made_key_that_was_damaged_is_refused(tmp_path: Path) -> None:
     hosts = {"titan": {"address": "a", "variables": {"fleet_services": {"nano": NANO}}}}
     first, *_others = read_declaration({"hosts": hosts, "folder": str(tmp_path)})[1]
     assert (first.rule, first.severity) == ("input-key-file", "error")
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda key: key.mkdir(parents=True),
+        lambda key: (key.parent.mkdir(parents=True), key.symlink_to("/nowhere/at/all")),
+        lambda key: key.parent.parent.write_text(""),
+        lambda key: (key.parent.parent.mkdir(), key.parent.symlink_to("/nowhere/at/all")),
+    ],
+)
+def test_what_is_in_the_way_of_a_made_key_is_refused_before_a_host_is_changed(
+    tmp_path: Path, harm: Callable[[Path], object]
+) -> None:
+    hosts = {"titan": {"address": "a", "variables": {"fleet_services": {"nano": NANO}}}}
+    harm(tmp_path / ".fleet" / "keys" / "nano.key")
+    [finding] = read_declaration({"hosts": hosts, "folder": str(tmp_path)})[1]
+    assert (finding.rule, finding.severity) == ("input-key-file", "error")
+    subprocess.run(["sh", "-c", finding.remedy], check=True)
+    assert read_declaration({"hosts": hosts, "folder": str(tmp_path)})[1] == []
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -299,3 +300,12 @@ def test_ansible_never_takes_it_for_hosts(configuration: str, tmp_path: Path) ->
     found = json.loads(done.stdout)
     assert [name for group in found.values() for name in group.get("hosts", ())] == ["titan"]
     assert "fleet.lock" not in done.stderr
+
+
+def test_a_folder_in_the_place_of_the_lock_is_refused_with_a_remedy_that_helps(tmp_path: Path) -> None:
+    (tmp_path / ".fleet.lock").mkdir()
+    with pytest.raises(FleetError) as refused:
+        read(tmp_path / ".fleet.lock")
+    [finding] = refused.value.findings
+    subprocess.run(["sh", "-c", re.search(r"mv \S+ [^:\s]+", finding.remedy)[0]], check=True)  # type: ignore[index]
+    assert read(tmp_path / ".fleet.lock") == EMPTY

@@ -67,7 +67,7 @@ TYPED = [
 
 
 @pytest.mark.parametrize(("rule", "number", "launch"), TYPED)
-def test_what_a_remedy_says_to_type_makes_the_finding_go(rule: str, number: int, launch: dict[str, Any]) -> None:
+def test_typing_a_remedy_makes_the_finding_go(rule: str, number: int, launch: dict[str, Any]) -> None:
     for finding in [one for one in lint_map(launch) if one["rule"] == rule]:
         changed = applied(launch, finding)
         if changed is not None:

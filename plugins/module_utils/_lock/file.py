@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError, error
 from ansible_collections.gb10.fleet.plugins.module_utils._lock.lock import EMPTY, MOST_BYTES, Lock, dump, parse
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import replace_file
 
@@ -26,6 +27,15 @@ def read(file: Path) -> Lock:
             return parse(stream.read(MOST_BYTES + 1), str(file))
     except FileNotFoundError:
         return EMPTY
+    except OSError as problem:
+        finding = error(
+            "lock-damaged",
+            str(file),
+            found=problem.strerror or str(problem),
+            expected="a file that can be read",
+            remedy=f"take the last good commit's, or mv {file} {file}.damaged: the next run begins a new lock",
+        )
+        raise FleetError(finding) from problem
 
 
 def update(file: Path, change: Callable[[Lock], Lock], write: bool) -> tuple[str, str]:

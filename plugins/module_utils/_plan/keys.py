@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,6 +51,20 @@ def key_file(service_name: str, service: dict[str, Any], folder: Path) -> Iterat
             remedy="write the key into it, mode 0600 or encrypted with ansible-vault; or remove api_key_file, and "
             "a key is made",
         )
+    elif other := _in_the_way(path):
+        yield error(
+            "input-key-file",
+            f"{place}.api_key_file",
+            found=f"{other} is in the way of the key that is made",
+            expected=f"nothing at {path}, or a file with the key",
+            remedy=f"mv {other} {other}.damaged",
+        )
+
+
+def _in_the_way(path: Path) -> Path | None:
+    """What is there instead of the file, or of a folder on the way to it."""
+    there = next(one for one in (path, *path.parents) if os.path.lexists(one))
+    return None if there != path and there.is_dir() else there
 
 
 def _content_problems(place: str, path: Path) -> Iterator[Finding]:
