@@ -18,18 +18,22 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypedDict
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean, error
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import is_bytes, quantity
 
-TypeName = Literal["str", "int", "number", "bool", "list", "map", "any"]
+TypeName = Literal["str", "int", "count", "bytes", "number", "bool", "list", "map", "any"]
 
 _TYPES: dict[str, tuple[Any, str]] = {
     "str": (str, "text"),
     "int": (int, "a whole number"),
+    "count": (int | str, "a whole number, as 170000 or 170k"),
+    "bytes": (int | str, "a number of bytes, as 21474836480 or 20GiB"),
     "number": (int | float, "a number"),
     "bool": (bool, "true or false"),
     "list": (list, "a list"),
     "map": (Mapping, "a map"),
     "any": (object, "a value"),
 }
+_COUNTED = ("count", "bytes")
 # Text that YAML reads as a value of this type once its quotes are gone.
 _UNQUOTED = {"int": r"[+-]?\d+", "number": r"[+-]?\d+(\.\d+)?", "bool": "(?i)true|false|yes|no|on|off"}
 _OPTIONAL = ", or take the line out"
@@ -41,7 +45,8 @@ _BOUNDS: tuple[tuple[Literal["min", "max"], str], ...] = (("min", "at least"), (
 class Spec(TypedDict, total=False):
     """What is allowed at one place. The words are those of Ansible's argument specs where it has them.
 
-    type: kind of value; without it anything goes. nullable: null is a value of its own (else null counts as absent).
+    type: kind of value; without it anything goes. count, bytes: what `_sizes.quantity` reads, bytes with GiB too.
+    nullable: null is a value of its own (else null counts as absent).
     required, default: of a key in a map; a default gets its own defaults in turn. choices: the only values allowed.
     min, max: of a number; the length of a text, list or map. pattern: a regular expression that the whole text matches.
     elements: spec of a list's items. options: the known keys of a map, all others are misspelt.
@@ -154,14 +159,18 @@ def _check_bounds(spec: Spec, value: Any, place: str, findings: list[Finding]) -
 def _in_range(spec: Spec, value: Any) -> bool:
     if "min" not in spec and "max" not in spec:
         return True
+    if spec.get("type") in _COUNTED:
+        value = quantity(value)
     size = value if isinstance(value, int | float) else len(value)
     return bool(spec.get("min", -math.inf) <= size <= spec.get("max", math.inf))
 
 
 def _is_type(spec: Spec, value: Any) -> bool:
     kind = spec.get("type", "any")
-    if isinstance(value, bool) and kind in ("int", "number"):
+    if isinstance(value, bool) and kind in ("int", "number", *_COUNTED):
         return False
+    if isinstance(value, str) and kind in _COUNTED:
+        return quantity(value) is not None and (kind == "bytes" or not is_bytes(value))
     return isinstance(value, _TYPES[kind][0]) or (value is None and spec.get("nullable", False))
 
 
@@ -194,8 +203,8 @@ def _type_remedy(spec: Spec, value: Any) -> str:
         return "write it in quotes"
     if wanted == "list" and isinstance(value, str) and _is_type(spec.get("elements", {}), value):
         return f"write [{value}]"
-    if wanted == "int" and isinstance(value, str) and (thousands := re.fullmatch(r"(\d{1,6})[kK]", value)):
-        return f"write {int(thousands[1]) * 1024}"
+    if wanted == "int" and isinstance(value, str) and (number := quantity(value)) is not None:
+        return f"write {number}"
     return _correction(spec, value)
 
 

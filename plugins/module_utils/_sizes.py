@@ -2,11 +2,16 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""Bytes and seconds as a person reads them; bytes from GiB, and with the room that a transfer needs beside them."""
+"""Numbers with a unit: bytes and seconds as a person reads them, numbers as a person writes them."""
 
 from __future__ import annotations
 
+import re
+
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+# Small letters are decimal, capitals binary, as on the command line of the engine that such numbers are passed to.
+_UNITS = {"k": 10**3, "m": 10**6, "g": 10**9, "K": KIB, "M": MIB, "G": GIB, "KiB": KIB, "MiB": MIB, "GiB": GIB}
+_WRITTEN = re.compile(r"(\d{1,18}(?:\.\d{1,6})?) ?([kKmMgG]|[KMG]iB)")
 # Partial files, and what else happens on the disk while the bytes come in.
 _DISK_MARGIN = 1.1
 
@@ -24,6 +29,19 @@ def size(count: float | None) -> str:
 def gib(value: float) -> int:
     """The bytes of so many GiB."""
     return round(value * GIB)
+
+
+def is_bytes(value: object) -> bool:
+    """Whether a text is a number of bytes by its unit: `20GiB`."""
+    return isinstance(value, str) and value.endswith("iB") and quantity(value) is not None
+
+
+def quantity(value: object) -> int | None:
+    """The whole number that `170000`, `170k`, `1M` (1048576) or `20GiB` stands for; None for anything else."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    found = _WRITTEN.fullmatch(value) if isinstance(value, str) else None
+    return round(float(found[1]) * _UNITS[found[2]]) if found else None
 
 
 def room_for(count: int) -> int:

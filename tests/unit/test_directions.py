@@ -31,7 +31,7 @@ GROUND = {
 GROUND_MAY_IMPORT = {
     "_gb10": "_layers _yaml_text",
     "_managed": "_gb10",
-    "_schema": "_findings",
+    "_schema": "_findings _sizes",
     "_subject": "_findings _gb10 _managed _schema",
 }
 

@@ -54,7 +54,11 @@ def errors(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
             {},
             [],
         ),
-        ({"a": on_titan(NANO, max_model_len=262144, max_num_seqs=512)}, {}, [("memory-does-not-fit", "titan")]),
+        (
+            {"a": on_titan(NANO, max_model_len=262144, max_num_seqs=512, pool="least")},
+            {},
+            [("memory-does-not-fit", "titan")],
+        ),
         # A7: one length too long
         (
             {"a": on_titan(NANO, max_model_len=1_000_000, max_num_seqs=1)},
@@ -138,7 +142,7 @@ def repaired(value: Any, finding: Finding, root: str) -> Any:
         (SERVICE, FINE | {"port": 80033}, "write what is expected"),
         (SERVICE, FINE | {"listen": 7}, "write it in quotes"),
         (SERVICE, FINE | {"flags": {"max_num_batched_tokens": 1}}, 'write "max-num-batched-tokens"'),
-        (SERVICE, FINE | {"workload": {"max_model_len": "128k"}}, "write 131072"),
+        (SERVICE, FINE | {"port": "8k"}, "write 8000"),
         (SERVICE, FINE | {"workload": {"max_model_len": 0}}, "write what is expected, or take the line out"),
         (SERVICE, FINE | {"workload": {"max_modell_len": 4096}}, 'write "max_model_len"'),
         (SERVICE, FINE | {"prot": 8003}, 'write "port"'),

@@ -86,7 +86,7 @@ FIX = {"reason": "because", "source": "a note"}
         ("flags/api-key", "s3cret", "recipe-planned-flag", "tiny.yml: flags.api-key"),
         ("flags/middleware", [], "recipe-flag-value", "tiny.yml: flags.middleware"),
         ("flags/hf-overrides", {"x": float("nan")}, "recipe-flag-value", "tiny.yml: flags.hf-overrides"),
-        ("flags/max-model-len", "8k", "schema-type", "tiny.yml: flags.max-model-len"),
+        ("flags/max-model-len", [8], "schema-type", "tiny.yml: flags.max-model-len"),
         ("flags/gpu-memory-utilization", 85, "schema-range", "tiny.yml: flags.gpu-memory-utilization"),
         ("env/VLLM_USE_DEEP_GEMM", 0, "schema-type", "tiny.yml: env.VLLM_USE_DEEP_GEMM"),
         ("env/VLLM_HOST_IP", "10.9.9.9", "recipe-planned-env", "tiny.yml: env.VLLM_HOST_IP"),

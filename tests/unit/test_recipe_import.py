@@ -183,7 +183,7 @@ def test_sparkruns_recipe_without_a_command() -> None:
         ({"command": "vllm serve x/y --a 'b"}, "import-command"),
         ({"command": "pip install x && vllm serve x/y"}, "import-command"),
         ({"command": "python3 -m sglang.launch_server"}, "import-command"),
-        ({"command": "vllm serve x/y --max-model-len 8k"}, "schema-type"),
+        ({"command": "vllm serve x/y --max-model-len long"}, "schema-choice"),
         ({"command": "vllm serve /models/x"}, "schema-pattern"),
         ({"container": None}, "schema-required"),
         ({"runtime": "sglang", "model": "x/y"}, "import-runtime"),

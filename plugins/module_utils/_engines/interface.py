@@ -95,7 +95,7 @@ class Sizing(Protocol):
 
 EMPTY_POOL: dict[str, Any] = {
     **dict.fromkeys(("bytes", "context", "tokens", "tokens_low", "tokens_high")),
-    **dict.fromkeys(("block_size", "num_blocks", "max_concurrency", "bytes_per_request")),
+    **dict.fromkeys(("block_size", "num_blocks", "max_concurrency", "bytes_per_request", "with_rest")),
     "exact": False,
 }
 

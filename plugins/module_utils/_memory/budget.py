@@ -20,12 +20,10 @@ the service takes at most, so that vLLM itself refuses to start where the memory
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import Version
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, ordered, warning
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import (
@@ -37,10 +35,13 @@ from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import
     exactly,
     fact_interval,
     known,
+    requested_bytes,
 )
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.pools import Pool, bearable_utilization, pools
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import gib, size
 
 _CONSTANTS = "data/gb10.yml"
+_NONE_AGREED: Mapping[str, int] = {}
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,8 @@ class Share:
     Decided, and the same whatever a boot has shown: utilization, kv_cache_memory_bytes (None where the pool follows
     from the utilization), reasons of both, footprint: all that it is planned to take, its processes included.
     Known, by its own boot where there was one: non_kv and kv_pool (None where the weights aren't known), taken: like
-    footprint. pool_source: what the pool's size comes from.
+    footprint. pool_source: what the pool's size comes from. workload_bytes: the pool that would hold the workload,
+    where nobody declared less; enough: the utilization for it. with_rest: the pool with all that is left, or None.
     """
 
     service: str
@@ -62,6 +64,9 @@ class Share:
     kv_pool: Interval | None
     taken: Interval
     pool_source: str
+    workload_bytes: int | None = None
+    enough: float | None = None
+    with_rest: int | None = None
 
 
 @dataclass(frozen=True)
@@ -96,75 +101,105 @@ class Budget:
         return {name: {**asdict(rows[name][0]), "source": rows[name][1]} for name in sorted(rows)}
 
 
-def plan_host(host: str, total: int, demands: Sequence[Demand]) -> Budget:
-    """Decide the memory of all services of one host together; what doesn't fit is a finding, never an exception."""
+def plan_hosts(totals: Mapping[str, int], demands: Mapping[str, Sequence[Demand]]) -> dict[str, Budget]:
+    """Decide the memory of all hosts; of a service on several, all ranks have the pool that the fullest host has room
+    for. totals, demands: by host."""
+    smallest: dict[str, int] = {}
+    for host, here in demands.items():
+        decided = pools(here, totals[host], {})
+        for demand in here:
+            if demand.ranks > 1 and demand.service in decided:
+                size = decided[demand.service].size
+                smallest[demand.service] = min(size, smallest.get(demand.service, size))
+    return {host: plan_host(host, totals[host], here, smallest) for host, here in demands.items()}
+
+
+def plan_host(host: str, total: int, demands: Sequence[Demand], agreed: Mapping[str, int] = _NONE_AGREED) -> Budget:
+    """Decide the memory of all services of one host together; what doesn't fit is a finding, never an exception.
+
+    agreed: the pools of services that have ranks on other hosts too.
+    """
     reserve = fact_interval("os_gib")
-    alone = {demand.service: _decide(demand, total, total - reserve.high) for demand in demands}
+    floor = gib(fact("memory", "floor_gib"))
+    decided = pools(demands, total, agreed)
+    alone = {one.service: _decide(one, total, total - reserve.high, decided.get(one.service)) for one in demands}
     shares: dict[str, Share] = {}
     findings: list[Finding] = []
     for demand in demands:
-        others = sum((alone[name].footprint.high for name in alone if name != demand.service), 0)
-        share = _share(demand, total, _decide(demand, total, total - reserve.high - others))
+        others = sum((alone[name].footprint for name in alone if name != demand.service), NOTHING)
+        available = total - reserve.high - others.high
+        if _is_blind(demand):
+            available = min(available, total - reserve.expected - others.expected - floor)
+        share = _share(demand, total, _decide(demand, total, available, decided.get(demand.service)))
         shares[demand.service] = share
-        findings += _share_findings(demand, share, total, total - reserve.expected - others)
+        findings += _share_findings(demand, share, total, total - reserve.expected - others.high)
         if len(demands) > 1 and share.kv_cache_memory_bytes is None and demand.kv_bytes != 0:
             findings.append(_shared_profile(demand, host))
-    blind = [demand for demand in demands if _is_blind(demand)]
-    findings += [_crowded(demand, host) for demand in blind if len(blind) > 1]
+    short = {name for name, pool in decided.items() if pool.gives_way}
+    blind = [demand for demand in demands if _is_blind(demand) or demand.takes_rest or demand.service in short]
+    if any(map(_is_blind, blind)):
+        findings += [_crowded(demand, host) for demand in blind if len(blind) > 1]
     left = total - sum((share.taken for share in shares.values()), reserve)
-    findings += _host_findings(host, total, shares, left)
+    findings += _host_findings(host, total, demands, shares, left)
     return Budget(total, reserve, shares, left, ordered(findings))
-
-
-def requested_bytes(total: int, utilization: float, release: Version | None) -> int:
-    """What a utilization means: the bytes that must be free at the start, and that the pool is cut from."""
-    return math.ceil(total * utilization) if release is None or release.since("0.14") else int(total * utilization)
 
 
 @dataclass(frozen=True)
 class _Decision:
-    """The memory options of one service; pinned is None where the pool follows from the utilization."""
+    """The memory options of one service; pool is None where it follows from the utilization."""
 
     utilization: float
-    pinned: int | None
+    pool: Pool | None
     footprint: Interval
     reasons: Mapping[str, str]
 
+    @property
+    def pinned(self) -> int | None:
+        return self.pool.size if self.pool else None
 
-def _decide(demand: Demand, total: int, available: int) -> _Decision:
+
+def _decide(demand: Demand, total: int, available: int, pool: Pool | None) -> _Decision:
     """Decide for one service when ``available`` bytes of the host are neither the system's nor another service's."""
     non_kv, pinned = estimate(demand), demand.kv_cache_memory_bytes
+    pool = pool or (None if pinned is None else Pool(pinned, gives_way=False, with_rest=pinned))
     if demand.utilization is not None:
-        return _Decision(demand.utilization, pinned, _taken(demand, total, demand.utilization, pinned, non_kv), {})
-    wanted = demand.kv_bytes if pinned is None else pinned
+        taken = _taken(demand, total, demand.utilization, pool.size if pool else None, non_kv)
+        return _Decision(demand.utilization, pool, taken, {})
+    wanted = pool.size if pool else demand.kv_bytes
     if non_kv is None or wanted is None:
         utilization = _all_that_is_free(demand, total, available)
         why = {"gpu-memory-utilization": "the size of weights or KV pool isn't known: all that is free, within limits"}
-        return _Decision(utilization, pinned, _taken(demand, total, utilization, None, None), why)
+        return _Decision(utilization, pool, _taken(demand, total, utilization, None, None), why)
     most = (non_kv.total + exactly(wanted)).high
     free = available - fact_interval("processes_gib").high
     # what the others may take at most is not what they do: never less than it is expected to need itself
     least = (non_kv.total + exactly(wanted)).expected
     utilization = min(_ratio_up(most, total), max(_ratio_down(free, total), _ratio_up(least, total)))
+    if least <= int(total * bearable_utilization(demand)):
+        utilization = min(utilization, bearable_utilization(demand))
     utilization = min(max(utilization, demand.limits[0]), demand.limits[1])
     reason = f"what it takes at most, {size(most)}, must be free at the start"
     if free < most:
         beside = "what the system and other services leave"
         reason = f"of the {size(most)} that it takes at most, {beside}; at least {size(least)}"
     reasons = {"gpu-memory-utilization": reason}
-    if wanted and pinned is None:
-        reasons["kv-cache-memory-bytes"] = "the least pool that holds the workload"
-    # vLLM takes 0 for not given; a model without KV cache needs no pool anyway
-    return _Decision(utilization, wanted or None, _taken(demand, total, utilization, wanted, non_kv), reasons)
+    if pool:
+        reasons["kv-cache-memory-bytes"] = _pool_reason(demand, pool)
+    return _Decision(utilization, pool, _taken(demand, total, utilization, wanted, non_kv), reasons)
+
+
+def _pool_reason(demand: Demand, pool: Pool) -> str:
+    if demand.takes_rest or pool.gives_way:
+        return "what is left above the host's floor"
+    if demand.kv_cache_memory_bytes is not None:
+        return "as declared"
+    return "the least pool that holds the workload"
 
 
 def _all_that_is_free(demand: Demand, total: int, available: int) -> float:
     """Without the weights' or the pool's size: all that is free, up to the limit that hosts are known to bear."""
-    bearable = [demand.limits[1], fact("limits", "utilization" if demand.ranks == 1 else "utilization_group")]
-    if demand.load_format == "fastsafetensors":
-        bearable.append(fact("limits", "utilization_fastsafetensors"))
-    most: float = min(*bearable, _ratio_down(available - fact_interval("processes_gib").high, total))
-    return max(0.0, most)
+    free = _ratio_down(available - fact_interval("processes_gib").high, total)
+    return max(0.0, min(bearable_utilization(demand), free))
 
 
 def _taken(demand: Demand, total: int, utilization: float, pool: int | None, non_kv: NonKv | None) -> Interval:
@@ -198,15 +233,35 @@ def _share(demand: Demand, total: int, decided: _Decision) -> Share:
         kv_pool,
         taken,
         _pool_source(demand, decided, pool),
+        workload_bytes=_wanted_pool(demand, decided, kv_pool),
+        enough=_enough(demand, non_kv, total),
+        with_rest=decided.pool.with_rest if decided.pool and not demand.takes_rest else None,
     )
+
+
+def _wanted_pool(demand: Demand, decided: _Decision, pool: Interval | None) -> int | None:
+    """The pool that the workload needs, where it has a smaller one that nobody declared to be smaller."""
+    if not demand.kv_bytes or demand.takes_rest or pool is None or pool.expected >= demand.kv_bytes:
+        return None
+    return demand.kv_bytes if demand.sized_by_utilization or (decided.pool and decided.pool.gives_way) else None
+
+
+def _enough(demand: Demand, non_kv: NonKv | None, total: int) -> float | None:
+    """The utilization that would hold the workload, where a host bears it."""
+    if non_kv is None or not demand.sized_by_utilization:
+        return None
+    enough = _ratio_up(non_kv.total.high + (demand.kv_bytes or 0), total)
+    return enough if enough <= bearable_utilization(demand) else None
 
 
 def _pool_source(demand: Demand, decided: _Decision, pool: int | None) -> str:
     if pool is None:
         return f"what a utilization of {decided.utilization:g} leaves"
+    if decided.pool is None:
+        return "the model has no KV cache"
     if demand.kv_cache_memory_bytes is not None:
-        return "kv-cache-memory-bytes, as written"
-    return "the workload" if pool else "the model has no KV cache"
+        return "as declared"
+    return "what is left above the floor" if demand.takes_rest or decided.pool.gives_way else "the workload"
 
 
 def _is_blind(demand: Demand) -> bool:
@@ -230,8 +285,8 @@ def _share_findings(demand: Demand, share: Share, total: int, free: int) -> Iter
             "memory-weights-unknown",
             demand.place,
             found="the size of the weights isn't known, so that no memory can be planned for them",
-            expected="model.weights_bytes, a calibration in the recipe, or staged weights",
-            remedy="stage the weights first, or write model.weights_bytes",
+            expected="model.weights_bytes, or a calibration in the recipe",
+            remedy="write model.weights_bytes: the sum of the safetensors files that the hub shows",
             source="docs/memory.md",
             kind="memory",
         )
@@ -273,26 +328,16 @@ def _written_utilization(demand: Demand, share: Share, non_kv: NonKv, total: int
     place = f"{demand.place}.flags.gpu-memory-utilization"
     needed = size(non_kv.total.expected)
     found = f"{share.utilization} of {size(total)} is {size(requested)}; weights and runtime take {needed}"
-    least = _ratio_up(non_kv.total.high + (demand.kv_bytes or 0), total)
-    remedy = f"write at least {least}, or take it out and have it computed from the workload"
     if requested <= non_kv.total.high:
         judged = error if requested <= non_kv.total.expected else warning
+        remedy = "take it out, and have it computed from the workload"
+        if share.enough is not None:
+            remedy = f"write at least {share.enough}, or {remedy}"
         yield judged(
             "memory-utilization-too-low",
             place,
             found=found,
             expected="room for a KV pool",
-            remedy=remedy,
-            source="docs/memory.md",
-            kind="memory",
-        )
-    elif demand.kv_bytes and requested - non_kv.total.expected < demand.kv_bytes:
-        pool = f"{found}, and leave {size(requested - non_kv.total.expected)} for the KV pool"
-        yield warning(
-            "memory-pool-too-small",
-            place,
-            found=pool,
-            expected=f"{size(demand.kv_bytes)} for the workload",
             remedy=remedy,
             source="docs/memory.md",
             kind="memory",
@@ -315,32 +360,52 @@ def _crowded(demand: Demand, host: str) -> Finding:
     return error(
         "memory-crowded",
         demand.place,
-        found=f"on {host} stands another service too whose weights or KV pool have no known size",
-        expected="one such service a host at most, since it gets all that is free",
-        remedy="stage the weights first, write model.weights_bytes, or write gpu-memory-utilization for one of them",
+        found=f"it gets what is left of {host}, and so does another service there, one of them of unknown size",
+        expected="at most one service a host whose weights or KV pool have no known size, and none with it that takes "
+        "the rest",
+        remedy="write what isn't known, model.config and model.weights_bytes (docs/recipes.md), or, for one of them, "
+        "workload.pool in GiB and gpu-memory-utilization",
         source="docs/memory.md",
         kind="memory",
     )
 
 
-def _host_findings(host: str, total: int, shares: Mapping[str, Share], left: Interval) -> Iterator[Finding]:
+def _host_findings(
+    host: str, total: int, demands: Sequence[Demand], shares: Mapping[str, Share], left: Interval
+) -> Iterator[Finding]:
     floor = gib(fact("memory", "floor_gib"))
     taken = ", ".join(f"{name} {size(share.taken.expected)}" for name, share in sorted(shares.items()))
-    expected = f"at least {size(floor)} of {size(total)} left"
-    remedy = "lower max_model_len or max_num_seqs, or put a service on another host"
+    remedy = "; ".join([*_smaller(demands, shares), "put a service on another host"])
     if left.expected < 0:
-        found = f"{size(-left.expected)} too little ({taken})"
         yield error(
             "memory-does-not-fit",
             host,
-            found=found,
-            expected=expected,
+            found=f"{size(-left.expected)} too little ({taken})",
+            expected=f"at least {size(floor)} of {size(total)} left",
             remedy=remedy,
             source="docs/memory.md",
             kind="memory",
         )
     elif left.expected < floor or left.low < 0:
-        found = f"{size(left.expected)} left, between {size(left.low)} and {size(left.high)} ({taken})"
         yield warning(
-            "memory-tight", host, found=found, expected=expected, remedy=remedy, source="docs/memory.md", kind="memory"
+            "memory-tight",
+            host,
+            found=f"{size(left.expected)} left, between {size(left.low)} and {size(left.high)} ({taken})",
+            expected=f"at least {size(floor)} of {size(total)} left, and nothing missing where all takes the most",
+            remedy=remedy,
+            source="docs/memory.md",
+            kind="memory",
         )
+
+
+def _smaller(demands: Sequence[Demand], shares: Mapping[str, Share]) -> Iterator[str]:
+    """What would take less of a host: one clause for each way, with the services that it holds for."""
+    written = sorted(one.service for one in demands if one.utilization is not None)
+    blind = sorted(one.service for one in demands if _is_blind(one))
+    pooled = sorted(one.service for one in demands if shares[one.service].kv_cache_memory_bytes)
+    if written:
+        yield f"take gpu-memory-utilization out of {' and '.join(written)}, so that the plan sizes it"
+    if blind:
+        yield f"let the plan size {' and '.join(blind)}: model.config and model.weights_bytes (docs/recipes.md)"
+    if pooled:
+        yield f"lower max_model_len, max_num_seqs or pool of {' or '.join(pooled)}"

@@ -76,8 +76,10 @@ class Demand:
     """What one rank of a service asks of its host; one rank a host.
 
     release: of vLLM, None where unknown: then as the newest. weights_bytes: of the whole model. kv_bytes: the least
-    pool that holds the workload, 0 for a model without KV cache, None where it isn't known. utilization,
-    kv_cache_memory_bytes: what the owner wrote, else None. limits: utilizations between which the recipe is known to
+    pool that holds the workload, 0 for a model without KV cache, None where it isn't known. kv_start: the least that it
+    starts with, which holds one request of full length; as kv_bytes where None. takes_rest, pool_weight: the pool is
+    declared to be what is left, and its part of that. utilization, kv_cache_memory_bytes: what the owner declared, else
+    None. limits: utilizations between which the recipe is known to
     work. calibration: of the recipe. observed: of a boot of this very service on this host; it makes the figures exact,
     and decides nothing, so that a boot changes no command line.
     """
@@ -92,6 +94,9 @@ class Demand:
     weights_bytes: int | None
     calibration: Calibration | None
     kv_bytes: int | None
+    kv_start: int | None = None
+    takes_rest: bool = False
+    pool_weight: int = 1
     observed: Calibration | None = None
     utilization: float | None = None
     kv_cache_memory_bytes: int | None = None
@@ -102,6 +107,16 @@ class Demand:
     @property
     def place(self) -> str:
         return f"fleet_services.{self.service}"
+
+    @property
+    def sized_by_utilization(self) -> bool:
+        """Whether the pool is what a utilization leaves, by the owner's word."""
+        return self.utilization is not None and self.kv_cache_memory_bytes is None
+
+
+def requested_bytes(total: int, utilization: float, release: Version | None) -> int:
+    """What a utilization means: the bytes that must be free at the start, and that the pool is cut from."""
+    return math.ceil(total * utilization) if release is None or release.since("0.14") else int(total * utilization)
 
 
 @dataclass(frozen=True)

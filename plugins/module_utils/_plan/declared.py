@@ -25,6 +25,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.drift import read
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.keys import key_file
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.spec import ENVIRONMENT, FLAGS
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import quantity
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects import SUBJECTS
 from ansible_collections.gb10.fleet.plugins.module_utils._yaml_text import written_twice
 
@@ -45,6 +46,17 @@ OURS = ("fleet_plan", "fleet_slice", "fleet_state")
 
 _FREE_MAP: Spec = {"type": "map", "default": {}}
 
+# How large the KV pool is: docs/memory.md.
+_POOL_WORDS = "least, rest, a number of tokens as 800k, or of bytes as 20GiB"
+_POOL: Spec = {
+    "expected": _POOL_WORDS,
+    "any_of": [
+        {"type": "count", "min": 1},
+        {"type": "bytes", "min": 1},
+        {"type": "str", "choices": ["least", "rest"], "expected": _POOL_WORDS},
+    ],
+}
+
 SERVICE: Spec = {
     "type": "map",
     "options": {
@@ -57,8 +69,10 @@ SERVICE: Spec = {
             "type": "map",
             "default": {},
             "options": {
-                "max_model_len": {"type": "int", "min": 1},
-                "max_num_seqs": {"type": "int", "min": 1},
+                "max_model_len": {"type": "count", "min": 1},
+                "max_num_seqs": {"type": "count", "min": 1},
+                "pool": _POOL,
+                "pool_weight": {"type": "int", "min": 1, "max": 1000},
                 **PURPOSE,
             },
         },
@@ -206,9 +220,13 @@ def _placement(place: str, chosen: list[str], hosts: Mapping[str, Host]) -> Iter
 
 def _declared_twice(place: str, service: Mapping[str, Any]) -> Iterator[Finding]:
     """A size in the workload and again, otherwise, among the flags: either could be what was meant."""
-    for size, flag in (("max_model_len", "max-model-len"), ("max_num_seqs", "max-num-seqs")):
+    for size, flag in (
+        ("max_model_len", "max-model-len"),
+        ("max_num_seqs", "max-num-seqs"),
+        ("pool", "kv-cache-memory-bytes"),
+    ):
         asked, written = service["workload"].get(size), service["flags"].get(flag)
-        if asked is not None and written is not None and asked != written:
+        if asked is not None and written is not None and (quantity(asked) or asked) != (quantity(written) or written):
             yield error(
                 "input-declared-twice",
                 f"{place}.flags.{flag}",

@@ -23,7 +23,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._host_tuning.subject import host_tuning
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Value, merge
 from ansible_collections.gb10.fleet.plugins.module_utils._lock.lock import EMPTY, KINDS, Lock, anchored, unknown_name
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Budget, plan_host
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Budget, plan_hosts
 from ansible_collections.gb10.fleet.plugins.module_utils._plan import slices
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.container import docker_options
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import Declared, read_declaration
@@ -83,7 +83,7 @@ def plan_fleet(
     placed = [*_placed(declared, library, of_recipes, fabric, engines, findings)]
     here = {name: [service for service in placed if name in service.settings["hosts"]] for name in declared.hosts}
     sized = {service.name: _size(service, library, observed, findings) for service in placed}
-    budgets = {name: _budget(host, here[name], sized, observed, findings) for name, host in declared.hosts.items()}
+    budgets = _budgets(declared.hosts, here, sized, observed, findings)
     services: dict[str, Decided] = {}
     requests: dict[str, dict[str, Any]] = {}
     computed: dict[str, set[str]] = {}  # by service the options that memory adds
@@ -164,14 +164,19 @@ def _size(placed: Placed, library: Library, observed: Observed, findings: _Findi
     return sizing
 
 
-def _budget(
-    host: Host, here: Iterable[Placed], sized: Mapping[str, Sizing], observed: Observed, findings: _Findings
-) -> Budget:
-    """The memory of one host, over all services that have a rank on it."""
-    demands = [sized[service.name].demand_on(host.name, observed) for service in here]
-    budget = plan_host(host.name, _memory_total(host), demands)
-    findings.add(budget.findings, [host.name])
-    return budget
+def _budgets(
+    hosts: Mapping[str, Host],
+    here: Mapping[str, Sequence[Placed]],
+    sized: Mapping[str, Sizing],
+    observed: Observed,
+    findings: _Findings,
+) -> dict[str, Budget]:
+    """The memory of each host, over all services that have a rank on it."""
+    demands = {name: [sized[one.name].demand_on(name, observed) for one in here[name]] for name in hosts}
+    budgets = plan_hosts({name: _memory_total(host) for name, host in hosts.items()}, demands)
+    for name, budget in budgets.items():
+        findings.add(budget.findings, [name])
+    return budgets
 
 
 def _memory_total(host: Host) -> int:

@@ -20,7 +20,7 @@ _OPTION = re.compile(r"fleet_services\.(?P<service>[^:]+): argv --(?P<option>\S+
 _SIZES = {"max-model-len": "max_model_len", "max-num-seqs": "max_num_seqs"}
 _LOWER = "lower max_model_len or max_num_seqs of the workload, which it is computed from"
 # A rule that says the same as one before it, of the same service and with less: (what stays, what goes).
-_SAME = (("R113", "R112"), ("R113", "kv-length"), ("R112", "kv-length"))
+_SAME = (("memory-pool-small", "R104"), ("R113", "R112"), ("R113", "kv-length"), ("R112", "kv-length"))
 
 
 def folded(
@@ -45,6 +45,8 @@ def folded(
             continue
         if any(row["rule"] == less and (more, _service(row["place"])) in rules for more, less in _SAME):
             continue
+        if row["rule"] == "R104" and "pool" in workloads.get(_service(row["place"]), ()):
+            continue  # the owner has decided on pool and concurrency each by itself
         kept.append(_in_the_owners_words(row, match, workloads, is_sized=is_sized))
     return kept
 

@@ -27,6 +27,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import 
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.spec import MODEL, image_spec
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import check
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import quantity
 
 
 def place(
@@ -106,11 +107,17 @@ def _flags(placed: Placed) -> dict[str, Value]:
     recipe, settings, engine = placed.recipe, placed.settings, placed.engine
     written = [
         engine.default_layers()[0],
-        Layer("recipe", recipe["flags"], recipe["reasons"]),
-        Layer("service", {**engine.workload_flags(settings["workload"]), **settings["flags"]}),
-        Layer("host", placed.head.own(placed.name, "flags")),
+        Layer("recipe", _counted(recipe["flags"], engine), recipe["reasons"]),
+        Layer("service", {**engine.workload_flags(settings["workload"]), **_counted(settings["flags"], engine)}),
+        Layer("host", _counted(placed.head.own(placed.name, "flags"), engine)),
     ]
     return engine.flags(placed, written)
+
+
+def _counted(flags: Mapping[str, Any], engine: Engine) -> dict[str, Any]:
+    """Options, with those that the plan calculates with as plain numbers."""
+    known = {name: quantity(value) for name, value in flags.items() if name in engine.spec.calculated_flags}
+    return {**flags, **{name: number for name, number in known.items() if number is not None}}
 
 
 def _values(flags: Mapping[str, Value]) -> dict[str, Any]:

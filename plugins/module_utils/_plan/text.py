@@ -115,6 +115,9 @@ def _cache(kv: Mapping[str, Any]) -> Iterator[str]:
         low, high = kv["tokens_low"] or 0, kv["tokens_high"]
         yield f"           between {low:,} and {high:,} tokens, exact after the first boot"
     yield f"context    {kv['context']:,} tokens; {kv['max_concurrency']:.2f} requests of that length fit at once"
+    if kv["with_rest"]:
+        more, pool = kv["with_rest"]["max_concurrency"], size(kv["with_rest"]["bytes"])
+        yield f"idle       with pool: rest it would be {pool}, and {more:.2f} of them"
 
 
 def _memory(lines: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, str]]:

@@ -41,6 +41,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, V
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import BootLog
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Share
 from ansible_collections.gb10.fleet.plugins.module_utils._rank.probes import Probes, Request
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import quantity
 
 
 class Vllm:
@@ -66,7 +67,8 @@ class Vllm:
         return placement.key_check(placed)
 
     def workload_flags(self, workload: Mapping[str, Any]) -> dict[str, Any]:
-        return {key.replace("_", "-"): workload[key] for key in ("max_model_len", "max_num_seqs") if key in workload}
+        asked = {key: quantity(workload[key]) for key in ("max_model_len", "max_num_seqs") if key in workload}
+        return {key.replace("_", "-"): value for key, value in asked.items()}
 
     def flags(self, placed: Placed, written: Sequence[Layer]) -> dict[str, Value]:
         return placement.flags(placed, written)

@@ -13,6 +13,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.placement import served_name
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Value
 from ansible_collections.gb10.fleet.plugins.module_utils._rank.probes import Joined, Metrics, Probes, Request
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import quantity
 
 # vllm/v1/metrics/loggers.py. iteration_tokens moves with each step of a chunked prefill, the other two when a request
 # gets on.
@@ -53,7 +54,7 @@ def probes(kind: str, model: str, ray: bool) -> Probes:
 
 def warm_up(placed: Placed, flags: Mapping[str, Value]) -> list[Request]:
     """Requests that take the kernels' compilation, which else the first client would wait for."""
-    context = int(flags["max-model-len"].value) if "max-model-len" in flags else None
+    context = quantity(flags["max-model-len"].value) if "max-model-len" in flags else None
     room = max(_WARM_UP_WORDS) if context is None else (context - _WARM_UP_TOKENS) // (2 * len(_WORD))
     texts = [_WORD * max(1, min(words, room)) for words in _WARM_UP_WORDS]
     model = served_name(placed, flags)

@@ -16,12 +16,23 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import ServiceKv, kv_for_service
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.placement import group_layers
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, Severity, error
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import (
+    Finding,
+    FleetError,
+    Severity,
+    error,
+    warning,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import boot_key, own_calibration
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Share, requested_bytes
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import Demand, published_calibration
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Share
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import (
+    Demand,
+    published_calibration,
+    requested_bytes,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._models.config import ConfigJson
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import is_bytes, quantity, size
 
 # vLLM's own choice for `vllm serve` on a GPU of this size up to 0.32, where the model isn't known well enough to ask
 # `kv` (vllm/engine/arg_utils.py, _set_default_max_num_seqs_and_batched_tokens_args).
@@ -77,8 +88,11 @@ class Sizing:
         findings = [_at_service(placed, finding) for finding in refused]
         if low != high:
             findings = [replace(finding, severity="warning") for finding in findings]
+        if answer and not findings:
+            findings += _small(placed, shares, answer)
         pool = {
             "bytes": size or None,
+            "with_rest": self._with_rest(shares, size),
             "exact": low == high,
             "context": answer.get("max_model_len"),
             "tokens_low": self._tokens(low) if low else None,
@@ -86,9 +100,42 @@ class Sizing:
         }
         return EMPTY_POOL | pool | {name: answer.get(name) for name in _POOL}, findings
 
+    def _with_rest(self, shares: Sequence[Share], now: int) -> dict[str, Any] | None:
+        """What the pool would be if it took all that its hosts have left: {bytes, max_concurrency}; None where that is
+        no request more."""
+        sizes = [share.with_rest for share in shares if share.with_rest is not None]
+        if len(sizes) < len(shares) or min(sizes) <= now or self.kv is None:
+            return None
+        filled = self._filled(min(sizes))
+        if not isinstance(filled, dict) or min(sizes) - now < filled["bytes_per_request"]:
+            return None
+        return {"bytes": min(sizes), "max_concurrency": filled["max_concurrency"]}
+
     def requested_bytes(self, flags: Mapping[str, Value], total: int) -> int:
         """The bytes that the command's utilization stands for."""
         return requested_bytes(total, flags["gpu-memory-utilization"].value, self.demand.release)
+
+
+def _small(placed: Placed, shares: Sequence[Share], answer: Mapping[str, Any]) -> Iterator[Finding]:
+    """A pool that doesn't hold the workload at full length, which nobody declared to be so."""
+    wanted = [share.workload_bytes for share in shares if share.workload_bytes is not None]
+    if not wanted:
+        return
+    length, at_once = answer["max_model_len"], answer["resolved"]["max_num_seqs"]
+    remedy = "write workload.pool: rest if requests are mostly shorter; else lower max_model_len or max_num_seqs"
+    enough = [share.enough for share in shares]
+    if all(enough):
+        remedy += f", or write gpu-memory-utilization {max(one or 0 for one in enough)}"
+    yield warning(
+        "memory-pool-small",
+        f"{placed.place}.workload",
+        found=f"the KV pool holds {answer['max_concurrency']:.2f} requests of {length:,} tokens at once, of "
+        f"{at_once}; further ones wait",
+        expected=f"{size(max(wanted))}, which hold them all",
+        remedy=remedy,
+        source="docs/memory.md",
+        kind="memory",
+    )
 
 
 def _late(answer: Mapping[str, Any]) -> Iterator[Finding]:
@@ -105,7 +152,8 @@ def size_service(placed: Placed, config: Mapping[str, Any] | None, observed: Obs
     """The demand of one rank, from what is decided before memory is."""
     values = {name: decided.value for name, decided in placed.flags.items()}
     kv, findings = _kv(placed, config, values, placed.image["release"])
-    wanted, problems = _workload_bytes(placed, kv, values)
+    workload = placed.settings["workload"]
+    asked, problems = _asked(placed, kv, workload.get("pool"))
     findings += problems
     eager = values.get("enforce-eager") is True
     written = _whole(values.get("max-num-batched-tokens"), BATCHED_TOKENS)
@@ -122,9 +170,12 @@ def size_service(placed: Placed, config: Mapping[str, Any] | None, observed: Obs
         vocab_size=ConfigJson(config or {}).vocabulary,
         weights_bytes=placed.model["weights_bytes"],
         calibration=published_calibration(records, len(placed.hosts), eager, batched),
-        kv_bytes=wanted,
+        kv_bytes=asked.least,
+        kv_start=asked.start,
+        takes_rest=asked.rest,
+        pool_weight=workload.get("pool_weight", 1),
         utilization=values.get("gpu-memory-utilization"),
-        kv_cache_memory_bytes=values.get("kv-cache-memory-bytes"),
+        kv_cache_memory_bytes=values.get("kv-cache-memory-bytes", asked.declared),
         limits=(limits["min"], limits["max"]),
         load_format=values.get("load-format", "auto"),
         load_strategy=values.get("safetensors-load-strategy", "lazy"),
@@ -181,18 +232,35 @@ def _at_service(placed: Placed, finding: Finding) -> Finding:
     return replace(finding, place=f"{placed.place}: {finding.place}", severity=severity)
 
 
-def _workload_bytes(
-    placed: Placed, kv: ServiceKv | None, values: Mapping[str, Any]
-) -> tuple[int | None, list[Finding]]:
-    """The least pool that holds max-num-seqs requests of max-model-len tokens; None where it can't be known."""
+@dataclass(frozen=True)
+class _Asked:
+    """The pool that a workload asks for, in bytes of a rank. least: for all its requests at full length; None where
+    that isn't known. start: for one. declared: as the owner wrote it. rest: he wants what is left."""
+
+    least: int | None
+    start: int | None = None
+    declared: int | None = None
+    rest: bool = False
+
+
+def _asked(placed: Placed, kv: ServiceKv | None, pool: int | str | None) -> tuple[_Asked, list[Finding]]:
+    """What `workload.pool` comes to with this model's cache."""
     if placed.recipe["kind"] == "embed":
-        return 0, []
-    if kv is None or not values.get("max-model-len"):
-        return None, []
+        return _Asked(0), []
+    declared = quantity(pool) if is_bytes(pool) else None
+    if kv is None:
+        return _Asked(None, declared=declared, rest=pool == "rest"), []
+    settings = kv.layout.settings
     try:
-        return kv.bytes_for(kv.layout.settings.max_num_seqs), []
+        start = kv.bytes_for(1, 1 if settings.fits_length else None)
+        least = kv.bytes_for(settings.max_num_seqs)
+        if pool == "least":
+            declared = least
+        elif declared is None and pool is not None and pool != "rest":
+            declared = kv.bytes_of_tokens(quantity(pool) or 0)
     except FleetError as problem:
-        return None, [_at_service(placed, finding) for finding in problem.findings]
+        return _Asked(None), [_at_service(placed, finding) for finding in problem.findings]
+    return _Asked(least, start, declared, pool == "rest" or (settings.fits_length and pool is None)), []
 
 
 def _variables_without_group(placed: Placed) -> dict[str, Any]:

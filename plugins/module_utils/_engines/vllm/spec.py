@@ -11,17 +11,20 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.boot
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.image_facts import FAMILIES
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 
-# Flags that the plan calculates with, so that vLLM's other notations (8k, auto, -1) are no use here.
+# Flags that the plan calculates with.
 _CALCULATED_FLAGS: dict[str, Spec] = {
     "data-parallel-size": {"type": "int", "min": 1},
     "distributed-executor-backend": {"type": "str"},
     "enforce-eager": {"type": "bool"},
     "gpu-memory-utilization": {"type": "number", "min": 0, "max": 1},
-    "kv-cache-memory-bytes": {"type": "int", "min": 1},
+    "kv-cache-memory-bytes": {"type": "bytes", "min": 1},
     "load-format": {"type": "str"},
-    "max-model-len": {"type": "int", "min": 1},
-    "max-num-batched-tokens": {"type": "int", "min": 1},
-    "max-num-seqs": {"type": "int", "min": 1},
+    "max-model-len": {
+        "expected": "a number of tokens, as 170000 or 170k, or auto",
+        "any_of": [{"type": "count", "min": 1}, {"type": "str", "choices": ["auto"]}],
+    },
+    "max-num-batched-tokens": {"type": "count", "min": 1},
+    "max-num-seqs": {"type": "count", "min": 1},
     "pipeline-parallel-size": {"type": "int", "min": 1},
     "safetensors-load-strategy": {"type": "str"},
     "speculative-config": {"type": "map"},

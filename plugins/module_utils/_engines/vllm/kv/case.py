@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -151,6 +152,15 @@ class ServiceKv:
         Raises FleetError for a workload that these options can't hold, and a start that vLLM refuses with any memory.
         """
         return least_bytes_to_serve(self.layout, sequences, tokens or self.layout.settings.max_model_len)
+
+    def bytes_of_tokens(self, tokens: int) -> int:
+        """The least --kv-cache-memory-bytes that holds so many tokens, of requests of max_model_len.
+
+        Raises FleetError as `bytes_for` does.
+        """
+        length = self.layout.settings.max_model_len
+        blocks = math.ceil(tokens * self.layout.request_blocks(length) / length) + 1
+        return max(blocks * self.layout.bytes_per_block, self.bytes_for(1))
 
     def pool(self, available_bytes: int) -> dict[str, Any]:
         """The pool in so many bytes, in the form of a truth. Raises FleetError where vLLM would refuse to start."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -20,6 +19,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.troubl
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import is_bytes, quantity
 
 _BIG = 2**62
 _RANKS: Spec = {"type": "int", "min": 1, "max": 4096}
@@ -59,7 +59,6 @@ _NEUTRAL: dict[str, Any] = {
 }
 # `vllm serve` reads these as 32k (x 1000) or 32K (x 1024) (vllm/engine/arg_utils.py, human_readable_int).
 _HUMAN = ("kv_cache_memory_bytes", "max_model_len", "max_num_batched_tokens")
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 @dataclass(frozen=True)
@@ -130,10 +129,8 @@ def _plain_number(key: str, value: Any) -> Any:
     """The words auto and 32k as numbers, where vLLM's command line takes them; anything else as it is."""
     if key == "max_model_len" and value == "auto":
         return -1
-    if key in _HUMAN and isinstance(value, str) and len(value) < 30:
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)([kKmMgGtT])", value)
-        if match:
-            return int(float(match[1]) * _UNITS[match[2]])
+    if key in _HUMAN and isinstance(value, str) and not is_bytes(value):
+        return value if (number := quantity(value)) is None else number
     return value
 
 
