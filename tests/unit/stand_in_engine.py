@@ -142,7 +142,7 @@ class Echo:
         return Blind(
             Demand(
                 service=placed.name,
-                release=None,
+                requested=lambda total, share: int(total * share),
                 ranks=len(placed.hosts),
                 enforce_eager=True,
                 max_num_seqs=1,

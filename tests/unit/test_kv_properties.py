@@ -15,9 +15,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import
     least_utilization,
     size_pool,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.release import parse_release
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.release import parse_release, requested_bytes
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import requested_bytes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.kv_cases import CASES, config

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import kv_for_service, size_pool
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.release import requested_bytes
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES, fact
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import (
     RECORD,
@@ -17,7 +19,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import (
     boot_record,
     own_calibration,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import plan_host, requested_bytes
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import plan_host
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import (
     Calibration,
     Demand,
@@ -34,11 +36,15 @@ from hypothesis import strategies as st
 TOTAL = fact("hardware", "memory_total_kib") * 1024
 
 
+def of_release(text: str) -> partial[int]:
+    return partial(requested_bytes, release=parse(text))
+
+
 def demand(**changes: Any) -> Demand:
     """Nemotron-3 Nano as the 32 GB guide ran it: Marlin, eager, one sequence."""
     nano = Demand(
         service="nano",
-        release=parse("0.18.1"),
+        requested=of_release("0.18.1"),
         ranks=1,
         enforce_eager=True,
         max_num_seqs=1,
@@ -51,18 +57,18 @@ def demand(**changes: Any) -> Demand:
     return replace(nano, **changes)
 
 
-QWEN = {"release": parse("0.23.0"), "enforce_eager": False, "max_num_seqs": 4, "vocab_size": 248320}
+QWEN = {"requested": of_release("0.23.0"), "enforce_eager": False, "max_num_seqs": 4, "vocab_size": 248320}
 QWEN_WEIGHTS = {**QWEN, "weights_bytes": gib(21.94)}
 VL_WEIGHTS = Calibration(gib(58.0), None, None, gib(1.0), "notes")
 VL = {
-    "release": parse("0.11.0"),
+    "requested": of_release("0.11.0"),
     "ranks": 2,
     "max_num_batched_tokens": 4096,
     "vocab_size": 151936,
     "calibration": VL_WEIGHTS,
 }
 GEMMA_WEIGHTS = {"weights_bytes": gib(26.58), "max_num_batched_tokens": 16384, "vocab_size": 262144}
-GEMMA = {**GEMMA_WEIGHTS, "release": parse("0.23.0"), "enforce_eager": False, "max_num_seqs": 4}
+GEMMA = {**GEMMA_WEIGHTS, "requested": of_release("0.23.0"), "enforce_eager": False, "max_num_seqs": 4}
 
 
 @dataclass(frozen=True)
@@ -359,7 +365,7 @@ SIZES = st.none() | st.integers(0, 1 << 62)
 DEMANDS = st.builds(
     Demand,
     service=st.sampled_from(["a", "b", "c"]),
-    release=st.sampled_from([parse("0.11.0"), parse("0.23.0"), parse("0.33.0"), None]),
+    requested=st.sampled_from([of_release(text) for text in ("0.11.0", "0.23.0", "0.33.0", "")]),
     ranks=st.integers(1, 8),
     enforce_eager=st.booleans(),
     max_num_seqs=st.integers(1, 1 << 20),

@@ -8,6 +8,7 @@ Finding B1 of ../shared/reviews/domain.md: owners measured 256 users on a pool t
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -29,7 +30,7 @@ def service(name: str, weights: float, least: float, start: float = 0.1, **chang
     """A service of so many GiB of weights, whose workload needs ``least`` GiB, and ``start`` for one request."""
     return Demand(
         service=name,
-        release=None,
+        requested=lambda total, share: math.ceil(total * share),
         **{"ranks": 1, "enforce_eager": True, "max_num_seqs": 1, "max_num_batched_tokens": 2048, "vocab_size": 0}
         | {"weights_bytes": gib(weights), "calibration": None, "kv_bytes": gib(least), "kv_start": gib(start)}
         | changes,

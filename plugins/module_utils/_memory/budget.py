@@ -35,7 +35,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import
     exactly,
     fact_interval,
     known,
-    requested_bytes,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.pools import Pool, bearable_utilization, pools
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import gib, size
@@ -207,7 +206,7 @@ def _taken(demand: Demand, total: int, utilization: float, pool: int | None, non
     if pool is not None and non_kv is not None:
         vllm = non_kv.total + exactly(pool)
     else:
-        vllm = exactly(requested_bytes(total, utilization, demand.release))
+        vllm = exactly(demand.requested(total, utilization))
     return vllm + fact_interval("processes_gib")
 
 
@@ -220,7 +219,7 @@ def _share(demand: Demand, total: int, decided: _Decision) -> Share:
     if pool is not None:
         kv_pool: Interval | None = exactly(pool)
     else:
-        requested = requested_bytes(total, decided.utilization, demand.release)
+        requested = demand.requested(total, decided.utilization)
         kv_pool = (requested - non_kv.total).at_least(0) if non_kv else None
     taken = _taken(demand, total, decided.utilization, pool, non_kv)
     return Share(
@@ -324,7 +323,7 @@ def _boot_differs(demand: Demand, shown: NonKv) -> Iterator[Finding]:
 
 def _written_utilization(demand: Demand, share: Share, non_kv: NonKv, total: int) -> Iterator[Finding]:
     """A utilization that the owner wrote must cover the weights and runtime, and should hold the workload."""
-    requested = requested_bytes(total, share.utilization, demand.release)
+    requested = demand.requested(total, share.utilization)
     place = f"{demand.place}.flags.gpu-memory-utilization"
     needed = size(non_kv.total.expected)
     found = f"{share.utilization} of {size(total)} is {size(requested)}; weights and runtime take {needed}"

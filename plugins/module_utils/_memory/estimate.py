@@ -11,11 +11,10 @@ the formula against the boot logs that it was made from. All sizes are bytes.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import Version
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import gib
 
@@ -75,17 +74,18 @@ class Calibration:
 class Demand:
     """What one rank of a service asks of its host; one rank a host.
 
-    release: of vLLM, None where unknown: then as the newest. weights_bytes: of the whole model. kv_bytes: the least
-    pool that holds the workload, 0 for a model without KV cache, None where it isn't known. kv_start: the least that it
-    starts with, which holds one request of full length; as kv_bytes where None. takes_rest, pool_weight: the pool is
-    declared to be what is left, and its part of that. utilization, kv_cache_memory_bytes: what the owner declared, else
-    None. limits: utilizations between which the recipe is known to
-    work. calibration: of the recipe. observed: of a boot of this very service on this host; it makes the figures exact,
-    and decides nothing, so that a boot changes no command line.
+    requested: what a utilization of a total means to its engine: the bytes that must be free at the start, and that
+    the pool is cut from. weights_bytes: of the whole model. kv_bytes: the least pool that holds the workload, 0 for
+    a model without KV cache, None where it isn't known. kv_start: the least that it starts with, which holds one
+    request of full length; as kv_bytes where None. takes_rest, pool_weight: the pool is declared to be what is
+    left, and its part of that. utilization, kv_cache_memory_bytes: what the owner declared, else None. limits:
+    utilizations between which the recipe is known to work. calibration: of the recipe. observed: of a boot of this
+    very service on this host; it makes the figures exact, and decides nothing, so that a boot changes no command
+    line.
     """
 
     service: str
-    release: Version | None
+    requested: Callable[[int, float], int]
     ranks: int
     enforce_eager: bool
     max_num_seqs: int
@@ -112,11 +112,6 @@ class Demand:
     def sized_by_utilization(self) -> bool:
         """Whether the pool is what a utilization leaves, by the owner's word."""
         return self.utilization is not None and self.kv_cache_memory_bytes is None
-
-
-def requested_bytes(total: int, utilization: float, release: Version | None) -> int:
-    """What a utilization means: the bytes that must be free at the start, and that the pool is cut from."""
-    return math.ceil(total * utilization) if release is None or release.since("0.14") else int(total * utilization)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import
     estimate,
     exactly,
     fact_interval,
-    requested_bytes,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import gib
 
@@ -118,7 +117,7 @@ def _room(demands: Sequence[Demand], total: int) -> Interval:
 def _beside_its_pool(demand: Demand, total: int) -> Interval:
     non_kv = estimate(demand)
     if demand.sized_by_utilization:
-        return exactly(requested_bytes(total, demand.utilization or 0.0, demand.release))
+        return exactly(demand.requested(total, demand.utilization or 0.0))
     return non_kv.total if non_kv else exactly(0)
 
 

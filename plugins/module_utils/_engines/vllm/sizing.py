@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import EMPTY_POOL
@@ -15,6 +16,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed impor
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import ServiceKv, kv_for_service
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.release import requested_bytes
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.placement import group_layers
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import (
     Finding,
@@ -29,7 +31,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import S
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import (
     Demand,
     published_calibration,
-    requested_bytes,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._models.config import ConfigJson
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import is_bytes, quantity, size
@@ -113,7 +114,7 @@ class Sizing:
 
     def requested_bytes(self, flags: Mapping[str, Value], total: int) -> int:
         """The bytes that the command's utilization stands for."""
-        return requested_bytes(total, flags["gpu-memory-utilization"].value, self.demand.release)
+        return self.demand.requested(total, flags["gpu-memory-utilization"].value)
 
 
 def _small(placed: Placed, shares: Sequence[Share], answer: Mapping[str, Any]) -> Iterator[Finding]:
@@ -162,7 +163,7 @@ def size_service(placed: Placed, config: Mapping[str, Any] | None, observed: Obs
     records = placed.recipe["memory"].get("calibrations", [])
     demand = Demand(
         service=placed.name,
-        release=parse(placed.image["release"] or ""),
+        requested=partial(requested_bytes, release=parse(placed.image["release"] or "")),
         ranks=len(placed.hosts),
         enforce_eager=eager,
         max_num_seqs=_whole(values.get("max-num-seqs"), 256),

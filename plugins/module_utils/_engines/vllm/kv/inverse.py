@@ -14,9 +14,9 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.pool i
     block_refusal,
     least_bytes_to_start,
 )
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.release import requested_bytes
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.trouble import bad_input, not_sized
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import requested_bytes
 
 _STEPS = 10_000
 

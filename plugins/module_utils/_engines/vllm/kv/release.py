@@ -10,6 +10,7 @@ simulated sm_121 (docs/kv-sizing.md). Releases before 0.11 are refused; one newe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -125,6 +126,14 @@ class Release(Version):
     limits_aligned_block_early = _in("0.15..<0.18")
     # the token line is concurrency x --max-model-len; before, blocks of one group x block size
     prints_capacity = _in("0.20.1..")
+
+
+def requested_bytes(total: int, utilization: float, release: Version | None) -> int:
+    """What ``--gpu-memory-utilization`` means: the bytes that must be free at the start, and that the pool is cut from.
+
+    release: None where unknown, then as the newest.
+    """
+    return math.ceil(total * utilization) if release is None or release.since("0.14") else int(total * utilization)
 
 
 def parse_release(text: object) -> Release:
