@@ -115,4 +115,5 @@ def _reason(result: Any) -> str:
         while event.chain:  # Ansible's own words come before ours
             event = event.chain.event
         return str(event.msg)
-    return str(result.result.get("msg", "")).strip()
+    message = str(result.result.get("msg", "")).strip()
+    return f"{message}; -K asks for it" if "Missing sudo password" in message else message

@@ -95,3 +95,13 @@ def test_a_plan_that_was_refused_counts_its_errors_and_reports_nothing_of_cables
     text = as_text(plan_fleet({"hosts": {"titan": titan}, "folder": "/none"}, LIBRARY, OF_RECIPES), ["titan"])
     assert "findings: 1 error, 0 warnings, 0 hints" in text
     assert "nothing planned" in text
+
+
+def test_what_a_recipe_silences_is_a_line_and_no_hint() -> None:
+    """newcomer.md P6: it was shown with a remedy that its recipe has reasons against."""
+    plan = planned({"titan": SINGLE[0]})
+    finding = {"severity": "hint", "rule": "R108", "place": "argv --x", "hosts": [], "found": "on", "remedy": "drop it"}
+    text = as_text(plan | {"findings": [finding | {"silenced": "it was measured"}]}, ["titan"])
+    assert "findings: 0 errors, 0 warnings, 0 hints, 1 silenced" in text
+    assert "silenced R108, argv --x: it was measured" in text
+    assert "drop it" not in text

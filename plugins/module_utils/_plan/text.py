@@ -23,7 +23,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._sizes import size
 WIDTH = 120
 # The lines of a budget, from the model outwards.
 _LINES = ("weights", "runtime", "graphs", "kv_pool", "processes", "reserve", "co_tenants", "left")
-_LABELS = ("found", "expected", "reason", "remedy", "source", "silenced")
+_LABELS = ("found", "expected", "reason", "remedy", "source")
 _MOST_PLACES = 6
 _WORST_LAST = ("hint", "warning", "error")
 
@@ -182,10 +182,16 @@ def _findings(findings: Sequence[Mapping[str, Any]], width: int) -> Iterator[str
     if not findings:
         yield "no findings"
         return
-    counted = Counter(finding["severity"] for finding in findings)
-    yield _heading("findings: " + ", ".join(_count(counted[name], name) for name in ("error", "warning", "hint")))
+    silenced = [finding for finding in findings if finding.get("silenced")]
+    others = [finding for finding in findings if not finding.get("silenced")]
+    counted = Counter(finding["severity"] for finding in others)
+    counts = [_count(counted[name], name) for name in ("error", "warning", "hint")]
+    counts += [f"{len(silenced)} silenced"] if silenced else []
+    yield _heading("findings: " + ", ".join(counts))
+    for finding in silenced:
+        yield _wrapped(f"silenced {finding['rule']}, {finding['place']}: {finding['silenced']}", width, " " * 11)
     # what matters most comes last, where a person's eye is when the page has gone by
-    yield findings_text(sorted(findings, key=lambda finding: _WORST_LAST.index(finding["severity"])), width)
+    yield findings_text(sorted(others, key=lambda finding: _WORST_LAST.index(finding["severity"])), width)
 
 
 def findings_text(findings: Sequence[Mapping[str, Any]], width: int = WIDTH) -> str:
