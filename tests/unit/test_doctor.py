@@ -155,6 +155,7 @@ OBSTACLES: list[tuple[Any, str, Change, str, str, str]] = [
     (PLAN, "titan", put("clock", 1100.0), "warning", "clock-off", "set-ntp"),
     (GROUP, "spark-2", put("netplan", [{"path": "/etc/netplan/99-nvidia-sync-cluster.yaml", "claims": [RAIL]}]),
      "error", "netplan-foreign", "fabric_foreign=move"),
+    (GROUP, "spark-2", put("fabric", "adapter", "marker", True), "warning", "fabric-hotplug", "hotplug: off"),
     (GROUP, "spark-2", put("fabric", "links", {}), "error", "fabric-no-interface", "adapter"),
     (GROUP, "spark-2", put("fabric", "links", RAIL, "carrier", False), "error", "fabric-half-dead", "reseat"),
     (GROUP, "spark-2", put("fabric", "links", RAIL, "pcie_width", 2), "warning", "fabric-pcie-narrow", "fwupdmgr"),

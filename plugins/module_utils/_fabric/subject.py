@@ -8,20 +8,31 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import RAILS, where
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hotplug import judge_adapter
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.judge import judge
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.reading import READS
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Difference, Finding
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan.document import PATH as NETPLAN
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan.judge import foreign_remedy
-from ansible_collections.gb10.fleet.plugins.module_utils._subject import SITE, Differences, Subject, Unknown, View
+from ansible_collections.gb10.fleet.plugins.module_utils._subject import (
+    SITE,
+    Differences,
+    Look,
+    Subject,
+    Unknown,
+    View,
+)
 
 # What the role fabric puts right; anything else is a cable, a machine or its firmware.
 _REPAIRED = {"fabric-link-down", "fabric-mtu", "fabric-address", "fabric-no-gid", "fabric-hotplug-on"}
 # What also comes of a host at the other end that is off.
 _OF_THE_PEER = {"fabric-no-carrier", "fabric-no-peer", "fabric-frames"}
+# What hot-plug is set to, and nobody has declared otherwise.
+_CHOICES = {"fabric-hotplug", "fabric-hotplug-restart"}
 
 
 def _questions(plan: Mapping[str, Any], host: str) -> Mapping[str, Any]:
@@ -58,8 +69,8 @@ def _judged(view: View, readings: Mapping[str, Mapping[str, Any]]) -> Difference
     fabric = view.slice["fabric"]
     places = {where(view.host, one["name"]): one for one in fabric["interfaces"]}
     for finding in judge(view.host, fabric, readings):
-        if finding.rule in ("fabric-hotplug", "fabric-hotplug-restart"):
-            continue  # a choice of the owner's, and no difference from what is declared
+        if finding.rule in _CHOICES:
+            continue  # of the owner's, and no difference from what is declared
         peers = places[finding.place]["peers"] if finding.place in places else ()
         away = sorted({peer["host"] for peer in peers} & {*view.silent})
         place = finding.place.removeprefix(f"{view.host}: ")
@@ -105,4 +116,12 @@ def _others_netplan(view: View) -> Iterator[Difference]:
             )
 
 
-FABRIC = Subject("fabric", questions=_questions, read=READS, differences=_differences)
+def _obstacles(look: Look) -> Iterator[Finding]:
+    """Hot-plug that will take the adapter away."""
+    adapter = look.part("fabric").get("adapter")
+    for finding in judge_adapter(look.host, look.slice["fabric"], adapter) if adapter else ():
+        if finding.rule in _CHOICES:
+            yield replace(finding, place=finding.place.removeprefix(f"{look.host}: "))
+
+
+FABRIC = Subject("fabric", questions=_questions, read=READS, differences=_differences, obstacles=_obstacles)
