@@ -19,7 +19,7 @@ testinfra_hosts = ["ssh://titan"]
 
 Playbook = Callable[..., "subprocess.CompletedProcess[str]"]
 LAB = Path(os.environ["GB10_LAB_DIR"])
-BUNDLES = LAB / "doctor"
+BUNDLES = Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"]) / "doctor"
 HOSTS = ("titan", "spark-2", "spark-3")
 HALF = "enP2p1s0f1np1"
 PASSWORD = "by-a-lab-for-a-lab"  # of hosts that live for minutes
