@@ -45,7 +45,7 @@ def entries(wishes: Path = WISHES) -> Iterator[tuple[str, dict[str, Any], list[P
     for path in sorted((ROOT / "recipes").glob("*.yml")):
         for count in yaml.safe_load(path.read_text("utf-8")).get("host_counts", [1]):
             hosts = ["titan"] if count == 1 else ["spark-2", "spark-3"][:count]
-            service = {"recipe": path.stem, "hosts": hosts, "port": 8000}
+            service = {"recipe": path.stem, "hosts": hosts, "port": 8000, "trust": ["code"]}
             yield f"recipes/{path.stem} on {count}", _with(example, {"fleet_services": {"s": service}}), []
     if wishes.is_file():
         for name, variables in yaml.safe_load(wishes.read_text("utf-8").split("---", 1)[1]).items():
@@ -78,8 +78,10 @@ def _with(inventory: Mapping[str, Any], variables: Mapping[str, Any]) -> dict[st
 
 
 def _renamed(wish: dict[str, Any]) -> dict[str, Any]:
-    """The wishes were written when an image's ``release`` was called ``vllm``."""
+    """The wishes were written when an image's ``release`` was called ``vllm``, and before services declared what they
+    trust."""
     for service in wish["fleet_services"].values():
+        service.setdefault("trust", ["code"])
         if "vllm" in service.get("image", {}):
             service["image"]["release"] = service["image"].pop("vllm")
     return wish

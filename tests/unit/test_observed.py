@@ -30,6 +30,7 @@ SERVICE: dict[str, Any] = {
     "recipe": "qwen3.6-35b-a3b-nvfp4",
     "hosts": ["titan"],
     "port": 8000,
+    "trust": ["code"],
     "workload": {"max_model_len": 65536, "max_num_seqs": 4},
 }
 UTILIZATION = {"flags": {"gpu-memory-utilization": 0.6}}

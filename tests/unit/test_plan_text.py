@@ -21,7 +21,10 @@ LIBRARY, OF_RECIPES = load_all([SHIPPED_RECIPES])
 
 def planned(recipes: dict[str, str], **service: Any) -> dict[str, Any]:
     """Each host with one service of a recipe."""
-    services = {host: {"recipe": recipe, "hosts": [host], "port": 8000} | service for host, recipe in recipes.items()}
+    services = {
+        host: {"recipe": recipe, "hosts": [host], "port": 8000, "trust": ["code"]} | service
+        for host, recipe in recipes.items()
+    }
     variables = {"fleet_services": services}
     hosts = {host: {"address": f"{host}.lan", "port": None, "variables": variables} for host in recipes}
     return plan_fleet({"hosts": hosts, "folder": "/none"}, LIBRARY, OF_RECIPES)

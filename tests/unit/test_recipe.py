@@ -103,7 +103,7 @@ FIX = {"reason": "because", "source": "a note"}
             "recipe-overlay",
             "tiny.yml: overlays[0].target",
         ),
-        ("overlays", [{"target": "../a", "model_file": "b", **FIX}], "recipe-overlay", "tiny.yml: overlays[0].target"),
+        ("overlays", [{"target": "../a", "model_file": "b", **FIX}], "schema-pattern", "tiny.yml: overlays[0].target"),
         ("sources", [], "schema-range", "tiny.yml: sources"),
     ],
 )

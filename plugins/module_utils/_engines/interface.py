@@ -50,7 +50,9 @@ class EngineSpec:
     calculated_flags: options that the plan calculates with, and their form. planned_flags, planned_env, secrets: what
     nobody sets by hand, each with what to do instead. caches: folders in the container that are worth keeping between
     starts. reads_images: whether an image of unknown release can be read. boot_lines: a regular expression for the
-    lines of a start's log that `Engine.boot` reads; empty for none.
+    lines of a start's log that `Engine.boot` reads; empty for none. code_flags: options by which code that the
+    model's publisher wrote runs in the container. development_env: variables that open the endpoint to whoever reaches
+    it, each with what it does.
     """
 
     name: str
@@ -64,6 +66,8 @@ class EngineSpec:
     caches: Mapping[str, str] = field(default_factory=dict)
     reads_images: bool = False
     boot_lines: str = ""
+    code_flags: Sequence[str] = ()
+    development_env: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

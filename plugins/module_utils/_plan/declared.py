@@ -23,6 +23,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._firewall import plan a
 from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import PURPOSE
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.drift import read_drift
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.keys import key_file
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.trust import TRUST
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.spec import ENVIRONMENT, FLAGS
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import quantity
@@ -82,6 +83,7 @@ SERVICE: Spec = {
         "model": _FREE_MAP,
         "api_key_file": {"type": "str", "min": 1, "expected": "a file on the controller that holds the key"},
         "open": {"type": "bool", "default": False},
+        "trust": {"type": "list", "default": [], "elements": {"type": "str", "choices": [*TRUST]}},
         "silence": {"type": "map", "default": {}, "values": {"type": "str", "min": 1, "expected": "the reason"}},
     },
 }

@@ -15,6 +15,7 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, ordered
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.trust import TRUST
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, Recipe
 
 SERVICE = "recipe"
@@ -57,7 +58,9 @@ def lint_recipes(library: Library, of_recipes: Iterable[Finding]) -> list[Verdic
 def _planned(recipe: Recipe, library: Library) -> list[Finding]:
     """The findings of a plan with this recipe alone, at their place in the recipe's file."""
     hosts = [f"host-{number}" for number in range(1, min(recipe.data["host_counts"]) + 1)]
-    variables: dict[str, Any] = {"fleet_services": {SERVICE: {"recipe": recipe.name, "hosts": hosts, "port": 8000}}}
+    # what a service has to trust it with is its owner's to decide
+    service = {"recipe": recipe.name, "hosts": hosts, "port": 8000, "trust": [*TRUST]}
+    variables: dict[str, Any] = {"fleet_services": {SERVICE: service}}
     if len(hosts) > 1:
         ports = {f"{host}:1": number for number, host in enumerate(hosts, start=10)}
         variables["fleet_fabric"] = {"switches": {"switch": {"ports": ports}}}

@@ -21,7 +21,7 @@ def rank_unit(service: str, summary: str, stop_s: int, inventory: str) -> str:
     return f"""\
 # Managed by gb10.fleet: changes are overwritten by site.yml and reported by drift.yml.
 [Unit]
-Description=gb10.fleet: {summary}
+Description=gb10.fleet: {summary.replace("%", "%%")}
 Wants=network-online.target
 Requires=docker.service
 After=network-online.target docker.service

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,9 +92,21 @@ def flag_problems(flags: Mapping[str, Any], place: str, engine: EngineSpec) -> I
     """What a schema can't say about flags of a recipe, a service or a host."""
     for name, value in flags.items():
         where = below(place, name)
-        if name in engine.planned_flags:
-            remedy = engine.planned_flags[name]
-            yield error("recipe-planned-flag", where, found="set by hand", expected="left to the plan", remedy=remedy)
+        planned = name if name in engine.planned_flags else _abbreviated(name, engine)
+        if planned is not None:
+            found, remedy = "set by hand", engine.planned_flags[planned]
+            found += "" if planned == name else f", as an abbreviation of {planned}"
+            yield error("recipe-planned-flag", where, found=found, expected="left to the plan", remedy=remedy)
+        elif _is_secret(name.split("-"), value):
+            yield _secret(where)
+        elif isinstance(value, list) and any(isinstance(one, str) and one.startswith("-") for one in value):
+            yield error(
+                "recipe-flag-value",
+                where,
+                found="a value that begins with a dash, which would be read as an option",
+                expected="values of this option alone",
+                remedy="write the other option under its own name",
+            )
         elif value == []:
             yield error(
                 "recipe-flag-value",
@@ -112,6 +125,32 @@ def flag_problems(flags: Mapping[str, Any], place: str, engine: EngineSpec) -> I
                 expected="text, numbers, maps, lists",
                 remedy=_TAKE,
             )
+
+
+def _abbreviated(name: str, engine: EngineSpec) -> str | None:
+    """The planned option that argparse would take a name for."""
+    return next((planned for planned in sorted(engine.planned_flags) if planned.startswith(name)), None)
+
+
+_SECRET_WORD = re.compile("apikey|auth|credentials?|key|pass(phrase|wd|word)?|pwd|secret|token", re.IGNORECASE)
+_NO_SECRET = re.compile(r"/.*|\d{0,6}|true|false", re.IGNORECASE)
+
+
+def _is_secret(words: Iterable[str], value: Any) -> bool:
+    """Whether a flag or a variable is named like a secret, and holds more than a path or a switch."""
+    named = any(map(_SECRET_WORD.fullmatch, words))
+    return named and isinstance(value, str) and not _NO_SECRET.fullmatch(value)
+
+
+def _secret(place: str) -> Finding:
+    """The value is not repeated: findings are printed and kept."""
+    return error(
+        "recipe-secret",
+        place,
+        found="a text under the name of a secret",
+        expected="no secret: `docker inspect`, ps and the plan show it",
+        remedy="let it name a file that the container mounts, or take it out",
+    )
 
 
 def planned_env(engine: EngineSpec) -> dict[str, str]:
@@ -134,6 +173,9 @@ def environment_problems(environment: Mapping[str, Any], place: str, engine: Eng
         if name in environment:
             found = "a secret in the environment"
             yield error("recipe-secret", below(place, name), found=found, expected="a file", remedy=remedy)
+    for name, value in sorted(environment.items()):
+        if name not in secrets(engine) and _is_secret(name.split("_"), value):
+            yield _secret(below(place, name))
 
 
 def _draft_problems(recipe: Mapping[str, Any], place: str, wanted: str | None) -> Iterator[Finding]:
@@ -170,14 +212,6 @@ def _overlay_problems(recipe: Mapping[str, Any], place: str) -> Iterator[Finding
                 found=overlay["target"],
                 expected=expected,
                 remedy="write the file's name",
-            )
-        elif ".." in overlay["target"].split("/"):
-            yield error(
-                "recipe-overlay",
-                f"{where}.target",
-                found=overlay["target"],
-                expected="a path without ..",
-                remedy="write where it leads",
             )
 
 
@@ -320,8 +354,10 @@ class Library:
         return path, []
 
     def _beside(self, kind: str, name: str) -> Path | None:
-        candidates = (folder / kind / name for folder in self.folders)
-        return next((path for path in candidates if path.is_file()), None)
+        """A file in one of the folders. A link that leaves its folder is none: what it names would reach the host, and
+        the container of whoever wrote the recipe."""
+        candidates = ((folder / kind / name, folder.resolve()) for folder in self.folders)
+        return next((path for path, home in candidates if path.is_file() and path.resolve().is_relative_to(home)), None)
 
 
 def load_all(folders: Sequence[Path], engines: Mapping[str, Engine] = ENGINES) -> tuple[Library, list[Finding]]:

@@ -9,8 +9,19 @@ from __future__ import annotations
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import EngineSpec
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 
-_TEXT: Spec = {"type": "str", "min": 1}
-_PATH: Spec = {"type": "str", "required": True, "pattern": "/.*"}
+# One line: a recipe's words end in units, logs and tables.
+_LINE = r"[^\x00-\x08\x0a-\x1f\x7f\x85\u2028\u2029]"
+_TEXT: Spec = {"type": "str", "min": 1, "pattern": f"{_LINE}+", "expected": "text on one line"}
+# `docker run --mount` separates its parts by commas and has no escape; `..` would lead out of the folder that is meant.
+_STEP = r"(?!\.\.(/|$))[^,/\x00-\x1f\x7f]*"
+_ABSOLUTE = rf"(/{_STEP})+"
+_RELATIVE = rf"(?=[^/]){_STEP}(/{_STEP})*"
+_FOLDER_OR_FILE: Spec = {
+    "type": "str",
+    "required": True,
+    "pattern": _ABSOLUTE,
+    "expected": "an absolute path without .., comma and control characters",
+}
 _GIB: Spec = {"type": "number", "nullable": True, "default": None, "min": 0, "max": 1024}
 _BYTES: Spec = {"type": "int", "nullable": True, "default": None, "min": 1}
 _REPOSITORY: Spec = {
@@ -115,7 +126,7 @@ def image_spec(engine: EngineSpec) -> Spec:
                 "expected": "an image's identity, sha256: and 64 hex digits, as the lock has it, or null",
             },
             "family": {"type": "str", "required": True, "choices": [*engine.families]},
-            "entrypoint": {"type": "str", "nullable": True, "default": None},
+            "entrypoint": {**_TEXT, "nullable": True, "default": None},
             "release": {
                 "type": "str",
                 "nullable": True,
@@ -138,10 +149,23 @@ def image_spec(engine: EngineSpec) -> Spec:
 OVERLAY: Spec = {
     "type": "map",
     "options": {
-        "target": {**_TEXT, "required": True, "expected": "a path in the container, or one below the model's folder"},
+        "target": {
+            "type": "str",
+            "required": True,
+            "pattern": f"{_ABSOLUTE}|{_RELATIVE}",
+            "expected": "a path in the container, or one below the model's folder; no .., comma, control character",
+        },
         "json_merge": {"type": "map", "min": 1},
-        "model_file": _TEXT,
-        "file": {"type": "str", "pattern": r"[\w][\w.-]*", "expected": "the name of a file in the folder overlays"},
+        "model_file": {
+            "type": "str",
+            "pattern": _RELATIVE,
+            "expected": "a file below the model's folder, without .., comma and control characters",
+        },
+        "file": {
+            "type": "str",
+            "pattern": r"[A-Za-z0-9_][A-Za-z0-9_.-]*",
+            "expected": "the name of a file in the folder overlays",
+        },
         "sha256": {"type": "str", "nullable": True, "default": None, "pattern": "[0-9a-f]{64}"},
         "where": _TEXT,
         "reason": {**_TEXT, "required": True},
@@ -216,7 +240,13 @@ def recipe_spec(engine: EngineSpec) -> Spec:
         "type": "map",
         "options": {
             "name": _NAME,
-            "summary": {**_TEXT, "required": True},
+            "summary": {
+                **_TEXT,
+                "required": True,
+                "max": 200,
+                "pattern": rf"{_LINE}*[^\\\s]",
+                "expected": "one line of at most 200 characters that does not end in a backslash",
+            },
             "kind": {"type": "str", "choices": ["chat", "embed"], "default": "chat"},
             "host_counts": {"type": "list", "min": 1, "default": [1], "elements": {"type": "int", "min": 1}},
             "startup_limit_s": {"type": "int", "nullable": True, "default": None, "min": 60},
@@ -232,13 +262,8 @@ def recipe_spec(engine: EngineSpec) -> Spec:
                 "elements": {
                     "type": "map",
                     "options": {
-                        "source": {"type": "str", "required": True, "pattern": "/.*", "expected": "a path on the host"},
-                        "target": {
-                            "type": "str",
-                            "required": True,
-                            "pattern": "/.*",
-                            "expected": "a path in the container",
-                        },
+                        "source": _FOLDER_OR_FILE,
+                        "target": _FOLDER_OR_FILE,
                         "read_only": {"type": "bool", "default": True},
                     },
                 },

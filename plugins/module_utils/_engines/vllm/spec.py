@@ -63,4 +63,9 @@ SPEC = EngineSpec(
     caches={"flashinfer": "/root/.cache/flashinfer", "triton": "/root/.triton", "vllm": "/root/.cache/vllm"},
     reads_images=True,
     boot_lines=LINES,
+    code_flags=("trust-remote-code",),
+    development_env={
+        "VLLM_SERVER_DEV_MODE": "clients may reset caches, put the engine to sleep and call its workers",
+        "VLLM_ALLOW_INSECURE_SERIALIZATION": "pickled objects are read, which run code",
+    },
 )

@@ -1,0 +1,181 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A recipe is data: it is no shell on the host, and holds no secret (security 5, 9, 12, 16)."""
+
+from __future__ import annotations
+
+import copy
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.unit import rank_unit
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, Recipe, load_all, parse
+from hypothesis import given
+from hypothesis import strategies as st
+from test_recipe import RECIPE, changed
+
+SECRET = "hf_AAAAAAAAAAAAAAAA"
+
+
+def mount(source: str = "/srv/x", target: str = "/x") -> list[dict[str, Any]]:
+    return [{"source": source, "target": target}]
+
+
+def overlay(**parts: Any) -> list[dict[str, Any]]:
+    return [{"target": "/x", "file": "x", "reason": "r", "source": "s"} | parts]
+
+
+def of_model(path: str) -> list[dict[str, Any]]:
+    return [{"target": "/x", "model_file": path, "reason": "r", "source": "s"}]
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        # a unit's line ends where the summary does
+        ("summary", "fine\n[Service]\nExecStartPre=+/bin/sh -c id"),
+        ("summary", "fine\r[Service]"),
+        ("summary", "fine\\"),
+        ("summary", "fine\x1b[2J"),
+        ("summary", "fine\u2028x"),
+        ("summary", "x" * 201),
+        ("status/note", "a\nb"),
+        ("status/by", "a\x00b"),
+        ("image/entrypoint", "/bin/sh\n-c"),
+        ("image/source", {"archive": "/srv/x\n"}),
+        # `--mount` takes commas for its own
+        ("mounts", mount("/srv/x,source=/etc")),
+        ("mounts", mount(target="/y,readonly=false")),
+        ("mounts", mount("/srv/../etc")),
+        ("mounts", mount("/srv/x/..")),
+        ("mounts", mount("/..")),
+        ("mounts", mount("/srv/x\n")),
+        ("mounts", mount("srv")),
+        ("overlays", overlay(target="../x")),
+        ("overlays", overlay(target="/a/../x")),
+        ("overlays", overlay(target="/a,readonly=false")),
+        ("overlays", overlay(file="../../x")),
+        ("overlays", overlay(file="a/b")),
+        ("overlays", of_model("../../../etc/shadow")),
+        ("overlays", of_model("/etc/shadow")),
+        ("overlays", of_model("a,source=/etc")),
+        # options that the plan decides, abbreviated or smuggled
+        ("flags/api-ke", "sk-12345"),
+        ("flags/hos", "0.0.0.0"),
+        ("flags/ssl-keyf", "/x"),
+        ("flags/lora-modules", ["a=b", "--middleware", "evil.Mod"]),
+        ("flags/lora-modules", ["-x"]),
+        # secrets, which docker inspect shows
+        ("flags/hf-token", SECRET),
+        ("flags/some-api-key", SECRET),
+        ("flags/x-password", SECRET),
+        ("env/AWS_SECRET_ACCESS_KEY", SECRET),
+        ("env/DB_PASS", SECRET),
+        ("env/MYSQL_PWD", SECRET),
+        ("env/hf_token", SECRET),
+        ("env/X_CREDENTIALS", SECRET),
+        ("env/HF_AUTH", SECRET),
+    ],
+)
+def test_what_is_no_data_is_refused(path: str, value: Any) -> None:
+    recipe, findings = parse(changed(path, value), "r.yml: ")
+    assert recipe == {}
+    assert all(finding.remedy for finding in findings if finding.severity == "error")
+    assert SECRET not in " ".join(finding.sentence() for finding in findings)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("summary", '100 % of a model: Müller\'s, "quoted"'),
+        ("mounts", mount("/srv/a..b/..c", "/x")),
+        ("env/TOKENIZERS_PARALLELISM", "false"),
+        ("env/SSH_KEY", "/run/key"),
+        ("env/VLLM_USE_KEY", "1"),
+        ("flags/tokenizer", "some/tokenizer"),
+        ("flags/max-num-batched-tokens", 8192),
+        ("flags/lora-modules", ["a=b", "c=-1"]),
+        ("overlays", overlay(target="chat/t.jinja")),
+    ],
+)
+def test_what_is_data_is_taken(path: str, value: Any) -> None:
+    assert [one.sentence() for one in parse(changed(path, value), "r.yml: ")[1] if one.severity == "error"] == []
+
+
+@given(st.text(min_size=1, max_size=40))
+def test_no_summary_adds_a_line_to_a_unit(summary: str) -> None:
+    recipe, _findings = parse(changed("summary", summary), "r.yml: ")
+    if recipe:
+        lines, plain = (rank_unit("nano", text, 60, inventory="site").splitlines() for text in (recipe["summary"], "x"))
+        assert len(lines) == len(plain)
+        assert [a for a, b in zip(lines, plain, strict=True) if a != b and not a.startswith("Description=")] == []
+        assert not re.search(r"(?<!%)(%%)*%(?!%)", lines[1])
+
+
+@pytest.mark.parametrize("kind", ["overlays", "configs"])
+def test_a_link_in_a_recipes_folder_brings_no_other_file(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "id_ed25519").write_text('{"ssh": "key of the owner"}')
+    folder = tmp_path / "recipes"
+    (folder / kind).mkdir(parents=True)
+    link = folder / kind / "t.json"
+    link.symlink_to(tmp_path / "id_ed25519")
+    library = load_all([folder])[0]
+
+    def look() -> Any:
+        written = {"file": "t.json", "sha256": None}
+        return library.overlay(written, "p") if kind == "overlays" else library.config("t", "p")
+
+    found, findings = look()
+    assert found is None and findings
+    link.unlink()
+    (folder / kind / "own.json").write_text("{}")
+    link.symlink_to("own.json")
+    found, findings = look()
+    assert found is not None and findings == []
+
+
+CODE = {"flags": {"trust-remote-code": True}}
+LOCAL = {"source": {"path": "/srv/m"}}
+
+
+@pytest.mark.parametrize(
+    ("recipe", "service", "expected"),
+    [
+        (CODE, {}, ["service-trust-code"]),
+        (CODE, {"trust": ["code"]}, []),
+        (CODE, {"trust": ["mounts", "development"]}, ["service-trust-code"]),
+        (CODE, {"model": {"revision": "a" * 40}}, []),
+        (CODE, {"model": LOCAL}, []),
+        (CODE, {"model": {"source": {"host": "beast"}}}, ["service-trust-code"]),
+        (CODE, {"flags": {"trust-remote-code": None}}, []),
+        ({}, {"flags": {"trust-remote-code": True}}, ["service-trust-code"]),
+        ({"mounts": mount("/")}, {}, ["service-trust-mounts"]),
+        ({"mounts": mount("/etc")}, {}, ["service-trust-mounts"]),
+        ({"mounts": mount("/run/docker.sock")}, {}, ["service-trust-mounts"]),
+        ({"mounts": mount("/var/lib/gb10-fleet/peer")}, {}, ["service-trust-mounts"]),
+        ({"mounts": mount("/srvx")}, {}, ["service-trust-mounts"]),
+        ({"mounts": mount("/srv/x")}, {}, []),
+        ({"mounts": [{"source": "/srv/x", "target": "/x", "read_only": False}]}, {}, ["service-trust-mounts"]),
+        ({"mounts": mount("/etc")}, {"trust": ["mounts"]}, []),
+        ({"env": {"VLLM_SERVER_DEV_MODE": "1"}}, {}, ["service-trust-development"]),
+        ({"env": {"VLLM_SERVER_DEV_MODE": "0"}}, {}, []),
+        ({}, {"env": {"VLLM_ALLOW_INSECURE_SERIALIZATION": "1"}}, ["service-trust-development"]),
+        ({"env": {"VLLM_SERVER_DEV_MODE": "1"}}, {"trust": ["development"]}, []),
+    ],
+)
+def test_what_reaches_further_is_the_owners_word(
+    recipe: dict[str, Any], service: dict[str, Any], expected: list[str]
+) -> None:
+    unpinned = copy.deepcopy(RECIPE["model"]) | {"revision": None}
+    data, findings = parse({**copy.deepcopy(RECIPE), "env": {}, "model": unpinned, **recipe}, "r.yml: ")
+    assert data, findings
+    library = Library({"tiny": Recipe("tiny", data, Path("tiny.yml"))}, ())
+    services = {"nano": {"recipe": "tiny", "hosts": ["titan"], "port": 8000} | service}
+    hosts = {name: {"address": name, "variables": {"fleet_services": services}} for name in ("titan", "beast")}
+    found = plan_fleet({"hosts": hosts, "folder": "/none"}, library)["findings"]
+    assert [row["rule"] for row in found if row["rule"].startswith("service-trust")] == expected
+    assert all(row["severity"] == "error" for row in found if row["rule"] in expected)
