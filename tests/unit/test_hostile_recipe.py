@@ -139,6 +139,9 @@ def test_a_link_in_a_recipes_folder_brings_no_other_file(tmp_path: Path, kind: s
 
 
 CODE = {"flags": {"trust-remote-code": True}}
+DRAFTED = {"flags": {"speculative-config": {"model": "some/draft", "method": "draft_model"}}}
+REPOSITORY = RECIPE["model"]["repository"]
+PINNED = {"revision": "a" * 40}
 LOCAL = {"source": {"path": "/srv/m"}}
 
 
@@ -148,11 +151,14 @@ LOCAL = {"source": {"path": "/srv/m"}}
         (CODE, {}, ["service-trust-code"]),
         (CODE, {"trust": ["code"]}, []),
         (CODE, {"trust": ["mounts", "development"]}, ["service-trust-code"]),
-        (CODE, {"model": {"revision": "a" * 40}}, []),
+        (CODE, {"model": PINNED}, []),
         (CODE, {"model": LOCAL}, []),
         (CODE, {"model": {"source": {"host": "beast"}}}, ["service-trust-code"]),
         (CODE, {"flags": {"trust-remote-code": None}}, []),
         ({}, {"flags": {"trust-remote-code": True}}, ["service-trust-code"]),
+        (CODE, DRAFTED | {"trust": ["code"]}, []),
+        (CODE, DRAFTED | {"model": PINNED}, ["service-trust-code"]),
+        (CODE, DRAFTED | {"model": PINNED | {"draft": {"repository": "some/draft", "revision": "b" * 40}}}, []),
         ({"mounts": mount("/")}, {}, ["service-trust-mounts"]),
         ({"mounts": mount("/etc")}, {}, ["service-trust-mounts"]),
         ({"mounts": mount("/run/docker.sock")}, {}, ["service-trust-mounts"]),
@@ -170,12 +176,34 @@ LOCAL = {"source": {"path": "/srv/m"}}
 def test_what_reaches_further_is_the_owners_word(
     recipe: dict[str, Any], service: dict[str, Any], expected: list[str]
 ) -> None:
+    found = findings_of(recipe, service)
+    assert [row["rule"] for row in found if row["rule"].startswith("service-trust")] == expected
+    assert all(row["severity"] == "error" for row in found if row["rule"] in expected)
+
+
+def findings_of(recipe: dict[str, Any], service: dict[str, Any], **anchors: Any) -> list[dict[str, Any]]:
+    """Of a plan with one service of an unpinned model. anchors: ``lock`` and ``relock`` of the plan."""
     unpinned = copy.deepcopy(RECIPE["model"]) | {"revision": None}
     data, findings = parse({**copy.deepcopy(RECIPE), "env": {}, "model": unpinned, **recipe}, "r.yml: ")
     assert data, findings
     library = Library({"tiny": Recipe("tiny", data, Path("tiny.yml"))}, ())
     services = {"nano": {"recipe": "tiny", "hosts": ["titan"], "port": 8000} | service}
     hosts = {name: {"address": name, "variables": {"fleet_services": services}} for name in ("titan", "beast")}
-    found = plan_fleet({"hosts": hosts, "folder": "/none"}, library)["findings"]
+    rows: list[dict[str, Any]] = plan_fleet({"hosts": hosts, "folder": "/none"}, library, **anchors)["findings"]
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("name", "relock", "expected"),
+    [
+        (REPOSITORY, "", []),
+        (REPOSITORY, REPOSITORY, ["service-trust-code"]),
+        (f"{REPOSITORY}@{'a' * 40}", "", ["service-trust-code"]),
+        ("another/model", "", ["service-trust-code"]),
+    ],
+    ids=["locked", "to be brought anew", "locked by a pin that is gone", "another is locked"],
+)
+def test_code_of_a_locked_model_is_the_same_in_every_run(name: str, relock: str, expected: list[str]) -> None:
+    lock = {"images": {}, "models": {name: {"revision": "a" * 40, "seal": "b" * 64}}}
+    found = findings_of(CODE, {}, lock=lock, relock=relock)
     assert [row["rule"] for row in found if row["rule"].startswith("service-trust")] == expected
-    assert all(row["severity"] == "error" for row in found if row["rule"] in expected)

@@ -170,7 +170,7 @@ def anchored(kind: str, entry: Mapping[str, Any], lock: Lock, relock: str) -> tu
     entry, sort = dict(entry), KINDS[kind]
     known, name = entry.pop("known"), entry[sort.name]
     named = is_named(kind, entry, relock)
-    locked = None if named else lock[kind].get(key(kind, entry))
+    in_lock = locked(kind, entry, lock, relock)
     problems = []
     if known and any(known[part] is None for part in sort.known_by):
         problems.append(
@@ -183,18 +183,23 @@ def anchored(kind: str, entry: Mapping[str, Any], lock: Lock, relock: str) -> tu
             )
         )
         known = None
-    if known and locked and not _same(kind, known, locked):
+    if known and in_lock and not _same(kind, known, in_lock):
         problems.append(
             error(
                 "lock-recipe-differs",
                 key(kind, entry),
-                found=f"{_words(kind, locked)} in the lock",
+                found=f"{_words(kind, in_lock)} in the lock",
                 expected=f"{_words(kind, known)}, as its recipe has it",
                 remedy=f"if the recipe is right: -e relock={name}; if not, correct the recipe",
             )
         )
     renew = named and not entry[sort.pin] and entry["source"]["kind"] in (*sort.sources, "host")
-    return {**entry, "lock": known or locked, "renew": renew}, problems
+    return {**entry, "lock": known or in_lock, "renew": renew}, problems
+
+
+def locked(kind: str, entry: Mapping[str, Any], lock: Lock, relock: str) -> Mapping[str, Any] | None:
+    """What the lock says of an image or a model, named as in the plan; None for what is to be brought anew."""
+    return None if is_named(kind, entry, relock) else lock[kind].get(key(kind, entry))
 
 
 def is_named(kind: str, entry: Mapping[str, Any], relock: str) -> bool:

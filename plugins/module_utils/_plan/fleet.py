@@ -33,6 +33,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks import Conf
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.service import place
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.service_slice import service_slice
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.slices import Decided
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.trust import trust_problems
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import Here
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects import SUBJECTS
@@ -81,6 +82,8 @@ def plan_fleet(
     findings.add(problems)
     tuning = {name: host_tuning(Here(host.settings, {}, {})) for name, host in declared.hosts.items()}
     placed = [*_placed(declared, library, of_recipes, fabric, engines, findings)]
+    for service in placed:
+        findings.add(trust_problems(service, lock, relock), service.settings["hosts"])
     here = {name: [service for service in placed if name in service.settings["hosts"]] for name in declared.hosts}
     sized = {service.name: _size(service, library, observed, findings) for service in placed}
     budgets = _budgets(declared.hosts, here, sized, observed, findings)

@@ -18,7 +18,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._fabric.environment imp
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, merge
 from ansible_collections.gb10.fleet.plugins.module_utils._plan import overrides
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.trust import trust_problems
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.overlays import plan_overlays
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import (
     Library,
@@ -79,9 +78,7 @@ def place(
         wrong += engine.group_problems(placed)
     if wrong:
         return None, [*findings, *wrong]
-    placed = replace(placed, environments={host.name: _environment(placed, host) for host in hosts})
-    refused = [*trust_problems(placed)]
-    return None if refused else placed, [*findings, *refused]
+    return replace(placed, environments={host.name: _environment(placed, host) for host in hosts}), findings
 
 
 def _overlays(placed: Placed, library: Library) -> tuple[Overlays, list[Finding]]:

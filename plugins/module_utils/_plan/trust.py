@@ -6,11 +6,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
+from ansible_collections.gb10.fleet.plugins.module_utils._lock.lock import Lock, locked
 
 TRUST = {
     "code": "code of the model's publisher runs, and which code may change between two runs",
@@ -21,11 +23,14 @@ TRUST = {
 _DATA = ("/srv/", "/mnt/", "/media/", "/data/", f"{_layout.MODELS}/", f"{_layout.OVERLAYS}/")
 
 
-def trust_problems(placed: Placed) -> Iterator[Finding]:
-    """Why a service as placed, its flags and variables decided, does more than its owner has declared."""
+def trust_problems(placed: Placed, lock: Lock, relock: str) -> Iterator[Finding]:
+    """Why a service as placed, its flags and variables decided, does more than its owner has declared.
+
+    lock, relock: as of `_plan.fleet.plan_fleet`; what is locked is the same in every run, as if it were pinned.
+    """
     recipe, trusted = f"recipe {placed.recipe['name']}", placed.settings.get("trust", ())
     if "code" not in trusted:
-        yield from _unpinned_code(placed)
+        yield from _unpinned_code(placed, lock, relock)
     if "mounts" not in trusted:
         for index, mount in enumerate(placed.recipe["mounts"]):
             if not mount["source"].startswith(_DATA):
@@ -39,26 +44,39 @@ def trust_problems(placed: Placed) -> Iterator[Finding]:
         yield from _development(placed)
 
 
-def _unpinned_code(placed: Placed) -> Iterator[Finding]:
-    model = placed.model
-    if model["revision"] is not None or (isinstance(model["source"], dict) and "path" in model["source"]):
-        return
-    for name in placed.engine.spec.code_flags:
-        if name in placed.flags and placed.flags[name].value not in (None, False):
+def _unpinned_code(placed: Placed, lock: Lock, relock: str) -> Iterator[Finding]:
+    switches = [
+        name
+        for name in placed.engine.spec.code_flags
+        if name in placed.flags and placed.flags[name].value not in (None, False)
+    ]
+    for where, model in (("", placed.model), ("draft.", placed.model.get("draft"))):
+        if switches and model is not None and not _is_fixed(model, lock, relock):
+            # one of a draft model of a service's own has no place to be pinned but the service
+            pin = "draft: {repository: NAME, revision: COMMIT}" if where else "revision: COMMIT"
             yield error(
                 "service-trust-code",
-                f"{placed.place}.model.revision",
-                found=f"null, and {name} runs the code of whatever {model['repository']} is on the day of the staging",
-                expected="the commit whose code you have read",
-                remedy="write model: {revision: COMMIT} in the service (the hub shows it below Files), "
-                f"{name}: null among its flags where the engine knows the model by itself, or trust: [code]",
+                f"{placed.place}.model.{where}revision",
+                found=f"null, and {' and '.join(switches)} runs the code of whatever {model['repository']} is on the "
+                "day of the staging",
+                expected="a commit, here or in the lock",
+                remedy=f"write trust: [code] in the service if you trust its publisher; or model: {{{pin}}}, a commit "
+                f"whose code you have read (the hub shows it below Files); or {switches[0]}: null among the flags if "
+                "the engine knows the model by itself",
             )
 
 
+def _is_fixed(model: Mapping[str, Any], lock: Lock, relock: str) -> bool:
+    """Whether every run serves the same files of it, or those of a folder of the owner's."""
+    source = model.get("source")
+    is_own = isinstance(source, Mapping) and "path" in source
+    return model["revision"] is not None or is_own or locked("models", model, lock, relock) is not None
+
+
 def _development(placed: Placed) -> Iterator[Finding]:
-    decided = placed.environments[placed.head.name]
     for name, what in placed.engine.spec.development_env.items():
-        if name in decided and str(decided[name].value).lower() not in ("", "0", "false", "none"):
+        values = [decided[name].value for decided in placed.environments.values() if name in decided]
+        if any(str(value).lower() not in ("", "0", "false", "none") for value in values):
             yield _untrusted("development", f"{placed.place}.env.{name}", f"on: {what}", "off")
 
 
