@@ -25,7 +25,8 @@ VL = "qwen3-vl-235b-a22b-instruct-awq"
 
 def plan(recipe: str, *names: str, **service: Any) -> dict[str, Any]:
     hosts = names or SOLO
-    variables = {"fleet_services": {"s": {"recipe": recipe, "hosts": [*hosts], "port": 8000, "trust": ["code"], **service}}}
+    settings = {"recipe": recipe, "hosts": [*hosts], "port": 8000, "trust": ["code"], **service}
+    variables: dict[str, Any] = {"fleet_services": {"s": settings}}
     if len(hosts) > 1:
         variables["fleet_fabric"] = CABLE
     inventory = {name: {"address": f"{name}.lan", "variables": variables} for name in hosts}
