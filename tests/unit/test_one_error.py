@@ -23,7 +23,8 @@ from hypothesis import strategies as st
 
 LIBRARY = load_all([SHIPPED_RECIPES])
 NANO, SUPER = "nemotron-3-nano-30b-a3b-nvfp4", "nemotron-3-super-120b-a12b-nvfp4"
-PAIR = {"pair": {"recipe": "qwen3-vl-235b-a22b-instruct-awq", "hosts": ["spark-2", "spark-3"], "port": 8001, "trust": ["code"]}}
+VL = "qwen3-vl-235b-a22b-instruct-awq"
+PAIR = {"pair": {"recipe": VL, "hosts": ["spark-2", "spark-3"], "port": 8001, "trust": ["code"]}}
 
 
 def on_titan(recipe: str, port: int = 8000, **workload: int) -> dict[str, Any]:
