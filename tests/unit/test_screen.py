@@ -99,7 +99,7 @@ def test_a_yaml_mistake_has_a_file_and_a_line(tmp_path: Path, text: str, line: i
 @pytest.mark.parametrize("also", [{}, {"ANSIBLE_CALLBACKS_ENABLED": "gb10.fleet.fleet_table, gb10.fleet.drift_exit"}])
 def test_tables_and_exit_codes_need_no_configuration(tmp_path: Path, also: dict[str, str]) -> None:
     """newcomer.md B1, A12: by the collection's name, from elsewhere, with nobody's ansible.cfg."""
-    fine = SERVICES.replace("lab-tny", "nemotron-3-nano-30b-a3b-nvfp4")
+    fine = SERVICES.replace("lab-tny", "nemotron-3-nano-30b-a3b-nvfp4\n    trust: [code]")
     away = {"ANSIBLE_SSH_ARGS": "-o ProxyCommand=false", "ANSIBLE_CONFIG": str(tmp_path / "none.cfg")}
     away |= {"ANSIBLE_COLLECTIONS_PATH": str(ROOT / "collections")} | also
     done = run(tmp_path / "one", fine, "gb10.fleet.status", **away)
