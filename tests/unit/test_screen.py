@@ -134,7 +134,7 @@ def test_a_status_with_problems_ends_with_2(
 def test_the_plan_of_a_limit_that_splits_a_service_names_it(tmp_path: Path) -> None:
     """newcomer.md, day 2: the plan had no error for a limit that site.yml then refused."""
     pair = 'fleet_fabric: {cables: [["titan:1", "other:1"]]}\n' + SERVICES.replace("[titan]", "[titan, other]")
-    pair = pair.replace("lab-tny", "qwen3-vl-235b-a22b-instruct-awq")
+    pair = pair.replace("lab-tny", "qwen3-vl-235b-a22b-instruct-awq\n    trust: [code]")
     done = run(tmp_path, pair, "plan.yml", "-l", "titan", hosts="titan:\n    other:")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "add them: -l other,titan" in " ".join(done.stdout.split())
