@@ -27,7 +27,7 @@ CACHES = ("/root/.cache/huggingface/hub",)
 OVERLAYS = f"{STATE}/overlays"  # small files mounted over those of images and models, by service
 BOOTS = f"{STATE}/boots"  # what starts have shown, by `_memory.boots.boot_key`
 CATALOGUES = f"{STATE}/catalogues"  # what images of unknown build hold, by `_engines.observed.image_key`
-COMPILED = "/var/cache/gb10-fleet"  # what torch.compile, Triton and FlashInfer build, by image
+COMPILED = "/var/cache/gb10-fleet"  # what torch.compile, Triton and FlashInfer build, by service and image
 
 # In the container.
 IN_MODELS = "/hf"

@@ -376,3 +376,20 @@ def test_a_hybrid_model_over_two_hosts_is_warned_of() -> None:
         recipe="qwen3.5-122b-a10b-fp8", trust=["code"], own={name: {"memory_kib": 127601452} for name in NAMES}
     )
     assert "L16" in [row["rule"] for row in found["findings"] if row["severity"] == "warning"]
+
+
+def test_no_two_services_share_compiled_code() -> None:
+    """What is compiled is code: a service of another image, or another service, has folders of its own."""
+    folders = [
+        tuple(
+            mount["source"]
+            for mount in plan(image={"reference": reference, "family": "upstream", "release": "0.24.0"} | pin)["hosts"][
+                NAMES[0]
+            ]["services"][0]["container"]["mounts"]
+            if mount["source"].startswith("/var/cache/")
+        )
+        for reference in ("a/b:1", "a-b:1", "a/b-1:1", "x" * 70 + "/b:1", "x" * 70 + "/b:2")
+        for pin in ({}, {"digest": "sha256:" + "a" * 64})
+    ]
+    assert all(folders) and len({*folders}) == len(folders)
+    assert all("/pair/" in folder for one in folders for folder in one)

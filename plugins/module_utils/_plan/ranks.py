@@ -177,11 +177,11 @@ def _mounts(placed: Placed) -> Iterator[Mount]:
 def written_folders(placed: Placed) -> list[str]:
     """Folders on the host that the containers write to, by the keys of the engine's ``caches``.
 
-    Compiled kernels fit one image only: the folder's name is the image's digest, or its reference where unpinned.
+    Compiled kernels fit one image only, and are code: what one service has left there no other one runs.
     """
     image = placed.image
-    key = (image["digest"] or image["reference"]).removeprefix("sha256:").replace("/", "-").replace(":", "-")
-    return [f"{_layout.COMPILED}/{key[:64]}/{name}" for name in placed.engine.spec.caches]
+    key = hashlib.sha256(f"{image['reference']}@{image['digest'] or ''}".encode()).hexdigest()[:32]
+    return [f"{_layout.COMPILED}/{placed.name}/{key}/{name}" for name in placed.engine.spec.caches]
 
 
 # What else the supervisor knows -----------------------------------------------------------------------------------
