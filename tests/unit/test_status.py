@@ -96,7 +96,7 @@ def test_the_table_has_a_row_a_rank_and_a_line_a_problem() -> None:
 
 
 def test_a_host_that_can_not_be_asked_has_its_row() -> None:
-    text = status_table(PLAN, ["pair"], {("spark-2", "pair"): rank()}, {"spark-3": ("unreachable", "no route")})
+    text = status_table(PLAN, ["pair"], {("spark-2", "pair"): rank()}, {"spark-3": ("unreachable", "no \n route")})
     assert "unreachable" in text.splitlines()[2]
     assert "spark-3: unreachable: no route" in text
 

@@ -81,7 +81,8 @@ def _unseen(host: str, stopped: Mapping[str, tuple[Stopped, str]], otherwise: st
 
 
 def _reason(word: Stopped, why: str) -> str:
-    return why if word == "failed" else f"{word}: {why}"
+    words = " ".join(why.split())
+    return words if word == "failed" else f"{word}: {words}"
 
 
 def _one_line(text: str) -> str:
