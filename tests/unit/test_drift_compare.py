@@ -359,6 +359,22 @@ def test_the_text_names_the_remedy_and_takes_no_control_characters() -> None:
     assert text.splitlines()[-1].startswith("drift: not everything is as declared: 3 hosts, 1 warning")
 
 
+@pytest.mark.parametrize(("count", "blocks"), [(5, 5), (6, 1), (None, 1)])
+def test_a_host_that_was_never_converged_is_one_finding_in_the_text(count: int | None, blocks: int) -> None:
+    """newcomer.md W7: each missing file was four lines."""
+
+    def change(state: dict[str, Any]) -> None:
+        there = [path for path, found in state["files"].items() if found["kind"] != "absent"]
+        state["files"] |= {path: {"kind": "absent"} for path in there[:count]}
+
+    document = report(compare(PLAN, changed(PLAN, "titan", change), TODAY), {}, "2026-11-21T03:00:00Z")
+    text = as_text(document)
+    assert text.count("    have: no such file") == blocks
+    missing = [one for one in document["findings"] if one["have"] == "no such file"]
+    assert len(missing) == (count or len(missing)) >= 5
+    assert (f"{len(missing)} files, folders and links" in text) == (blocks == 1)
+
+
 def _everything(found: dict[str, Reading]) -> tuple[Any, str]:
     """What is done with readings on the controller, up to the last report."""
     result = compare(PLAN, found, TODAY)

@@ -16,7 +16,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._managed import Managed
 from ansible_collections.gb10.fleet.plugins.module_utils._settings.json_settings import merged
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import Unknown, View, unified
 
-_KINDS = {"file": "a file", "folder": "a folder", "link": "a link", "absent": "no such file", "other": "something else"}
+NOT_THERE = "no such file"
+_KINDS = {"file": "a file", "folder": "a folder", "link": "a link", "absent": NOT_THERE, "other": "something else"}
 
 
 def of_files(view: View) -> Iterator[Difference | Unknown]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import EXIT_CODES, Result
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.files import NOT_THERE
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.history import tally
 from ansible_collections.gb10.fleet.plugins.module_utils._report import table
 
@@ -21,6 +22,7 @@ _HEADLINES = {
     "unknown": "unknown: not everything could be read",
 }
 _WIDTH = 44
+_MANY = 6  # files missing on a host, from which on they are shown as one finding
 
 
 def report(result: Result, since: Mapping[str, str], generated: str) -> dict[str, Any]:
@@ -42,9 +44,10 @@ def as_json(document: Mapping[str, Any]) -> str:
 
 def as_text(document: Mapping[str, Any]) -> str:
     """The table, then for each finding what to do and its diff, what could not be read, and the verdict in one line."""
+    findings = [*_folded(document["findings"])]
     parts = [
-        table([_row(finding) for finding in document["findings"]]),
-        "\n\n".join("\n".join(_details(finding)) for finding in document["findings"]),
+        table([_row(finding) for finding in findings]),
+        "\n\n".join("\n".join(_details(finding)) for finding in findings),
         "\n".join(f"unknown: {one['host']}: {one['part']}: {_line(one['why'])}" for one in document["unknown"]),
         "\n".join(
             f"accepted until {one['until']}: {one['host']}: {_line(one['resource'])} ({one['accepted']})"
@@ -53,6 +56,26 @@ def as_text(document: Mapping[str, Any]) -> str:
         summary(document),
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _folded(findings: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """What is missing on a host that has not been converged is one finding, not one for each file."""
+    missing: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for one in findings:
+        if one["rule"] == "file-kind" and one["have"] == NOT_THERE and one["repairs"]:
+            missing.setdefault((one["host"], one["remedy"]), []).append(one)
+    for one in findings:
+        same = missing.get((one["host"], one["remedy"]), [])
+        if len(same) < _MANY or one not in same:
+            yield one
+        elif one is same[0]:
+            names = ", ".join(each["resource"] for each in same[:3])
+            yield {
+                **one,
+                "resource": f"{len(same)} files, folders and links",
+                "want": "as declared",
+                "reason": f"{names} and {len(same) - 3} more; -e drift_format=json lists them",
+            }
 
 
 def summary(document: Mapping[str, Any]) -> str:
