@@ -19,12 +19,17 @@ extends_documentation_fragment:
   - gb10.fleet.attributes.changes
 options:
   readers:
-    description: All hosts that may read from this one.
-    type: list
-    elements: str
-    default: []
+    description: By host that may read from this one, its addresses in the fabric, as far as the plan knows them.
+    type: dict
+    default: {}
   reader_keys:
     description: Their public keys. A reader that is not named keeps the key that it has.
+    type: dict
+    default: {}
+  reader_addresses:
+    description:
+      - By reader further addresses from which it comes. Its key is accepted from those and from its addresses in the
+        fabric alone; of IPv6 from their networks of 64 bits, since hosts change the rest by themselves.
     type: dict
     default: {}
   reads:
@@ -41,7 +46,8 @@ options:
 EXAMPLES = r"""
 - name: Let spark-2 read
   gb10.fleet.peer_access:
-    readers: [spark-2]
+    readers:
+      spark-2: [192.168.100.10]
     reader_keys:
       spark-2: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDaEMdWrCqYimdLYpOHDLOZ4f8xy8BAn+VNs26CMw5bY
 """
@@ -60,14 +66,18 @@ def main() -> None:
     names = {"type": "list", "elements": "str", "default": []}
     module = AnsibleModule(
         argument_spec={
-            "readers": names,
+            "readers": {"type": "dict", "default": {}},
             "reader_keys": {"type": "dict", "default": {}, "no_log": False},
+            "reader_addresses": {"type": "dict", "default": {}},
             "reads": names,
             "host_keys": {"type": "dict", "default": {}, "no_log": False},
         },
         supports_check_mode=True,
     )
-    wanted = wanted_files(module)
+    try:
+        wanted = wanted_files(module)
+    except ValueError as problem:
+        module.fail_json(msg=f"reader_addresses: {problem} [peer-reader-address]")
     account_missing = bool(module.params["readers"]) and not has_account()
     changed = [path for path, (content, _) in wanted.items() if read(path) != content]
     diff = [
@@ -94,7 +104,9 @@ def wanted_files(module: AnsibleModule) -> dict[str, tuple[bytes, int]]:
         files[access.KNOWN_HOSTS] = known.encode(), 0o644
     if parameters["readers"] or read(access.AUTHORIZED_KEYS):
         found = read(access.AUTHORIZED_KEYS).decode()
-        keys = access.authorized_keys(found, parameters["readers"], parameters["reader_keys"])
+        planned, named = parameters["readers"], parameters["reader_addresses"]
+        addresses = {name: [*planned[name], *named.get(name, ())] for name in planned}
+        keys = access.authorized_keys(found, planned, parameters["reader_keys"], addresses)
         files[access.AUTHORIZED_KEYS] = keys.encode(), 0o644
     return files
 

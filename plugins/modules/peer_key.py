@@ -7,17 +7,18 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: peer_key
-short_description: By which keys other hosts of the fleet know this one
+short_description: By which keys and addresses other hosts of the fleet know this one
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Returns the host's SSH host key, and the public key by which it reads from other hosts of the fleet. The private key
     is made on the host if it is not there, and never leaves it.
+  - Returns its own addresses from which it reaches those that it reads from. Nothing is sent for that.
 options:
   reads:
-    description: Whether the host reads from others, so needs a key.
-    type: bool
-    default: true
+    description: By host that this one reads from, the addresses of that one. A host that reads from none needs no key.
+    type: dict
+    default: {}
 attributes:
   check_mode:
     description: Reports whether a key would be made.
@@ -30,6 +31,8 @@ attributes:
 EXAMPLES = r"""
 - name: Read by which keys this host is known
   gb10.fleet.peer_key:
+    reads:
+      titan: [192.168.100.10, 10.0.0.11]
   register: identity
 """
 
@@ -42,20 +45,24 @@ public_key:
   description: The key by which it reads from others; empty if there is none yet, or it needs none.
   returned: always
   type: str
+addresses:
+  description: Its own addresses towards the hosts that it reads from.
+  returned: always
+  type: list
+  elements: str
 """
 
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gb10.fleet.plugins.module_utils._peers.reading import HOST_KEY, local
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.access import ACCOUNT, KEY
-
-HOST_KEY = Path("/etc/ssh/ssh_host_ed25519_key.pub")
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec={"reads": {"type": "bool", "default": True}}, supports_check_mode=True)
+    module = AnsibleModule(argument_spec={"reads": {"type": "dict", "default": {}}}, supports_check_mode=True)
     key = Path(KEY)
-    to_be_made = module.params["reads"] and not key.exists()
+    to_be_made = bool(module.params["reads"]) and not key.exists()
     if not HOST_KEY.exists():
         module.fail_json(msg=f"{HOST_KEY}: there is no such file; expected sshd's key; make it with ssh-keygen -A")
     if to_be_made and not module.check_mode:
@@ -66,6 +73,7 @@ def main() -> None:
         changed=to_be_made,
         host_key=HOST_KEY.read_text().strip(),
         public_key=public.read_text().strip() if public.exists() else "",
+        addresses=local(address for ends in module.params["reads"].values() for address in ends),
     )
 
 

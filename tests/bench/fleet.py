@@ -104,7 +104,8 @@ class Fleet:
 
     def give_access(self) -> None:
         """Every host may read from every other, as in a fleet that has staged before."""
-        every = peers.with_files({"reads": self.hosts, "readers": self.hosts})
+        ends = {host: [address] for host, address in self._addresses.items()}
+        every = peers.with_files({"reads": ends, "readers": ends})
         self.stage({host: {"images": [], "models": [], "access": every} for host in self.hosts})
 
     def stage(self, plan: Mapping[str, Any], *options: str) -> tuple[float, str]:

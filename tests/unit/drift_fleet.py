@@ -15,7 +15,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RE
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._services.subject import containers
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.access import ACCOUNT, OPTIONS
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.access import ACCOUNT, options
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY, OF_RECIPES = load_all([ROOT / "inventories" / "lab" / "recipes", SHIPPED_RECIPES])
@@ -23,6 +23,7 @@ HOSTS = ("spark-2", "spark-3", "titan")
 IMAGE = {"id": "sha256:" + "a" * 64, "identity": "sha256:" + "b" * 64, "layers": 2, "digests": []}
 NOT_DEEP = {"days": 1, "today": 0, "seconds": 0, "seen": {}}
 GIB = 1 << 30
+OVER_MANAGEMENT = "10.0.0.12"
 
 
 # What a machine shows before anybody configured it; see `_probe.machine`.
@@ -141,10 +142,14 @@ def state_of(plan: dict[str, Any], host: str) -> dict[str, Any]:
 
 def _peers(access: dict[str, Any]) -> dict[str, Any]:
     return {
-        "authorized": {name: f"{OPTIONS} ssh-ed25519 {name} {ACCOUNT}@{name}" for name in access["readers"]},
+        "authorized": {
+            name: f"{options([*addresses, OVER_MANAGEMENT])} ssh-ed25519 {name} {ACCOUNT}@{name}"
+            for name, addresses in access["readers"].items()
+        },
         "known": {name: f"ssh-ed25519 of-{name}" for name in access["reads"]},
         "public_key": "",
         "host_key": "",
+        "addresses": [OVER_MANAGEMENT],
     }
 
 

@@ -5,31 +5,87 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._peers.reading import local
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.access import (
+    addresses_in,
     authorized_keys,
     known_hosts,
+    options,
     unknown_hosts,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
 ONE, OTHER, NEW = "ssh-ed25519 AAAA1", "ssh-ed25519 AAAA2", "ssh-ed25519 AAAA3"
+AT = {"b": ["10.0.0.2", "192.168.100.2"], "c": ["10.0.0.3"]}
 
 
-def test_a_reader_may_start_one_program_and_nothing_else() -> None:
-    [line] = authorized_keys("", ["b"], {"b": f"{ONE} root@b"}).splitlines()
-    assert line == f'restrict,command="sudo -n /usr/local/lib/gb10-fleet/peer-serve" {ONE} gb10-peer@b'
+def test_a_reader_may_start_one_program_from_its_own_addresses_and_nothing_else() -> None:
+    [line] = authorized_keys("", ["b"], {"b": f"{ONE} root@b"}, AT).splitlines()
+    start = 'command="sudo -n /usr/local/lib/gb10-fleet/peer-serve"'
+    assert line == f'restrict,from="10.0.0.2,192.168.100.2",{start} {ONE} gb10-peer@b'
 
 
 def test_who_reads_no_more_is_let_in_no_more_and_others_keep_their_keys() -> None:
-    found = authorized_keys("", ["b", "c"], {"b": ONE, "c": OTHER})
-    assert authorized_keys(found, ["b", "c"], {}) == found
-    assert authorized_keys(found, ["c"], {"b": ONE}) == authorized_keys("", ["c"], {"c": OTHER})
-    assert NEW in authorized_keys(found, ["b", "c"], {"b": NEW})
-    assert ONE not in authorized_keys(found, ["b", "c"], {"b": NEW})
+    found = authorized_keys("", ["b", "c"], {"b": ONE, "c": OTHER}, AT)
+    assert authorized_keys(found, ["b", "c"], {}, {}) == found
+    assert authorized_keys(found, ["b", "c"], {"b": NEW}, {"b": []}) == found
+    assert authorized_keys(found, ["c"], {"b": ONE}, AT) == authorized_keys("", ["c"], {"c": OTHER}, AT)
+    assert NEW in authorized_keys(found, ["b", "c"], {"b": NEW}, AT)
+    assert ONE not in authorized_keys(found, ["b", "c"], {"b": NEW}, AT)
 
 
-def test_a_reader_without_a_key_is_not_let_in() -> None:
-    assert authorized_keys("", ["b"], {"b": ""}) == ""
-    assert authorized_keys("somebody's own line\n", [], {}) == ""
+def test_a_reader_without_a_key_or_an_address_is_not_let_in() -> None:
+    assert authorized_keys("", ["b"], {"b": ""}, AT) == ""
+    assert authorized_keys("", ["b"], {"b": ONE}, {}) == ""
+    assert authorized_keys("somebody's own line\n", [], {}, {}) == ""
+
+
+@pytest.mark.parametrize(
+    ("addresses", "written"),
+    [
+        (["10.0.0.12", "10.0.0.2", "10.0.0.2"], "10.0.0.2,10.0.0.12"),
+        (["2001:db8:0:1:a:b:c:d", "10.0.0.2", "2001:db8:0:1::7"], "10.0.0.2,2001:db8:0:1::/64"),
+    ],
+)
+def test_addresses_of_ipv6_stand_for_their_networks_in_which_they_change(addresses: list[str], written: str) -> None:
+    assert f'from="{written}"' in options(addresses)
+    assert options(addresses_in(options(addresses))) == options(addresses)
+
+
+HOSTILE = (
+    *("*", "0.0.0.0/0", "::/0", "10.0.0.0/8", "0.0.0.0", "::", "127.0.0.1", "::1", "224.0.0.1", "ff02::1", "!10.0.0.1"),
+    *('10.0.0.1"', '10.0.0.1",pty,command="sh', "10.0.0.1\n", "10.0.0.1,*", "10.0.0.1 ", "", "host.lan", "10.0.0.1 b"),
+    *("2001:db8::1/1", "fe80::1%eth0,*"),
+)
+
+
+@pytest.mark.parametrize("address", HOSTILE)
+def test_a_reader_names_its_addresses_and_nothing_else(address: str) -> None:
+    with pytest.raises(ValueError, match=r"address|prefix"):
+        options(["10.0.0.2", address])
+
+
+@pytest.mark.parametrize("count", [0, 65])
+def test_a_reader_has_some_addresses_and_no_more_than_a_host_has(count: int) -> None:
+    with pytest.raises(ValueError, match=f"{count} addresses"):
+        options(f"10.0.0.{number}" for number in range(1, count + 1))
+
+
+@given(st.lists(st.text() | st.ip_addresses().map(str), max_size=4))
+def test_whatever_a_reader_names_its_line_has_three_options(addresses: list[str]) -> None:
+    try:
+        found = options(addresses)
+    except ValueError:
+        return
+    assert re.fullmatch(r'restrict,from="[0-9a-f:./,]+",command="[^"]+"', found)
+
+
+def test_a_host_knows_from_where_it_reaches_others() -> None:
+    assert local(["127.0.0.1", "no.such.host.invalid"]) == ["127.0.0.1"]
 
 
 def test_host_keys_are_known_by_name() -> None:

@@ -23,8 +23,13 @@ from ansible_collections.gb10.fleet.plugins.module_utils._peers.program import M
 from ansible_collections.gb10.fleet.plugins.module_utils._peers.subject import with_files
 from ansible_collections.gb10.fleet.plugins.module_utils._probe import files
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects import SUBJECTS
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.access import ACCOUNT, AUTHORIZED_KEYS, KNOWN_HOSTS
-from drift_fleet import changed, planned
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.access import (
+    ACCOUNT,
+    AUTHORIZED_KEYS,
+    KNOWN_HOSTS,
+    options,
+)
+from drift_fleet import OVER_MANAGEMENT, changed, planned
 
 ROOT = Path(__file__).resolve().parents[2]
 UTILITIES = "ansible_collections.gb10.fleet.plugins.module_utils."
@@ -36,7 +41,8 @@ def peers() -> dict[str, Any]:
     """A fleet in which spark-2 and titan read from each other."""
     plan = planned()
     for host, other in (("titan", "spark-2"), ("spark-2", "titan")):
-        plan["hosts"][host]["peer_access"] = with_files({"reads": [other], "readers": [other]})
+        ends = {"reads": {other: ["10.0.0.9"]}, "readers": {other: ["192.168.100.9"]}}
+        plan["hosts"][host]["peer_access"] = with_files(ends)
     return plan
 
 
@@ -162,7 +168,9 @@ def line(state: dict[str, Any], text: str, name: str = "spark-2") -> None:
     state["peers"]["authorized"][name] = text
 
 
-OURS = 'restrict,command="sudo -n /usr/local/lib/gb10-fleet/peer-serve"'
+OURS = options(["192.168.100.9", OVER_MANAGEMENT])
+WIDER = f"{options(['192.168.100.9', OVER_MANAGEMENT, '10.9.9.9'])} ssh-ed25519 spark-2"
+ANYWHERE = f"{OURS.replace(OVER_MANAGEMENT, '*')} ssh-ed25519 spark-2"
 
 
 @pytest.mark.parametrize(
@@ -177,6 +185,8 @@ OURS = 'restrict,command="sudo -n /usr/local/lib/gb10-fleet/peer-serve"'
         (lambda state: line(state, "x ssh-ed25519 A"), f"file {AUTHORIZED_KEYS}, spark-2", "peer-key-options"),
         (lambda state: line(state, "ssh-ed25519 A"), f"file {AUTHORIZED_KEYS}, spark-2", "peer-key-options"),
         (lambda state: line(state, f"{OURS} ssh-ed25519 B c"), f"file {AUTHORIZED_KEYS}, spark-2", "peer-key-other"),
+        (lambda state: line(state, WIDER), f"file {AUTHORIZED_KEYS}, spark-2", "peer-key-options"),
+        (lambda state: line(state, ANYWHERE), f"file {AUTHORIZED_KEYS}, spark-2", "peer-key-options"),
         (lambda state: state["peers"]["authorized"].clear(), f"file {AUTHORIZED_KEYS}, spark-2", "peer-key-missing"),
         (lambda state: state["peers"]["known"].clear(), f"file {KNOWN_HOSTS}, spark-2", "peer-host-missing"),
         (

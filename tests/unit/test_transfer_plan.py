@@ -94,7 +94,20 @@ def test_access_is_asked_for_each_peer_once() -> None:
     reach = routes(dict.fromkeys("ab", NO_FABRIC), management("a", "b"))
     images, _ = with_peers({host: [image(kind="registry")] for host in "ab"}, reach)
     models, _ = with_peers({host: [image(kind="hub")] for host in "ab"}, reach)
-    assert access(images, models) == {"a": {"reads": [], "readers": ["b"]}, "b": {"reads": ["a"], "readers": []}}
+    assert access(images, models, fabric=dict.fromkeys("ab", NO_FABRIC)) == {
+        "a": {"reads": {}, "readers": {"b": []}},
+        "b": {"reads": {"a": ["10.0.0.1"]}, "readers": {}},
+    }
+
+
+def test_a_reader_comes_from_its_own_ends_of_the_cables_to_the_source() -> None:
+    fabric = {"a": cabled(("b", "f.b")), "b": cabled(("a", "f.a"), ("a", "g.a"), ("c", "h.c")), "c": NO_FABRIC}
+    for interface, own in zip(fabric["b"]["interfaces"], ("f.b/24", "g.b/24", "h.b/24"), strict=True):
+        interface["address"] = own
+    images, _ = with_peers({host: [image(kind="registry")] for host in "abc"}, routes(fabric, management(*"abc")))
+    who = access(images, fabric=fabric)
+    assert who["a"]["readers"] == {"b": ["f.b", "g.b"], "c": []}
+    assert who["b"]["reads"] == {"a": ["10.0.0.1", "f.a"]}
 
 
 def test_the_plan_gets_all_of_it_at_once() -> None:
@@ -104,7 +117,7 @@ def test_the_plan_gets_all_of_it_at_once() -> None:
     )
     assert findings == []
     assert planned["b"]["images"][0]["peers"] == [peer("a", "10.0.0.1", 2201)]
-    assert planned["a"]["peer_access"] == {"reads": [], "readers": ["b"]}
+    assert planned["a"]["peer_access"] == {"reads": {}, "readers": {"b": []}}
     assert planned["a"].keys() == {"images", "models", "peer_access"}
 
 

@@ -15,6 +15,8 @@ SSH = (
     " -o UserKnownHostsFile=/etc/gb10-fleet/peer/known_hosts -i /etc/gb10-fleet/peer/id_ed25519"
 )
 
+OWN = "10.77.0.12"
+
 
 def on(host: Host, name: str) -> None:
     if host.backend.hostname != name:
@@ -25,7 +27,7 @@ def test_the_key_starts_one_program(host: Host) -> None:
     on(host, "titan")
     lines = host.file("/var/lib/gb10-fleet/peer/.ssh/authorized_keys").content_string.splitlines()
     assert [line.partition(" ssh-")[0] for line in lines] == [
-        'restrict,command="sudo -n /usr/local/lib/gb10-fleet/peer-serve"'
+        'restrict,from="10.77.0.12",command="sudo -n /usr/local/lib/gb10-fleet/peer-serve"'
     ]
     allowed = host.check_output("sudo -l -U gb10-peer").partition("may run the following")[2].splitlines()[1:]
     assert [line.strip() for line in allowed] == ['(root) NOPASSWD: /usr/local/lib/gb10-fleet/peer-serve ""']
@@ -38,6 +40,15 @@ def test_no_command_of_a_readers_own_runs(host: Host, words: str) -> None:
     reply = host.run(f"{SSH} gb10-peer@10.77.0.11 {words} </dev/null; echo status $?")
     assert "uid=" not in reply.stdout
     assert "Permission denied" not in reply.stderr
+
+
+def test_the_key_is_of_no_use_from_another_address(host: Host) -> None:
+    on(host, "spark-2")
+    host.check_output("ip address replace 10.77.0.99/24 dev enP7s7")
+    login = [host.run(f"{SSH} -b {own} gb10-peer@10.77.0.11 </dev/null; echo status $?") for own in ("10.77.0.99", OWN)]
+    host.check_output("ip address del 10.77.0.99/24 dev enP7s7")
+    assert [one.stdout for one in login] == ["status 255\n", "status 0\n"]
+    assert "Permission denied" in login[0].stderr
 
 
 def test_a_forwarded_port_is_refused(host: Host) -> None:

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Difference
@@ -60,8 +60,8 @@ def _differences(view: View) -> Differences:
         yield from _known(view, present["known"], plan["reads"])
 
 
-def _authorized(view: View, lines: Mapping[str, str], readers: list[str]) -> Iterator[Difference]:
-    """One line a reader, which starts our program alone; the reader's own key where that could be read."""
+def _authorized(view: View, lines: Mapping[str, str], readers: Mapping[str, Collection[str]]) -> Iterator[Difference]:
+    """One line a reader, which starts our program alone; its own key and addresses where these could be read."""
     place = f"file {access.AUTHORIZED_KEYS}"
     for name in sorted(lines.keys() - {*readers}):
         expected = "no key of anybody but " + (", ".join(readers) or "nobody")
@@ -73,18 +73,26 @@ def _authorized(view: View, lines: Mapping[str, str], readers: list[str]) -> Ite
             )
             continue
         options, _, key = lines[name].partition(" ssh-")
+        expected = _options(view, name, options, readers[name])
         theirs = _key_of(view, name, "public_key")
-        if options != access.OPTIONS:
-            yield view.differs(
-                "error", "peer-key-options", f"{place}, {name}", found=options[:200], expected=access.OPTIONS
-            )
+        if options != expected:
+            yield view.differs("error", "peer-key-options", f"{place}, {name}", found=options[:200], expected=expected)
         elif theirs and access.bare(f"ssh-{key}") != theirs:
             yield view.differs(
                 "error", "peer-key-other", f"{place}, {name}", found="another key", expected=f"the key of {name}"
             )
 
 
-def _known(view: View, keys: Mapping[str, str], reads: list[str]) -> Iterator[Difference]:
+def _options(view: View, reader: str, found: str, planned: Collection[str]) -> str:
+    """What a reader's line begins with: its addresses in the plan and, where it was asked, those that it comes from."""
+    theirs = (view.states.get(reader) or {}).get("peers")
+    try:
+        return access.options([*planned, *(theirs["addresses"] if theirs else access.addresses_in(found))])
+    except ValueError as problem:
+        return f"addresses of {reader} ({problem})"
+
+
+def _known(view: View, keys: Mapping[str, str], reads: Collection[str]) -> Iterator[Difference]:
     """The SSH host keys of those that this host reads from."""
     for name in reads:
         place, theirs = f"file {access.KNOWN_HOSTS}, {name}", _key_of(view, name, "host_key")
@@ -104,4 +112,11 @@ def _key_of(view: View, host: str, which: str) -> str:
     return found
 
 
-PEER_ACCESS = Subject("peer_access", slice=peer_access, files=_files, read=READS, differences=_differences)
+def _questions(plan: Mapping[str, Any], host: str) -> Mapping[str, Any]:
+    """Whom it reads from, and at which addresses."""
+    return {"reads": plan["hosts"][host]["peer_access"]["reads"]}
+
+
+PEER_ACCESS = Subject(
+    "peer_access", slice=peer_access, questions=_questions, files=_files, read=READS, differences=_differences
+)

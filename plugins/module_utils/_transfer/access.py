@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterable, Mapping
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
@@ -22,17 +23,50 @@ SUDOERS = "/etc/sudoers.d/gb10-peer"
 # The account may start the program without arguments, and nothing else, as root.
 SUDOERS_TEXT = f'{ACCOUNT} ALL=(root) NOPASSWD: {PROGRAM} ""\n'
 
-OPTIONS = f'restrict,command="sudo -n {PROGRAM}"'
+# More than a host has, and less than a line of sshd's may have.
+_MOST_ADDRESSES = 64
+# IPv6 addresses change by themselves within their network (RFC 8981).
+_IPV6_PREFIX = 64
 
 
-def authorized_keys(found: str, readers: Iterable[str], keys: Mapping[str, str]) -> str:
+def options(addresses: Iterable[str]) -> str:
+    """What a key may be used for, and from where: the addresses, of IPv6 their networks. ValueError for anything else.
+
+    addresses: those that the plan knows, and those that a reader named.
+    """
+    networks = sorted({_network(address) for address in addresses}, key=lambda one: (one.version, one))
+    if not 0 < len(networks) <= _MOST_ADDRESSES:
+        raise ValueError(f"{len(networks)} addresses: expected 1 to {_MOST_ADDRESSES}")
+    names = [str(one.network_address if one.version == 4 else one) for one in networks]
+    return f'restrict,from="{",".join(names)}",command="sudo -n {PROGRAM}"'
+
+
+def _network(address: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+    found = ipaddress.ip_address(address)
+    if "%" in address or found.is_loopback or found.is_unspecified or found.is_multicast:
+        raise ValueError(f"{found} is no address of a host")
+    return ipaddress.ip_network((found, 32 if found.version == 4 else _IPV6_PREFIX), strict=False)
+
+
+def addresses_in(line: str) -> list[str]:
+    """The addresses that `options` wrote in a line of ``authorized_keys``; none where it is otherwise."""
+    names = line.partition('from="')[2].partition('"')[0]
+    return [name.removesuffix(f"/{_IPV6_PREFIX}") for name in names.split(",") if name]
+
+
+def authorized_keys(
+    found: str, readers: Iterable[str], keys: Mapping[str, str], addresses: Mapping[str, Iterable[str]]
+) -> str:
     """The account's ``authorized_keys``: one line for each reader, and none for anybody else.
 
-    found: the file as it is. keys: public keys (``ssh-ed25519 ...``) by host name; a reader without one keeps the key
-    that it has.
+    found: the file as it is. keys: public keys (``ssh-ed25519 ...``) by host name. addresses: by host name, from where
+    it comes. A reader without a key or an address keeps the line that it has. ValueError for what is no address.
     """
     lines = {line.rpartition(f"{ACCOUNT}@")[2]: line for line in found.splitlines()}
-    lines |= {name: f"{OPTIONS} {bare(key)} {ACCOUNT}@{name}" for name, key in keys.items() if key}
+    for name, key in keys.items():
+        own = [*addresses.get(name, ())]
+        if key and own:
+            lines[name] = f"{options(own)} {bare(key)} {ACCOUNT}@{name}"
     return "".join(f"{lines[name]}\n" for name in sorted(set(readers)) if name in lines)
 
 

@@ -31,7 +31,7 @@ def with_sources(
     reach = routes(fabric, management)
     images, problems = with_peers(images, reach)
     models, more = with_peers(models, reach)
-    who = access(images, models)
+    who = access(images, models, fabric=fabric)
     planned = {host: {"images": images[host], "models": models[host], "peer_access": who[host]} for host in who}
     return planned, problems + more
 
@@ -150,11 +150,29 @@ def _problems(host: str, entry: Mapping[str, Any], reach: Routes) -> Iterable[Fi
         )
 
 
-def access(*planned: Wanted) -> dict[str, dict[str, list[str]]]:
-    """``peer_access_plan`` of each host: ``reads``, the hosts that it may have to ask; ``readers``, who may ask it."""
-    reads = {
-        host: sorted({peer["host"] for plan in planned for entry in plan[host] for peer in entry["peers"]})
-        for host in planned[0]
+def access(*planned: Wanted, fabric: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, dict[str, list[str]]]]:
+    """``peer_access_plan`` of each host: ``reads``, by host that it may have to ask the addresses to ask at; and
+    ``readers``, by host that may ask it the addresses in the fabric from which that one does.
+
+    From which address a host reaches another over the management network, its kernel knows (`_peers.reading.local`).
+    """
+    reads: dict[str, dict[str, list[str]]] = {}
+    for host in planned[0]:
+        asked = sorted(
+            {(peer["host"], peer["address"]) for plan in planned for entry in plan[host] for peer in entry["peers"]}
+        )
+        reads[host] = {name: [address for other, address in asked if other == name] for name, _ in asked}
+    readers = {
+        host: {reader: _in_fabric(fabric[reader], host) for reader in sorted(reads) if host in reads[reader]}
+        for host in reads
     }
-    readers = {host: sorted(reader for reader in reads if host in reads[reader]) for host in reads}
     return {host: {"reads": reads[host], "readers": readers[host]} for host in reads}
+
+
+def _in_fabric(fabric: Mapping[str, Any], other: str) -> list[str]:
+    """A host's own addresses on what joins it with another."""
+    return [
+        interface["address"].partition("/")[0]
+        for interface in fabric["interfaces"]
+        if interface.get("address") and any(peer["host"] == other for peer in interface["peers"])
+    ]
