@@ -34,7 +34,7 @@ IN_MODELS = "/hf"
 # Code that comes with a model is copied here (HF_MODULES_CACHE): the models themselves are mounted read-only.
 IN_MODEL_CODE = "/tmp/hf_modules"
 IN_LIBRARY = "/opt/gb10-fleet"  # modules of ours
-IN_GROUP_SECRET = "/run/secrets/ray-token"
+IN_GROUP_TOKEN = "/run/secrets/group-token"
 
 
 # What units and containers that own services begin with. Releases before 0.2.0 wrote the second.
@@ -75,6 +75,11 @@ def key_file(service: str) -> str:
 def group_secret(service: str) -> str:
     """What the ranks of a group know each other by."""
     return f"{SECRETS}/{service}.group"
+
+
+def group_token(service: str) -> str:
+    """What an engine's own processes in a group know each other by: derived from the group's secret at each launch."""
+    return f"{STATUS}/{service}/token"
 
 
 def model_folder(repository: str, revision: str | None, home: str = MODELS) -> str:

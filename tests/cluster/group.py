@@ -14,6 +14,7 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.probes import probes
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric import hotplug
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.container import docker_ask
 from lab.fixtures import Fleet
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,6 +39,7 @@ LIMITS = {
     "budget": {"starts": 3, "within_s": 1800},
 }
 KEY_FILE, SECRET_FILE = "/etc/gb10-fleet/secrets/pair.yaml", "/etc/gb10-fleet/secrets/pair"
+TOKEN_FILE = f"/run/gb10-fleet/{NAME}/token"
 DOCKER_RUN = [
     *("/usr/bin/docker", "run", "--rm", "--name", CONTAINER, "--pull", "never"),
     *("--network", "host", "--ipc", "host"),
@@ -166,7 +168,7 @@ class Group:
             variables["PYTHONPATH"] = "/opt/gb10-fleet"
         if self.ray:
             variables |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": "/run/secrets/ray"}
-            run += ["--mount", f"type=bind,source={SECRET_FILE},target=/run/secrets/ray,readonly"]
+            run += ["--mount", f"type=bind,source={TOKEN_FILE},target=/run/secrets/ray,readonly"]
             run += ["--entrypoint", "ray"]
         run += [word for name, value in variables.items() for word in ("--env", f"{name}={value}")]
         run += [self.image, *(_ray_node(rank) if self.ray else [*SERVE, *_node(rank)])]
@@ -188,13 +190,14 @@ class Group:
             "adapter": {"address": ADDRESSES[host], "state_file": hotplug.STATE, "absent": hotplug.SEAT},
             "definition": "one",
             "secret_file": SECRET_FILE,
+            "token": {"file": TOKEN_FILE, "purpose": "ray"} if self.ray else None,
             "run": run,
             "serve": SERVE_RAY if self.ray and rank == 0 else None,
             "gids": None,
             "memory_bytes": 1 << 28,
             "ports": [] if rank else [PORT, MASTER],
             "endpoint": None if rank else endpoint,
-            "probes": _probes(self.ray),
+            "probes": _probes(self.ray, self.image),
             "warm_up": [] if rank else [{"path": "/v1/completions", "body": body, "answer": TOKENS}],
             "limits": LIMITS | dict(limits or {}),
         }
@@ -291,13 +294,14 @@ class Group:
         return round(time.monotonic() - began, 1)
 
 
-def _probes(ray: bool) -> dict[str, Any]:
+def _probes(ray: bool, image: str) -> dict[str, Any]:
     """vLLM's, as the plan writes them."""
     found = probes("chat", "tiny", ray)
     joined = (
         replace(found.joined, command=["docker", "exec", CONTAINER, *found.joined.command]) if found.joined else None
     )
-    return asdict(replace(found, joined=joined))
+    requires = replace(found.requires, command=docker_ask(image, found.requires.command)) if found.requires else None
+    return asdict(replace(found, joined=joined, requires=requires))
 
 
 def _node(rank: int) -> list[str]:

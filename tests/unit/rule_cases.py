@@ -465,6 +465,10 @@ CASES: dict[str, tuple[Launch, Launch]] = {
             env={"RAY_memory_monitor_refresh_ms": "0"},
         ),
     ),
+    "R158": (
+        serve(f"{PLAIN} -tp 2 --distributed-executor-backend ray", "0.11.0", group=PAIR),
+        serve(f"{PLAIN} -tp 2 --distributed-executor-backend ray", "0.11.1", group=PAIR),
+    ),
     "R154": (
         serve(PLAIN, group={"hosts": 2, "revisions": ["a", "b"]}),
         serve(PLAIN, group={"hosts": 2, "revisions": ["a", "a"]}),

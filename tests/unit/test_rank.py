@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 import os
 import subprocess
@@ -48,6 +49,7 @@ WRITTEN: dict[str, Any] = {
     "peers": ["192.168.100.2"],
     "definition": "abc",
     "secret_file": "/etc/gb10-fleet/secrets/pair",
+    "token": None,
     "endpoint": {"url": URL, "model": "m", "key_file": None, "key_form": "%s"},
     "probes": PROBES,
     "gids": [{"device": "rocep1s0f1", "address": "192.168.100.1"}],
@@ -451,6 +453,54 @@ def test_this_process_is_in_its_own_usage() -> None:
     used = host.usage(os.getpid())
     assert used.memory_bytes > 1 << 20
     assert host.usage(0) == host.Usage()
+
+
+# Ray --------------------------------------------------------------------------------------------------------------
+
+RAY = {"command": ["ray", "--version"], "pattern": r"version (\d+(?:\.\d+)+)", "least": [2, 52], "otherwise": "bad"}
+
+
+@pytest.mark.parametrize(
+    ("output", "problem"),
+    [
+        ("ray, version 2.52.0\n", None),
+        ("ray, version 2.60.1", None),
+        ("ray, version 3.0", None),
+        ("Some NGC banner, version of nothing\nray, version 2.100.0.dev0+abc", None),
+        ("ray, version 2.51.9\n", "the image has 2.51.9, expected 2.52 or newer: bad"),
+        ("ray, version 2.6", "the image has 2.6, expected 2.52 or newer: bad"),
+        ("ray, version 1.99.0", "the image has 1.99.0, expected 2.52 or newer: bad"),
+        ("", "`ray --version` shows no version: ''; expected 2.52 or newer"),
+        ("no end after 180 s", "`ray --version` shows no version: 'no end after 180 s'; expected 2.52 or newer"),
+        ("ray, version 99999999999999999999.1", None),
+    ],
+)
+def test_a_ray_that_asks_nobody_who_he_is_starts_nothing(output: str, problem: str | None) -> None:
+    assert judge.too_old(probes.Requires(**RAY), output) == problem
+
+
+@pytest.mark.parametrize("pattern", ["(", "version", "(a)(b)"])
+def test_a_version_is_one_group(pattern: str) -> None:
+    with pytest.raises(ValueError, match="pattern"):
+        probes.Requires(**RAY | {"pattern": pattern})
+
+
+def test_rays_token_shows_nothing_of_the_groups_secret(tmp_path: Path) -> None:
+    secret = b"0123456789abcdef0123456789abcdef"
+    token = service.Token(str(tmp_path / "pair" / "token"), "ray")
+    host.give_token(token, b"another")
+    host.give_token(token, secret)
+    written = Path(token.file).read_text()
+    assert written == hmac.new(secret, b"ray", "sha256").hexdigest() != service.Token("", "other").derived(secret)
+    assert secret.decode() not in written
+    assert oct(Path(token.file).stat().st_mode & 0o777) == "0o600"
+    assert [file.name for file in Path(token.file).parent.iterdir()] == ["token"]
+
+
+def test_a_token_of_no_secret_is_refused() -> None:
+    wrong = WRITTEN | {"ranks": 1, "peers": [], "secret_file": None, "token": {"file": "/x", "purpose": "ray"}}
+    with pytest.raises(ValueError, match="which the token is derived from"):
+        service.from_plan(wrong)
 
 
 # What is told -----------------------------------------------------------------------------------------------------

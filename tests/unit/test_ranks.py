@@ -95,8 +95,25 @@ def test_ray_asks_for_a_token_which_is_a_file() -> None:
     for rank in ranks(flags=RAY):
         assert environment(rank)["RAY_AUTH_MODE"] == "token"
         target = environment(rank)["RAY_AUTH_TOKEN_PATH"]
-        assert f"type=bind,source=/etc/gb10-fleet/secrets/pair.group,target={target},readonly" in rank["command"]
+        token = rank["supervisor"]["token"]
+        assert f"type=bind,source={token['file']},target={target},readonly" in rank["command"]
+        assert token == {"file": "/run/gb10-fleet/pair/token", "purpose": "ray"}
+        assert "/etc/gb10-fleet/secrets/pair.group" not in " ".join(rank["command"])
     assert not any("RAY" in name for name in environment(ranks()[0]))
+    assert ranks()[0]["supervisor"]["token"] is None
+
+
+@pytest.mark.parametrize(
+    ("declared", "asked"),
+    [({"flags": RAY}, True), ({"flags": RAY, "silence": {"R158": "an own network"}}, False), ({}, False)],
+)
+def test_an_image_is_asked_for_its_ray_unless_the_owner_takes_any(declared: dict[str, Any], asked: bool) -> None:
+    for rank in ranks(**declared):
+        found = rank["supervisor"]["probes"]["requires"]
+        assert (found is not None) is asked
+        if asked:
+            assert found["command"][:3] == ["/usr/bin/docker", "run", "--rm"]
+            assert found["command"][-4:] == ["--entrypoint", "ray", "gb10-lab/vllm-cpu:0.32.0", "--version"]
 
 
 def test_other_images_get_ray_as_a_command_of_their_own() -> None:

@@ -72,13 +72,13 @@ class EngineSpec:
 
 @dataclass(frozen=True)
 class Launch:
-    """How one rank's container begins. exec: words run in it once all ranks are in. needs_secret: whether it reads the
-    group's secret, at `_layout.IN_GROUP_SECRET`."""
+    """How one rank's container begins. exec: words run in it once all ranks are in. token: what its processes need a
+    secret of the group's for, which lies at `_layout.IN_GROUP_TOKEN`; None where they need none."""
 
     arguments: Sequence[str]
     entrypoint: str | None = None
     exec: Sequence[str] | None = None
-    needs_secret: bool = False
+    token: str | None = None
 
 
 class Sizing(Protocol):

@@ -85,6 +85,12 @@ def docker_run(container: Mapping[str, Any]) -> list[str]:
     return [*words, container["image"], *container["arguments"]]
 
 
+def docker_ask(image: str, words: Sequence[str]) -> list[str]:
+    """A program of an image that only prints something: without network, capabilities and devices."""
+    asked = ["--rm", "--pull", "never", "--network", "none", "--cap-drop", "ALL", "--entrypoint", words[0]]
+    return ["/usr/bin/docker", "run", *asked, image, *words[1:]]
+
+
 def docker_exec(container: str, words: Sequence[str]) -> list[str]:
     """A further command in a container that runs."""
     return ["/usr/bin/docker", "exec", container, *words]

@@ -26,6 +26,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import S
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.container import (
     Container,
     Mount,
+    docker_ask,
     docker_exec,
     docker_run,
 )
@@ -68,7 +69,7 @@ def plan_ranks(service: Configured, shares: Sequence[Share]) -> list[Rank]:
     launches = [placed.engine.launch(placed, service.flags, number) for number in range(len(placed.hosts))]
     containers = [_container(service, number, launch).as_data() for number, launch in enumerate(launches)]
     files = [
-        _supervisor(service, number, container, launches[number].exec, shares[number])
+        _supervisor(service, number, container, launches[number], shares[number])
         for number, container in enumerate(containers)
     ]
     definition = _definition(placed, files)
@@ -92,7 +93,7 @@ def _definition(placed: Placed, files: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _supervisor(
-    service: Configured, rank: int, container: Mapping[str, Any], words: Sequence[str] | None, share: Share
+    service: Configured, rank: int, container: Mapping[str, Any], launch: Launch, share: Share
 ) -> dict[str, Any]:
     placed = service.placed
     is_head = rank == 0
@@ -103,7 +104,8 @@ def _supervisor(
         "ranks": len(placed.hosts),
         **(_meeting(placed, rank) if placed.is_group else _ALONE),
         "run": docker_run(container),
-        "serve": docker_exec(container["name"], words) if words else None,
+        "serve": docker_exec(container["name"], launch.exec) if launch.exec else None,
+        "token": {"file": _layout.group_token(placed.name), "purpose": launch.token} if launch.token else None,
         "gids": _gids(service, placed.hosts[rank].name) if placed.is_group else None,
         "memory_bytes": share.footprint.low,
         "ports": _ports(placed) if is_head else [],
@@ -149,10 +151,10 @@ def _container(service: Configured, rank: int, launch: Launch) -> Container:
     if not placed.is_group:
         return replace(container, ports=[{"address": placed.settings["listen"], "port": placed.port}])
     roce = service.fabric[host.name]["transport"] == "roce"
-    secret = [Mount(_layout.group_secret(placed.name), _layout.IN_GROUP_SECRET)] if launch.needs_secret else []
+    token = [Mount(_layout.group_token(placed.name), _layout.IN_GROUP_TOKEN)] if launch.token else []
     return replace(
         container,
-        mounts=[*mounts, *secret],
+        mounts=[*mounts, *token],
         network="host",
         devices=["/dev/infiniband"] if roce else [],
         capabilities=["IPC_LOCK"] if roce else [],
@@ -203,6 +205,9 @@ def _probes(service: Configured, container: str) -> dict[str, Any]:
     probes = service.placed.engine.probes(service.placed, service.flags)
     if probes.joined is not None:
         probes = replace(probes, joined=replace(probes.joined, command=docker_exec(container, probes.joined.command)))
+    if probes.requires is not None:
+        asked = docker_ask(service.placed.image["reference"], probes.requires.command)
+        probes = replace(probes, requires=replace(probes.requires, command=asked))
     return asdict(probes)
 
 

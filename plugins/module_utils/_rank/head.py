@@ -44,7 +44,7 @@ class Head:
         self._obstacles = 0
         self._end: asyncio.Future[End] | None = None
         self._members = Members(service, report, secret, self._over)
-        self._local = LocalRank(service, report, lambda reason: self._over(f"rank 0: {reason}", True))
+        self._local = LocalRank(service, report, lambda reason: self._over(f"rank 0: {reason}", True), secret)
 
     def _over(self, reason: str, failed: bool) -> None:
         """A rank failed or left; the first to report it ends the epoch."""

@@ -24,10 +24,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .service import Adapter, Gid, Service
+from . import judge
+from .probes import Requires
+from .service import Adapter, Gid, Service, Token
 
 GIB = 1 << 30
 _COMMAND_S = 60
+# A container of a large image, and a program of Python in it.
+_ASKED_S = 180
 # Docker may just be starting, with this unit or after a crash.
 _DOCKER_S = 120
 _GPU_SPECIFICATION = re.compile(r"""\bkind"?:\s*"?nvidia\.com/gpu(?![\w-])""")
@@ -80,6 +84,26 @@ def run(command: Sequence[str], timeout_s: float = _COMMAND_S) -> subprocess.Com
         return subprocess.CompletedProcess(command, 124, "", f"no end after {timeout_s:.0f} s")
     except OSError as error:
         return subprocess.CompletedProcess(command, 127, "", str(error))
+
+
+def require(requires: Requires) -> None:
+    """RankError when the image is not fit for a launch."""
+    done = run(requires.command, _ASKED_S)
+    problem = judge.too_old(requires, done.stdout + done.stderr)
+    if problem:
+        raise RankError(problem)
+
+
+def give_token(token: Token, secret: bytes) -> None:
+    """Write the group's token for the container, for root alone."""
+    file = Path(token.file)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    partial = file.with_name(f".{file.name}.partial")
+    partial.unlink(missing_ok=True)
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as stream:
+        stream.write(token.derived(secret))
+    partial.replace(file)
 
 
 def gid_environment(gids: Sequence[Gid]) -> list[str]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .probes import Metrics as Names
+from .probes import Requires
 from .service import Limits
 
 # A load reads many GB and fills memory: less than this in one look is chatter.
@@ -23,6 +24,21 @@ MEMORY_STEP_BYTES = 32 << 20
 # Of one core: an engine in a prefill uses at least this.
 BUSY_SHARE = 0.05
 _PAUSE_S, _LONGEST_PAUSE_S = 5.0, 60.0
+
+# Image ------------------------------------------------------------------------------------------------------------
+
+
+def too_old(requires: Requires, output: str) -> str | None:
+    """The sentence for the journal when an image is too old, by what its program prints; else None."""
+    least = ".".join(map(str, requires.least))
+    found = re.search(requires.pattern, output)
+    if found is None:
+        return f"`{' '.join(requires.command)}` shows no version: {output.strip()[-200:]!r}; expected {least} or newer"
+    numbers = [int(number) for number in re.findall(r"\d{1,9}", found[1])[: len(requires.least)]]
+    if numbers >= list(requires.least):
+        return None
+    return f"the image has {found[1]}, expected {least} or newer: {requires.otherwise}"
+
 
 # Budget -----------------------------------------------------------------------------------------------------------
 

@@ -19,11 +19,13 @@ from .service import Service
 
 
 class LocalRank:
-    """over: called with one sentence when the rank's container ended by itself."""
+    """over: called with one sentence when the rank's container ended by itself. secret: the group's."""
 
-    def __init__(self, service: Service, report: Report, over: Callable[[str], None]) -> None:
+    def __init__(self, service: Service, report: Report, over: Callable[[str], None], secret: bytes = b"") -> None:
         self._service, self._report, self._over = service, report, over
         self._container: Container | None = None
+        self._secret = secret
+        self._required = service.probes.requires
         self._stopping = False
         self._variables: list[str] = []
 
@@ -37,6 +39,11 @@ class LocalRank:
         try:
             await host.await_docker()
             await asyncio.to_thread(host.prepare, self._service)
+            if self._required:
+                await asyncio.to_thread(host.require, self._required)
+                self._required = None  # once is enough: another image restarts the supervisor
+            if self._service.token:
+                await asyncio.to_thread(host.give_token, self._service.token, self._secret)
             self._variables = await asyncio.to_thread(host.gid_environment, self._service.gids or ())
         except (RankError, OSError) as problem:
             raise NotLaunchedError(host.without_adapter(self._service.adapter) or str(problem)) from None

@@ -65,11 +65,31 @@ class Joined:
 
 
 @dataclass(frozen=True)
+class Requires:
+    """What an image has to bring, asked before a launch. command: its words. pattern: one group, the version in what it
+    prints. least: the version's first numbers. otherwise: what is wrong with an older one, and what to do."""
+
+    command: Sequence[str]
+    pattern: str
+    least: Sequence[int]
+    otherwise: str
+
+    def __post_init__(self) -> None:
+        try:
+            groups = re.compile(self.pattern).groups
+        except re.error as error:
+            raise ValueError(f"pattern {self.pattern!r} is no regular expression ({error})") from None
+        if groups != 1:
+            raise ValueError(f"pattern {self.pattern!r} has {groups} groups, expected one for the version")
+
+
+@dataclass(frozen=True)
 class Probes:
     """health: the path that answers 200, without a key, once requests may come. proof: the smallest real request.
     metrics: None for an engine that has none, which then proves itself by `proof` alone. patience_s: one step of the
     engine may take so long. exit_words: what an exit status means, by the status as text. shared_memory: what killed
-    processes leave in /dev/shm, by the beginnings of names. joined: only with a further command (`serve`).
+    processes leave in /dev/shm, by the beginnings of names. joined: only with a further command (`serve`). requires:
+    None where any image will do.
     """
 
     health: str
@@ -79,6 +99,7 @@ class Probes:
     exit_words: Mapping[str, str] = field(default_factory=dict)
     shared_memory: Sequence[str] = ()
     joined: Joined | None = None
+    requires: Requires | None = None
 
     def __post_init__(self) -> None:
         _check_path(self.health)

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import re
 from collections.abc import Sequence
@@ -88,13 +90,26 @@ class Gid:
 
 
 @dataclass(frozen=True)
+class Token:
+    """What the engine's processes of a group know each other by. file: where the container finds it. purpose: what it
+    is derived for, so that it shows nothing of the group's secret, nor of a token for something else."""
+
+    file: str
+    purpose: str
+
+    def derived(self, secret: bytes) -> str:
+        """64 hexadecimal digits: HMAC-SHA256 of the purpose under the group's secret, as HKDF expands (RFC 5869)."""
+        return hmac.new(secret, self.purpose.encode(), hashlib.sha256).hexdigest()
+
+
+@dataclass(frozen=True)
 class Service:
     """One rank of a service: the keys of the plan's file (docs/architecture.md, "A service and its ranks").
 
-    run: the `docker run` words, in the foreground. serve: words that begin to serve once all ranks have joined, or
-    None. rendezvous, adapter: None for a service of one rank. address: of this rank, peers: of the others, by rank.
-    definition: equal on all ranks of one plan. ports: TCP ports that must be free before a start. warm_up: what takes
-    compilation on itself before clients come.
+    token: None where the engine's processes need none. run: the `docker run` words, in the foreground. serve: words
+    that begin to serve once all ranks have joined, or None. rendezvous, adapter: None for a service of one rank.
+    address: of this rank, peers: of the others, by rank. definition: equal on all ranks of one plan. ports: TCP ports
+    that must be free before a start. warm_up: what takes compilation on itself before clients come.
     """
 
     service: str
@@ -108,6 +123,7 @@ class Service:
     rendezvous: Address | None
     definition: str
     secret_file: str | None
+    token: Token | None
     adapter: Adapter | None
     gids: Sequence[Gid] | None
     memory_bytes: int
@@ -124,6 +140,8 @@ class Service:
             raise ValueError("run has no command, expected `docker run` words")
         if self.ranks > 1 and (self.rendezvous is None or self.secret_file is None):
             raise ValueError("rendezvous or secret_file is null, which a service of several ranks needs")
+        if self.token is not None and self.secret_file is None:
+            raise ValueError("secret_file is null, which the token is derived from")
         if self.rank == 0 and self.endpoint is None:
             raise ValueError("endpoint is null, which the head needs")
 

@@ -32,7 +32,8 @@ async def supervise(file: Path) -> int:
     except (OSError, ValueError) as problem:
         print(f"gb10.fleet: {problem}; site.yml writes the files of a service and starts it again", flush=True)
         return EXIT_BAD_PLAN
-    report = Report(service, [secret.decode("utf-8", "replace"), key], began_ns=began_ns)
+    token = service.token.derived(secret) if service.token else ""
+    report = Report(service, [secret.decode("utf-8", "replace"), token, key], began_ns=began_ns)
     pulse = asyncio.ensure_future(report.pulse())
     rank = Worker(service, report, secret) if service.rank else Head(service, report, secret, key)
     running = asyncio.ensure_future(rank.run())

@@ -29,7 +29,7 @@ class Worker:
         assert service.rendezvous is not None
         self._service, self._report, self._secret = service, report, secret
         self._meeting = service.rendezvous
-        self._local = LocalRank(service, report, self._over)
+        self._local = LocalRank(service, report, self._over, secret)
         self._channel: wire.Channel | None = None
         self._failed = ""
 

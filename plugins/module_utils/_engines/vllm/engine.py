@@ -96,7 +96,9 @@ class Vllm:
         return launch.listens(placed)
 
     def probes(self, placed: Placed, flags: Mapping[str, Value]) -> Probes:
-        return probes.probes(placed.recipe["kind"], self.served_name(placed, flags), placement.uses_ray(placed))
+        silenced = {*placed.recipe["silence"], *placed.settings["silence"]}
+        asks, open_ray = placement.uses_ray(placed), probes.OPEN_RAY in silenced
+        return probes.probes(placed.recipe["kind"], self.served_name(placed, flags), asks, open_ray)
 
     def warm_up(self, placed: Placed, flags: Mapping[str, Value]) -> list[Request]:
         return probes.warm_up(placed, flags)

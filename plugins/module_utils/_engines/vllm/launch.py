@@ -12,6 +12,7 @@ from typing import Any
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Launch
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import ranks_port, spare_port
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.parallel import RAY
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.placement import uses_ray
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.flags import flags_to_argv
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
@@ -29,8 +30,8 @@ def launch(placed: Placed, flags: Mapping[str, Value], rank: int) -> Launch:
     words = _ray_words(placed, rank)
     # upstream's entrypoint is `vllm serve`, other images run what they are given
     if image["family"] == "upstream":
-        return Launch(words[1:], words[0], serve, needs_secret=True)
-    return Launch(words, image["entrypoint"], serve, needs_secret=True)
+        return Launch(words[1:], words[0], serve, token=RAY)
+    return Launch(words, image["entrypoint"], serve, token=RAY)
 
 
 def judged_launch(placed: Placed, flags: Mapping[str, Value], rank: int = 0) -> Launch:
@@ -40,7 +41,7 @@ def judged_launch(placed: Placed, flags: Mapping[str, Value], rank: int = 0) -> 
     """
     serve = [] if placed.image["family"] == "upstream" else ["vllm", "serve"]
     words = [*serve, *_serve_words(placed, _rank_flags(placed, flags, rank))]
-    return Launch(words, placed.image["entrypoint"], needs_secret=uses_ray(placed))
+    return Launch(words, placed.image["entrypoint"], token=RAY if uses_ray(placed) else None)
 
 
 def _serve_words(placed: Placed, flags: Mapping[str, Value]) -> list[str]:
@@ -84,4 +85,4 @@ def _ray_words(placed: Placed, rank: int) -> list[str]:
 
 def listens(placed: Placed) -> Iterator[tuple[int, str]]:
     if uses_ray(placed):
-        yield spare_port(placed.port), "nobody: Ray opens it in any case, and asks for the group's secret"
+        yield spare_port(placed.port), "nobody: Ray opens it in any case, and asks for the group's token"

@@ -107,9 +107,9 @@ def group_layers(placed: Placed, host: Host) -> list[Layer]:
     reasons["VLLM_HOST_IP"] = "the address that other ranks reach this one by"
     layers = [Layer("fabric", values, reasons)]
     if uses_ray(placed):
-        reason = "the group's secret, as a file"
+        reason = "the group's token for Ray, as a file"
         layers += [default_layer("env_ray")]
-        layers += [Layer("computed", {"RAY_AUTH_TOKEN_PATH": _layout.IN_GROUP_SECRET}, {"RAY_AUTH_TOKEN_PATH": reason})]
+        layers += [Layer("computed", {"RAY_AUTH_TOKEN_PATH": _layout.IN_GROUP_TOKEN}, {"RAY_AUTH_TOKEN_PATH": reason})]
     return layers
 
 

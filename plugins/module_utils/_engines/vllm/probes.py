@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from ansible_collections.gb10.fleet.plugins.module_utils._engines import openai
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.placement import served_name
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.group import OPEN_RAY
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Value
-from ansible_collections.gb10.fleet.plugins.module_utils._rank.probes import Joined, Metrics, Probes, Request
+from ansible_collections.gb10.fleet.plugins.module_utils._rank.probes import Joined, Metrics, Probes, Request, Requires
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import quantity
 
 # vllm/v1/metrics/loggers.py. iteration_tokens moves with each step of a chunked prefill, the other two when a request
@@ -38,8 +39,19 @@ _WARM_UP_TOKENS = 16
 _WORD = "word "  # which a tokenizer of bytes makes five tokens of
 
 
-def probes(kind: str, model: str, ray: bool) -> Probes:
-    """kind: chat or embed. model: its name for clients. ray: whether ranks are nodes of Ray."""
+# docs.ray.io, ray-security/token-auth: before that release whoever reaches a port of Ray's runs code.
+_RAY = Requires(
+    ["ray", "--version"],
+    r"version (\d+(?:\.\d+)+)",
+    [2, 52],
+    "an older Ray lets in whoever reaches its ports; take an image with a newer one, or write "
+    f"{OPEN_RAY} with your reason in the service's silence",
+)
+
+
+def probes(kind: str, model: str, ray: bool, open_ray: bool = False) -> Probes:
+    """kind: chat or embed. model: its name for clients. ray: whether ranks are nodes of Ray. open_ray: the owner takes
+    a Ray that asks for no token."""
     nodes = Joined(["ray", "status"], RAY_NODE, _RAY_S)
     return Probes(
         health="/health",
@@ -49,6 +61,7 @@ def probes(kind: str, model: str, ray: bool) -> Probes:
         exit_words={"0": "as vLLM does when its engine has died"},
         shared_memory=_SHARED_MEMORY,
         joined=nodes if ray else None,
+        requires=_RAY if ray and not open_ray else None,
     )
 
 

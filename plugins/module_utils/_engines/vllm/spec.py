@@ -52,8 +52,8 @@ SPEC = EngineSpec(
         "ssl-keyfile": _TAKE_OUT,
     },
     planned_env={
-        "RAY_AUTH_MODE": "take it out; Ray asks for the group's own secret",
-        "RAY_AUTH_TOKEN_PATH": "take it out; Ray asks for the group's own secret",
+        "RAY_AUTH_MODE": "take it out; Ray asks for the group's own token",
+        "RAY_AUTH_TOKEN_PATH": "take it out; Ray asks for the group's own token",
         "VLLM_HOST_IP": "take it out; to change a rank's address, change the host's address in fleet_fabric",
     },
     secrets={"VLLM_API_KEY": _BY_KEY_FILE},

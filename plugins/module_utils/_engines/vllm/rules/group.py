@@ -15,6 +15,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 
 _EXECUTOR = "argv --distributed-executor-backend"
 _MTU: int = fact("fabric", "mtu")
+# What an owner silences who runs a Ray that asks for no token.
+OPEN_RAY = "R158"
 _INTERFACES = ("GLOO_SOCKET_IFNAME", "UCX_NET_DEVICES")
 
 
@@ -290,6 +292,20 @@ def address_on_fabric(launch: Launch) -> Hits:
     address = launch.service.address or ""
     if re.fullmatch(r"[0-9.]+", address) and _within(address, launch.group.fabric_addresses):
         yield Hit("service", address)
+
+
+@rule(
+    OPEN_RAY,
+    {"..0.11.0": "warning"},
+    expected="Ray 2.52 or newer, which asks for a token",
+    remedy="take an image with one; where whoever reaches the ranks may run code on them, silence this rule",
+    reason="images of vLLM 0.11.0 are older; the supervisor asks the image for its Ray, and starts none that is older",
+    source="docs.ray.io, ray-security/token-auth",
+)
+def open_ray(launch: Launch) -> Hits:
+    """Ray over several hosts in an image whose Ray asks nobody who he is."""
+    if launch.spread and launch.executor == "ray":
+        yield Hit(_EXECUTOR, "ray")
 
 
 def _within(address: str, networks: tuple[str, ...]) -> bool:

@@ -157,6 +157,7 @@ def status() -> str:
 
 def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="ray")
+    parser.add_argument("--version", action="version", version="ray, version 2.60.0")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("status")
     start = commands.add_parser("start")
