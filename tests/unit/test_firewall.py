@@ -5,14 +5,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall import host
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall.plan import plan_firewall, wrong_sources
-from ansible_collections.gb10.fleet.plugins.module_utils._firewall.ruleset import ruleset
+from ansible_collections.gb10.fleet.plugins.module_utils._firewall.ruleset import (
+    Network,
+    container_networks,
+    ruleset,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,8 +37,13 @@ def planned(
     return plan_firewall(settings or {}, {"allow": [*allow]}, [API], peers, FABRIC)
 
 
-def rules(plan: Mapping[str, Any], *ports: int) -> list[str]:
-    return [line.strip() for line in ruleset(plan, ports or (22,)).splitlines()]
+def rules(plan: Mapping[str, Any], *ports: int, networks: Sequence[Network] = ()) -> list[str]:
+    return [line.strip() for line in ruleset(plan, ports or (22,), networks).splitlines()]
+
+
+def chain(lines: Sequence[str], name: str) -> list[str]:
+    start = lines.index(f"chain {name} {{")
+    return [*lines[start + 1 : lines.index("}", start)]]
 
 
 @pytest.mark.parametrize(
@@ -82,11 +92,80 @@ def test_what_the_owner_allows_comes_in_from_the_sources_that_he_lists() -> None
     assert "udp dport 60001 accept" in lines
 
 
+DOCKER0 = Network("docker0", ("172.17.0.0/16", "fd00:17::/64"))
+
+
 def test_docker_publishes_the_apis_and_nothing_else_to_the_outside() -> None:
-    lines = rules(planned())
-    chain = lines[lines.index("chain to_containers {") :]
-    assert 'meta l4proto tcp ct original proto-dst 8000 accept comment "the API of pair"' in chain
-    assert 'iifname != "docker0" iifname != "br-*" counter drop' in chain
+    published = chain(rules(planned(), networks=[DOCKER0]), "to_containers")
+    assert published == [
+        'meta l4proto tcp ct original proto-dst 8000 accept comment "the API of pair"',
+        'iifname "docker0" ip saddr 172.17.0.0/16 accept',
+        'iifname "docker0" ip6 saddr fd00:17::/64 accept',
+        "meta l4proto tcp counter reject with tcp reset",
+        "counter drop",
+    ]
+
+
+def test_containers_reach_names_and_what_is_open_and_neither_ssh_nor_ranks() -> None:
+    lines = rules(planned({"allow": [{"port": 9100, "protocol": "tcp", "from": [], "reason": ""}]}), networks=[DOCKER0])
+    assert chain(lines, "from_containers") == [
+        "meta l4proto { tcp, udp } th dport 53 accept",
+        'tcp dport 8000 accept comment "the API of pair"',
+        "tcp dport 9100 accept",
+        "meta l4proto tcp counter reject with tcp reset",
+        "counter drop",
+    ]
+    incoming = chain(lines, "input")
+    of_docker = [line for line in incoming if "docker0" in line]
+    assert of_docker == [
+        'iifname "docker0" ip saddr 172.17.0.0/16 jump from_containers',
+        'iifname "docker0" ip6 saddr fd00:17::/64 jump from_containers',
+        'iifname "docker0" counter drop',
+    ]
+    assert incoming.index(of_docker[-1]) < incoming.index('tcp dport 22 accept comment "SSH"')
+    assert not [line for line in rules(planned()) if "br-" in line or "docker" in line]
+
+
+def network(driver: str = "bridge", name: str | None = None, subnets: Sequence[str] = ("172.18.0.0/16",)) -> Any:
+    options = {} if name is None else {"com.docker.network.bridge.name": name}
+    config = [{"Subnet": subnet, "Gateway": "x"} for subnet in subnets]
+    return {"Id": "0123456789abcdef" * 4, "Driver": driver, "Options": options, "IPAM": {"Config": config}}
+
+
+OWN = Network("br-0123456789ab", ("172.18.0.0/16",))
+
+
+@pytest.mark.parametrize(
+    ("inspected", "found"),
+    [
+        (network(), [OWN]),
+        (network(name="docker0"), [Network("docker0", OWN.subnets)]),
+        (network(subnets=("172.18.0.0/16", "fd00:1::/64")), [Network(OWN.interface, ("172.18.0.0/16", "fd00:1::/64"))]),
+        (network(name="br-lan"), []),  # the owner's bridge, which leads to the LAN
+        (network(name="br0"), []),
+        (network(name="br-0123456789ab; drop"), []),
+        (network(name="br-0123456789abc"), []),
+        (network(name="docker0\n"), []),
+        (network(driver="host", subnets=()), []),
+        (network(driver="macvlan"), []),
+        (network(subnets=()), []),
+        (network() | {"Options": None}, [OWN]),
+        (network() | {"IPAM": {"Config": None}}, []),
+    ],
+)
+def test_dockers_own_bridges_are_known_by_docker(inspected: Any, found: list[Network]) -> None:
+    assert container_networks([inspected]) == found
+
+
+def test_dockers_networks_are_asked_for_where_docker_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    outputs = {"ls": (0, "a\nb\n", ""), "inspect": (1, json.dumps([network()]), "no such network: b")}
+    monkeypatch.setattr(host.shutil, "which", lambda _name: "/usr/bin/docker")
+    assert host.networks(lambda words: outputs[words[2]]) == [OWN]
+    for harm in ({"ls": (1, "", "Cannot connect")}, {"inspect": (1, "", "denied")}, {"inspect": (0, "[{}]", "")}):
+        with pytest.raises(host.FirewallError, match="Docker's networks can't be read"):
+            host.networks(lambda words, harm=harm: (outputs | harm)[words[2]])
+    monkeypatch.setattr(host.shutil, "which", lambda _name: None)
+    assert host.networks(lambda _words: (1, "", "asked")) == []
 
 
 def test_without_a_port_of_ssh_no_host_is_closed() -> None:

@@ -11,13 +11,15 @@ boot.
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._firewall.ruleset import TABLE
+from ansible_collections.gb10.fleet.plugins.module_utils._firewall.ruleset import TABLE, Network, container_networks
 
 Run = Callable[[list[str]], tuple[int, str, str]]
 FILE = Path(_layout.FIREWALL)
@@ -48,6 +50,23 @@ def ssh_ports(run: Run, session: int | None) -> list[int]:
         # its `port` lines do not count where ListenAddress names a port
         listens = re.findall(rf"^listenaddress {_OUTSIDE}:(\d+)\b", settings, re.MULTILINE)
     return sorted(found | {int(port) for port in listens})
+
+
+def networks(run: Run) -> list[Network]:
+    """Docker's own networks; none on a host without Docker. FirewallError where Docker runs and can't list them."""
+    if shutil.which("docker") is None:
+        return []
+    code, ids, err = run(["docker", "network", "ls", "--quiet", "--no-trunc"])
+    if code != 0:
+        raise FirewallError(
+            f"Docker's networks can't be read, `systemctl status docker` says more: {err.strip()[:300]}"
+        )
+    # one that went meanwhile makes it fail, and shows the others
+    _code, out, err = run(["docker", "network", "inspect", *ids.split()])
+    try:
+        return container_networks(json.loads(out))
+    except (ValueError, LookupError, TypeError) as problem:
+        raise FirewallError(f"Docker's networks can't be read: {problem} {err.strip()[:300]}") from None
 
 
 def current(file: Path = FILE) -> str:

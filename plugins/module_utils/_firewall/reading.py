@@ -22,7 +22,8 @@ def _asked(run: Run, ask: Mapping[str, Any]) -> dict[str, Any]:
 
     planned: for the SSH ports that this host has. why: the reason why the kernel's rules could not be compared.
     """
-    planned = ruleset(ask["firewall"], firewall.ssh_ports(run, session_port(os.getppid())))
+    ports = firewall.ssh_ports(run, session_port(os.getppid()))
+    planned = ruleset(ask["firewall"], ports, firewall.networks(run))
     live, live_planned, why = "", planned, ""
     if shutil.which("nft"):
         try:

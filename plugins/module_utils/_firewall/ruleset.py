@@ -6,16 +6,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import ipaddress
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 TABLE = "inet gb10_fleet"
-# Containers on Docker's own networks are not outside.
-_OF_CONTAINERS = ("docker0", "br-*")
+# The bridge of Docker's first network, and those of others by their ids. An owner's own bridge may have any other name,
+# also one that begins with br-: it leads outside, even where Docker was told to use it.
+_BRIDGE = r"docker0|br-[0-9a-f]{12}"
 
 
-def ruleset(plan: Mapping[str, Any], ssh_ports: Sequence[int]) -> str:
-    """The file's text; an empty one for an open host. ValueError without a port for SSH, which would shut it."""
+@dataclass(frozen=True, order=True)
+class Network:
+    """A network of Docker's own on this host: its bridge, and its subnets, ``172.17.0.0/16``."""
+
+    interface: str
+    subnets: tuple[str, ...]
+
+
+def container_networks(inspected: Iterable[Mapping[str, Any]]) -> list[Network]:
+    """Docker's own bridges, of `docker network inspect`."""
+    found = []
+    for network in inspected:
+        name = (network.get("Options") or {}).get("com.docker.network.bridge.name", f"br-{network['Id'][:12]}")
+        entries = network["IPAM"].get("Config") or ()
+        subnets = sorted(str(ipaddress.ip_network(entry["Subnet"])) for entry in entries if entry.get("Subnet"))
+        if network["Driver"] == "bridge" and re.fullmatch(_BRIDGE, name) and subnets:
+            found.append(Network(name, tuple(subnets)))
+    return sorted(found)
+
+
+def ruleset(plan: Mapping[str, Any], ssh_ports: Sequence[int], networks: Sequence[Network] = ()) -> str:
+    """The file's text; an empty one for an open host. ValueError without a port for SSH, which would shut it.
+
+    networks: Docker's own, whose containers reach what is open for everybody but SSH, and names (DNS).
+    """
     if plan["state"] == "open":
         return ""
     if not ssh_ports:
@@ -23,7 +50,8 @@ def ruleset(plan: Mapping[str, Any], ssh_ports: Sequence[int]) -> str:
     openings = [{"port": port, "protocol": "tcp", "from": [], "reason": "SSH"} for port in sorted({*ssh_ports})]
     return _TEXT.format(
         table=TABLE,
-        containers="\n".join(f'        iifname "{name}" accept' for name in _OF_CONTAINERS),
+        containers="".join(line for network in networks for line in _of_containers(network)),
+        to_host="\n".join(line for opening in plan["open"] for line in _accepts(opening, "{protocol} dport {port}")),
         neighbours="\n".join(_neighbour(one) for one in plan["neighbours"]),
         openings="\n".join(
             line for opening in [*openings, *plan["open"]] for line in _accepts(opening, "{protocol} dport {port}")
@@ -33,8 +61,23 @@ def ruleset(plan: Mapping[str, Any], ssh_ports: Sequence[int]) -> str:
             for opening in plan["open"]
             for line in _accepts(opening, "meta l4proto {protocol} ct original proto-dst {port}")
         ),
-        not_containers=" ".join(f'iifname != "{name}"' for name in _OF_CONTAINERS),
+        among_containers="".join(
+            f"        {_comes_from(network.interface, subnet)} accept\n"
+            for network in networks
+            for subnet in network.subnets
+        ),
     )
+
+
+def _of_containers(network: Network) -> Iterator[str]:
+    """What comes by Docker's bridge is a container's, or has an address that isn't its own."""
+    for subnet in network.subnets:
+        yield f"        {_comes_from(network.interface, subnet)} jump from_containers\n"
+    yield f'        iifname "{network.interface}" counter drop\n'
+
+
+def _comes_from(interface: str, subnet: str) -> str:
+    return f'iifname "{interface}" {"ip6" if ":" in subnet else "ip"} saddr {subnet}'
 
 
 def _neighbour(one: Mapping[str, Any]) -> str:
@@ -71,13 +114,20 @@ table {table} {{
         type filter hook input priority filter; policy accept;
         ct state established,related accept
         iifname "lo" accept
-{containers}
         meta l4proto {{ icmp, ipv6-icmp }} accept
+{containers}\
         # an address by DHCP, and the host's name in the local network (spark-1234.local)
         udp dport {{ 68, 546, 5353 }} accept
 {neighbours}
 {openings}
         # who knocks in vain shall know at once, not after a timeout
+        meta l4proto tcp counter reject with tcp reset
+        counter drop
+    }}
+    # A service's container has no business with SSH, nor with ranks on this host.
+    chain from_containers {{
+        meta l4proto {{ tcp, udp }} th dport 53 accept
+{to_host}
         meta l4proto tcp counter reject with tcp reset
         counter drop
     }}
@@ -89,8 +139,9 @@ table {table} {{
     }}
     chain to_containers {{
 {published}
-        {not_containers} meta l4proto tcp counter reject with tcp reset
-        {not_containers} counter drop
+{among_containers}\
+        meta l4proto tcp counter reject with tcp reset
+        counter drop
     }}
 }}
 """
