@@ -74,10 +74,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    try:
-        wanted = wanted_files(module)
-    except ValueError as problem:
-        module.fail_json(msg=f"reader_addresses: {problem} [peer-reader-address]")
+    wanted = wanted_files(module)
     account_missing = bool(module.params["readers"]) and not has_account()
     changed = [path for path, (content, _) in wanted.items() if read(path) != content]
     diff = [
@@ -87,6 +84,12 @@ def main() -> None:
     known = wanted.get(access.KNOWN_HOSTS, (b"", 0))[0].decode()
     for host in access.unknown_hosts(known, module.params["reads"]):
         module.warn(f"{host} was never in a run with this host, which can't read from it: run once with both")
+    authorized = wanted.get(access.AUTHORIZED_KEYS, (b"", 0))[0].decode()
+    for host in access.without_line(authorized, {*module.params["reader_keys"]} & {*module.params["readers"]}):
+        if module.params["reader_keys"][host]:
+            module.warn(
+                f"{host} has named no key and address that could be let in: `ip -br address` there, and run again"
+            )
     if not module.check_mode:
         if account_missing:
             make_account(module)
@@ -104,9 +107,8 @@ def wanted_files(module: AnsibleModule) -> dict[str, tuple[bytes, int]]:
         files[access.KNOWN_HOSTS] = known.encode(), 0o644
     if parameters["readers"] or read(access.AUTHORIZED_KEYS):
         found = read(access.AUTHORIZED_KEYS).decode()
-        planned, named = parameters["readers"], parameters["reader_addresses"]
-        addresses = {name: [*planned[name], *named.get(name, ())] for name in planned}
-        keys = access.authorized_keys(found, planned, parameters["reader_keys"], addresses)
+        answered = parameters["reader_keys"], parameters["reader_addresses"]
+        keys = access.authorized_keys(found, parameters["readers"], *answered)
         files[access.AUTHORIZED_KEYS] = keys.encode(), 0o644
     return files
 

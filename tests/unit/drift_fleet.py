@@ -140,13 +140,18 @@ def state_of(plan: dict[str, Any], host: str) -> dict[str, Any]:
     }
 
 
+def key_of(name: str) -> str:
+    """A public key, in SSH's alphabet."""
+    return f"ssh-ed25519 {name.replace('-', '/')}"
+
+
 def _peers(access: dict[str, Any]) -> dict[str, Any]:
     return {
         "authorized": {
-            name: f"{options([*addresses, OVER_MANAGEMENT])} ssh-ed25519 {name} {ACCOUNT}@{name}"
+            name: f"{options([*addresses, OVER_MANAGEMENT])} {key_of(name)} {ACCOUNT}@{name}"
             for name, addresses in access["readers"].items()
         },
-        "known": {name: f"ssh-ed25519 of-{name}" for name in access["reads"]},
+        "known": {name: key_of(f"of-{name}") for name in access["reads"]},
         "public_key": "",
         "host_key": "",
         "addresses": [OVER_MANAGEMENT],

@@ -12,6 +12,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._peers.reading import l
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.access import (
     addresses_in,
     authorized_keys,
+    bare,
     known_hosts,
     options,
     unknown_hosts,
@@ -21,27 +22,28 @@ from hypothesis import strategies as st
 
 ONE, OTHER, NEW = "ssh-ed25519 AAAA1", "ssh-ed25519 AAAA2", "ssh-ed25519 AAAA3"
 AT = {"b": ["10.0.0.2", "192.168.100.2"], "c": ["10.0.0.3"]}
+B, BOTH = {"b": []}, {"b": [], "c": []}
 
 
 def test_a_reader_may_start_one_program_from_its_own_addresses_and_nothing_else() -> None:
-    [line] = authorized_keys("", ["b"], {"b": f"{ONE} root@b"}, AT).splitlines()
+    [line] = authorized_keys("", B, {"b": f"{ONE} root@b"}, AT).splitlines()
     start = 'command="sudo -n /usr/local/lib/gb10-fleet/peer-serve"'
     assert line == f'restrict,from="10.0.0.2,192.168.100.2",{start} {ONE} gb10-peer@b'
 
 
 def test_who_reads_no_more_is_let_in_no_more_and_others_keep_their_keys() -> None:
-    found = authorized_keys("", ["b", "c"], {"b": ONE, "c": OTHER}, AT)
-    assert authorized_keys(found, ["b", "c"], {}, {}) == found
-    assert authorized_keys(found, ["b", "c"], {"b": NEW}, {"b": []}) == found
-    assert authorized_keys(found, ["c"], {"b": ONE}, AT) == authorized_keys("", ["c"], {"c": OTHER}, AT)
-    assert NEW in authorized_keys(found, ["b", "c"], {"b": NEW}, AT)
-    assert ONE not in authorized_keys(found, ["b", "c"], {"b": NEW}, AT)
+    found = authorized_keys("", BOTH, {"b": ONE, "c": OTHER}, AT)
+    assert authorized_keys(found, BOTH, {}, {}) == found
+    assert authorized_keys(found, BOTH, {"b": NEW}, {"b": []}) == found
+    assert authorized_keys(found, {"c": []}, {"b": ONE}, AT) == authorized_keys("", {"c": []}, {"c": OTHER}, AT)
+    assert NEW in authorized_keys(found, BOTH, {"b": NEW}, AT)
+    assert ONE not in authorized_keys(found, BOTH, {"b": NEW}, AT)
 
 
 def test_a_reader_without_a_key_or_an_address_is_not_let_in() -> None:
-    assert authorized_keys("", ["b"], {"b": ""}, AT) == ""
-    assert authorized_keys("", ["b"], {"b": ONE}, {}) == ""
-    assert authorized_keys("somebody's own line\n", [], {}, {}) == ""
+    assert authorized_keys("", B, {"b": ""}, AT) == ""
+    assert authorized_keys("", B, {"b": ONE}, {}) == ""
+    assert authorized_keys("somebody's own line\n", {}, {}, {}) == ""
 
 
 @pytest.mark.parametrize(
@@ -67,6 +69,33 @@ HOSTILE = (
 def test_a_reader_names_its_addresses_and_nothing_else(address: str) -> None:
     with pytest.raises(ValueError, match=r"address|prefix"):
         options(["10.0.0.2", address])
+
+
+@pytest.mark.parametrize("named", [*([one] for one in HOSTILE), 7, {"x": 1}, [None], [["10.0.0.1"]], "10.0.0.1", True])
+def test_a_reader_that_names_something_else_keeps_its_line_and_harms_nobody(named: object) -> None:
+    found = authorized_keys("", BOTH, {"b": ONE, "c": OTHER}, AT)
+    assert authorized_keys(found, BOTH, {"b": NEW, "c": OTHER}, AT | {"b": named}) == found
+    assert authorized_keys("", B, {"b": NEW}, {"b": named}) == ""
+
+
+KEYS = (
+    *("", "x", "ssh-ed25519", "ssh-rsa AAAA", 'command="sh" ssh-ed25519 AAAA', "ssh-ed25519 AAAA\\x", 7, None, ["x"]),
+    *("ssh-ed25519 AAAA,BBBB", "ssh-ed25519\nAAAA", "* ssh-ed25519 AAAA", "@cert-authority * ssh-ed25519 AAAA"),
+)
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_what_is_no_key_lets_nobody_in_and_pins_no_host(key: object) -> None:
+    assert bare(key) == ""
+    assert authorized_keys("", B, {"b": key}, AT) == ""
+    assert known_hosts("", ["b"], {"b": key}) == ""
+
+
+@given(st.text())
+def test_whatever_a_host_calls_its_key_its_line_is_one(text: str) -> None:
+    for key in (text, f"{ONE} {text}", f"{ONE}{text}"):
+        assert len(authorized_keys("", B, {"b": key}, AT).splitlines()) <= 1
+        assert re.fullmatch(r"(ssh-ed25519 [A-Za-z0-9+/]+=*)?", bare(key))
 
 
 @pytest.mark.parametrize("count", [0, 65])

@@ -170,8 +170,8 @@ def line(state: dict[str, Any], text: str, name: str = "spark-2") -> None:
 
 
 OURS = options(["192.168.100.9", OVER_MANAGEMENT])
-WIDER = f"{options(['192.168.100.9', OVER_MANAGEMENT, '10.9.9.9'])} ssh-ed25519 spark-2"
-ANYWHERE = f"{OURS.replace(OVER_MANAGEMENT, '*')} ssh-ed25519 spark-2"
+WIDER = f"{options(['192.168.100.9', OVER_MANAGEMENT, '10.9.9.9'])} ssh-ed25519 spark/2"
+ANYWHERE = f"{OURS.replace(OVER_MANAGEMENT, '*')} ssh-ed25519 spark/2"
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ ANYWHERE = f"{OURS.replace(OVER_MANAGEMENT, '*')} ssh-ed25519 spark-2"
 def test_what_lets_others_in_is_compared(change: Callable[[dict[str, Any]], Any], place: str, rule: str) -> None:
     found = changed(PEERS, "titan", change)
     other = copy.deepcopy(dict(found["spark-2"].state or {}))
-    other["peers"] |= {"public_key": "ssh-ed25519 spark-2", "host_key": "ssh-ed25519 of-spark-2"}
+    other["peers"] |= {"public_key": "ssh-ed25519 spark/2", "host_key": "ssh-ed25519 of/spark/2"}
     found["spark-2"] = type(found["spark-2"])(other, {})
     (one,) = compare(PEERS, found, "2026-11-22").differences
     assert (one.host, one.place, one.rule) == ("titan", place, rule)

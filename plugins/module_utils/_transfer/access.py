@@ -7,7 +7,9 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 
@@ -34,7 +36,7 @@ def options(addresses: Iterable[str]) -> str:
 
     addresses: those that the plan knows, and those that a reader named.
     """
-    networks = sorted({_network(address) for address in addresses}, key=lambda one: (one.version, one))
+    networks = sorted({_network(str(address)) for address in addresses}, key=lambda one: (one.version, one))
     if not 0 < len(networks) <= _MOST_ADDRESSES:
         raise ValueError(f"{len(networks)} addresses: expected 1 to {_MOST_ADDRESSES}")
     names = [str(one.network_address if one.version == 4 else one) for one in networks]
@@ -55,25 +57,38 @@ def addresses_in(line: str) -> list[str]:
 
 
 def authorized_keys(
-    found: str, readers: Iterable[str], keys: Mapping[str, str], addresses: Mapping[str, Iterable[str]]
+    found: str, planned: Mapping[str, Sequence[str]], keys: Mapping[str, Any], named: Mapping[str, Any]
 ) -> str:
     """The account's ``authorized_keys``: one line for each reader, and none for anybody else.
 
-    found: the file as it is. keys: public keys (``ssh-ed25519 ...``) by host name. addresses: by host name, from where
-    it comes. A reader without a key or an address keeps the line that it has. ValueError for what is no address.
+    found: the file as it is. planned: by reader its addresses in the plan. keys, named: by reader its public key
+    (``ssh-ed25519 ...``) and further addresses, as it has answered. A reader that has answered with neither, or with
+    something else, keeps the line that it has.
     """
     lines = {line.rpartition(f"{ACCOUNT}@")[2]: line for line in found.splitlines()}
-    for name, key in keys.items():
-        own = [*addresses.get(name, ())]
-        if key and own:
-            lines[name] = f"{options(own)} {bare(key)} {ACCOUNT}@{name}"
-    return "".join(f"{lines[name]}\n" for name in sorted(set(readers)) if name in lines)
+    lines |= {name: line for name in planned if (line := _line(name, planned[name], keys.get(name), named.get(name)))}
+    return "".join(f"{lines[name]}\n" for name in sorted(planned) if name in lines)
 
 
-def known_hosts(found: str, reads: Iterable[str], keys: Mapping[str, str]) -> str:
+def _line(name: str, planned: Sequence[str], key: Any, named: Any) -> str:
+    """A reader's line; empty for one that can't be let in by what it answered."""
+    try:
+        own = options([*planned, *(named or ())])
+    except (TypeError, ValueError):
+        return ""
+    return f"{own} {bare(key)} {ACCOUNT}@{name}" if bare(key) else ""
+
+
+def without_line(authorized: str, readers: Iterable[str]) -> list[str]:
+    """Readers that the file ``authorized`` does not let in."""
+    names = {line.rpartition(f"{ACCOUNT}@")[2] for line in authorized.splitlines()}
+    return sorted(set(readers) - names)
+
+
+def known_hosts(found: str, reads: Iterable[str], keys: Mapping[str, Any]) -> str:
     """The hosts' SSH host keys by inventory name, whatever address they are reached at. Arguments as above."""
     lines = {line.partition(" ")[0]: line for line in found.splitlines()}
-    lines |= {name: f"{name} {bare(key)}" for name, key in keys.items() if key}
+    lines |= {name: f"{name} {bare(key)}" for name, key in keys.items() if bare(key)}
     return "".join(f"{lines[name]}\n" for name in sorted(set(reads)) if name in lines)
 
 
@@ -83,6 +98,7 @@ def unknown_hosts(known: str, reads: Iterable[str]) -> list[str]:
     return sorted(set(reads) - names)
 
 
-def bare(key: str) -> str:
-    """A public key without its comment."""
-    return " ".join(key.split()[:2])
+def bare(key: Any) -> str:
+    """A public key without its comment; empty for what is none, whatever a host calls its key."""
+    found = re.match(r"(ssh-ed25519 [A-Za-z0-9+/]{1,400}={0,2})(?:\s|$)", key) if isinstance(key, str) else None
+    return found[1] if found else ""

@@ -1,0 +1,119 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A whole fleet by `site.yml`, as its owner makes it, with secrets of every kind; and what others see and do of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lab.fixtures import Fleet, eventually, need_lab
+from lab.vllm import images
+from lab.workspace import Running
+
+ROOT = Path(__file__).resolve().parents[2]
+HOSTS = ("titan", "spark-2", "spark-3")
+ADDRESSES = {"titan": "10.77.0.11", "spark-2": "10.77.0.12", "spark-3": "10.77.0.13"}
+HEADS = {"tiny": "titan", "pair": "spark-2"}
+VERBOSE = ("-vvv", "--diff")
+# All characters that an API key may have besides letters and digits.
+ODD = "-._~+/="
+
+
+class Owner:
+    """The owner: an inventory of his own outside of the project, and playbooks run as he runs them.
+
+    secrets: by file below the inventory's folder `secrets`. outputs: what all runs have printed.
+    """
+
+    def __init__(self, fleet: Fleet, folder: Path) -> None:
+        self.fleet, self.folder, self.inventory = fleet, folder, folder / "inventory"
+        self.home, self.reports = folder / "home", folder / "reports"
+        self.outputs: list[str] = []
+        shutil.copytree(ROOT / "tests" / "hostile" / "inventory", self.inventory)
+        shutil.copytree(ROOT / "inventories" / "lab" / "recipes", self.inventory / "recipes")
+        (self.inventory / "secrets").mkdir(mode=0o700)
+        self.secrets = {
+            "tiny": f"canary-api{ODD}{secrets.token_hex(8)}",
+            "pair": f"{ODD}canary-api{secrets.token_hex(8)}{ODD}",
+            "hub": f"hf_canary{secrets.token_hex(12)}",
+            "ngc": f"nvapi-canary{secrets.token_hex(12)}",
+            "sudo": f'canary sudo "{secrets.token_hex(8)}" \'ä',
+        }
+        for name, secret in self.secrets.items():
+            file = self.inventory / "secrets" / name
+            file.write_text(f"{secret}\n", encoding="utf-8")
+            file.chmod(0o600)
+
+    def play(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        program = Path(sys.executable).with_name("ansible-playbook")
+        token = f"model_store_token_file={self.inventory}/secrets/hub"
+        own = {"GB10_LAB_DIR": str(self.fleet.directory), "ANSIBLE_HOME": str(self.home), "COLUMNS": "200"}
+        done = subprocess.run(
+            [program, "-i", self.inventory, *arguments, "-e", token, "-e", f"drift_folder={self.reports}"],
+            cwd=ROOT,
+            env=os.environ | own,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        self.outputs.append(done.stdout + done.stderr)
+        return done
+
+    def converge(self, *arguments: str) -> None:
+        done = self.play("site.yml", *arguments)
+        assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+
+    def plan(self) -> dict[str, Any]:
+        text = self.play("plan.yml", "-e", "fleet_plan_format=json").stdout
+        found: dict[str, Any] = json.loads(text[text.index("\n{\n") : text.index("\n}\n") + 2])
+        return found
+
+    def answers(self, service: str) -> bool:
+        """Whether its endpoint answers with its key, asked from outside."""
+        body = json.dumps({"model": "tiny", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4})
+        headers = ["-H", f"Authorization: Bearer {self.secrets[service]}", "-H", "Content-Type: application/json"]
+        url = f"http://{ADDRESSES[HEADS[service]]}:8000/v1/chat/completions"
+        curl = ["curl", "-sf", "-m", "30", *headers, "-d", body, url]
+        return self.fleet.lab("net", "--", *curl, check=False).returncode == 0
+
+
+@pytest.fixture(scope="session")
+def owner() -> Iterator[Owner]:
+    """GB10_LAB_DIR: a lab that is up there is used, and left up."""
+    need_lab()
+    folder = images.default_directory()
+    images.ensure_model(folder)
+    images.ensure_image(images.STAND_IN, folder)
+    given = os.environ.get("GB10_LAB_DIR")
+    fleet = Fleet(Path(given) if given else Path(tempfile.mkdtemp(prefix="gb10-hostile-")))
+    was_up = Running.find(fleet.workspace.state) is not None
+    if not was_up:
+        fleet.lab("up", "--share", f"{folder}:/srv/lab")
+    with tempfile.TemporaryDirectory(prefix="gb10-owner-") as own:
+        found = Owner(fleet, Path(own))
+        ask_for_passwords(fleet, found.secrets["sudo"])
+        found.converge(*VERBOSE)
+        for service in HEADS:
+            eventually(lambda service=service: found.answers(service), f"{service} answers")  # type: ignore[misc]
+        yield found
+    if not was_up:
+        fleet.lab("down")
+
+
+def ask_for_passwords(fleet: Fleet, password: str) -> None:
+    """As on a DGX Spark: its user becomes root by a password. The password itself is in no argument."""
+    for host in HOSTS:
+        rule = "echo 'nvidia ALL=(ALL) ALL' > /etc/sudoers.d/nvidia"
+        lab = [str(ROOT / "tests" / "lab" / "lab"), "-d", str(fleet.directory), "exec", host, "--", "sh", "-c"]
+        subprocess.run([*lab, f"chpasswd && {rule}"], input=f"nvidia:{password}\n", text=True, check=True)
