@@ -103,7 +103,8 @@ def _converge(module: AnsibleModule) -> dict[str, object]:
         host.confirm(run)
         return {"changed": True}
     ports = host.ssh_ports(run, session_port(os.getppid()))
-    before, wanted = host.current(), ruleset(module.params["plan"], ports, host.networks(run))
+    before = host.current()
+    wanted = ruleset(module.params["plan"], ports, host.networks(run, before))
     # in check mode the role has not installed it yet; without it there is no table either
     has_nft = shutil.which("nft") is not None
     held, planned = host.in_kernel(run, wanted) if has_nft else ("", wanted)

@@ -160,12 +160,21 @@ def test_dockers_own_bridges_are_known_by_docker(inspected: Any, found: list[Net
 def test_dockers_networks_are_asked_for_where_docker_is(monkeypatch: pytest.MonkeyPatch) -> None:
     outputs = {"ls": (0, "a\nb\n", ""), "inspect": (1, json.dumps([network()]), "no such network: b")}
     monkeypatch.setattr(host.shutil, "which", lambda _name: "/usr/bin/docker")
-    assert host.networks(lambda words: outputs[words[2]]) == [OWN]
-    for harm in ({"ls": (1, "", "Cannot connect")}, {"inspect": (1, "", "denied")}, {"inspect": (0, "[{}]", "")}):
+    assert host.networks(lambda words: outputs[words[2]], "") == [OWN]
+    for harm in ((1, "", "denied"), (0, "[{}]", "")):
         with pytest.raises(host.FirewallError, match="Docker's networks can't be read"):
-            host.networks(lambda words, harm=harm: (outputs | harm)[words[2]])
+            host.networks(lambda words, harm=harm: (outputs | {"inspect": harm})[words[2]], "")
     monkeypatch.setattr(host.shutil, "which", lambda _name: None)
-    assert host.networks(lambda _words: (1, "", "asked")) == []
+    assert host.networks(lambda _words: (1, "", "asked"), "") == []
+
+
+@pytest.mark.parametrize("networks", [[], [DOCKER0], [OWN, DOCKER0]])
+def test_while_docker_does_not_answer_the_rules_stay_as_they_are(
+    monkeypatch: pytest.MonkeyPatch, networks: list[Network]
+) -> None:
+    monkeypatch.setattr(host.shutil, "which", lambda _name: "/usr/bin/docker")
+    before = ruleset(planned(), (22,), networks)
+    assert host.networks(lambda _words: (1, "", "Cannot connect"), before) == sorted(networks)
 
 
 def test_without_a_port_of_ssh_no_host_is_closed() -> None:

@@ -19,7 +19,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._firewall.ruleset import TABLE, Network, container_networks
+from ansible_collections.gb10.fleet.plugins.module_utils._firewall.ruleset import (
+    TABLE,
+    Network,
+    container_networks,
+    named_networks,
+)
 
 Run = Callable[[list[str]], tuple[int, str, str]]
 FILE = Path(_layout.FIREWALL)
@@ -52,16 +57,14 @@ def ssh_ports(run: Run, session: int | None) -> list[int]:
     return sorted(found | {int(port) for port in listens})
 
 
-def networks(run: Run) -> list[Network]:
-    """Docker's own networks; none on a host without Docker. FirewallError where Docker runs and can't list them."""
+def networks(run: Run, text: str) -> list[Network]:
+    """Docker's own networks; while Docker doesn't answer those that the rules as they are (text) were written for."""
     if shutil.which("docker") is None:
         return []
-    code, ids, err = run(["docker", "network", "ls", "--quiet", "--no-trunc"])
+    code, ids, _err = run(["docker", "network", "ls", "--quiet", "--no-trunc"])
     if code != 0:
-        raise FirewallError(
-            f"Docker's networks can't be read, `systemctl status docker` says more: {err.strip()[:300]}"
-        )
-    # one that went meanwhile makes it fail, and shows the others
+        return named_networks(text)
+    # a network that went meanwhile makes it fail, and shows the others
     _code, out, err = run(["docker", "network", "inspect", *ids.split()])
     try:
         return container_networks(json.loads(out))

@@ -23,7 +23,7 @@ def _asked(run: Run, ask: Mapping[str, Any]) -> dict[str, Any]:
     planned: for the SSH ports that this host has. why: the reason why the kernel's rules could not be compared.
     """
     ports = firewall.ssh_ports(run, session_port(os.getppid()))
-    planned = ruleset(ask["firewall"], ports, firewall.networks(run))
+    planned = ruleset(ask["firewall"], ports, firewall.networks(run, firewall.current()))
     live, live_planned, why = "", planned, ""
     if shutil.which("nft"):
         try:

@@ -38,6 +38,14 @@ def container_networks(inspected: Iterable[Mapping[str, Any]]) -> list[Network]:
     return sorted(found)
 
 
+def named_networks(text: str) -> list[Network]:
+    """The networks that rules were written for."""
+    found: dict[str, list[str]] = {}
+    for interface, subnet in re.findall(r'iifname "(\S+)" ip6? saddr (\S+) jump from_containers', text):
+        found.setdefault(interface, []).append(subnet)
+    return sorted(Network(interface, tuple(subnets)) for interface, subnets in found.items())
+
+
 def ruleset(plan: Mapping[str, Any], ssh_ports: Sequence[int], networks: Sequence[Network] = ()) -> str:
     """The file's text; an empty one for an open host. ValueError without a port for SSH, which would shut it.
 
