@@ -2,15 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""The peer server as files of a host: our own private utilities, what starts them, and what they may."""
+"""The peer server as files of a host: this collection's own private utilities, and a program that starts them."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._layout import CACHES, LIBRARY, STATE, UNITS
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.access import PLACES, PROGRAM
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import LOCKS
+from ansible_collections.gb10.fleet.plugins.module_utils._layout import LIBRARY
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.access import PROGRAM
 
 _PACKAGE = "ansible_collections/gb10/fleet/plugins/module_utils"
 _FOLDER = f"{LIBRARY}/peer"
@@ -51,10 +50,9 @@ MODULES = (
     "_weights/source",
     "_weights/store",
 )
-_SERVE = f"{_FOLDER}/serve"
 START = f"""\
 #!/usr/bin/env -S python3 -IB
-# Managed by gb10.fleet: {PROGRAM} starts it for other hosts of the fleet.
+# Managed by gb10.fleet: sshd starts it for other hosts of the fleet, by sudo, and without arguments.
 import sys
 
 sys.path.insert(0, "{_FOLDER}")
@@ -63,74 +61,13 @@ from {_PACKAGE.replace("/", ".")}._peers.server import main
 
 main(sys.argv[1:])
 """
-# All connections together: sshd lets in more of them than a host has memory for.
-SLICE = "gb10-peer.slice"
-_SLICE_TEXT = """\
-# Managed by gb10.fleet: what serving other hosts of the fleet may take of this one, all connections together.
-[Slice]
-MemoryMax=2G
-MemorySwapMax=0
-TasksMax=512
-"""
-# It is root, since Docker's store and socket are root's. Of what root may, it is left (systemd.exec(5)): to read the
-# files that it sees, to write ours, and to ask Docker. It sees no home, and next to nothing of /etc and /run.
-_SEEN = ("/etc/passwd", "-/etc/ld.so.cache", "-/run/docker.sock")
-_LIMITS = {
-    "User": "root",
-    "ProtectSystem": "strict",
-    "ReadWritePaths": STATE,
-    "TemporaryFileSystem": "/etc:ro /run:ro",
-    "BindReadOnlyPaths": " ".join([PLACES, *_SEEN, *(f"-{cache}" for cache in CACHES)]),
-    "BindPaths": str(LOCKS),
-    "ProtectHome": "tmpfs",
-    "InaccessiblePaths": "-/var/log -/var/spool -/boot",
-    "PrivateTmp": "yes",
-    "PrivateDevices": "yes",
-    "PrivateNetwork": "yes",
-    "RestrictAddressFamilies": "AF_UNIX",
-    "CapabilityBoundingSet": "CAP_DAC_READ_SEARCH",
-    "NoNewPrivileges": "yes",
-    "RestrictNamespaces": "yes",
-    "RestrictSUIDSGID": "yes",
-    "LockPersonality": "yes",
-    "ProtectKernelTunables": "yes",
-    "ProtectKernelModules": "yes",
-    "ProtectKernelLogs": "yes",
-    "ProtectControlGroups": "yes",
-    "ProtectClock": "yes",
-    "ProtectHostname": "yes",
-    "ProtectProc": "invisible",
-    "SystemCallArchitectures": "native",
-    "SystemCallFilter": "@system-service",
-    "MemoryMax": "1G",
-    "TasksMax": "128",
-    "RuntimeMaxSec": "1d",
-    "OOMScoreAdjust": "500",
-}
-
-
-def _start() -> str:
-    """The program that sudo starts: the server within its limits. It ends when nobody asks any more."""
-    properties = [f"--property='{name}={value}'" for name, value in _LIMITS.items()]
-    words = ["exec systemd-run --quiet --pipe --wait --collect --service-type=exec", f"--slice={SLICE}", *properties]
-    return "\n".join(
-        (
-            "#!/bin/sh",
-            "# Managed by gb10.fleet: sshd starts it for other hosts of the fleet, by sudo, and without arguments.",
-            f"mkdir -p -m 0700 {LOCKS}",
-            " \\\n    ".join([*words, _SERVE]),
-            "",
-        )
-    )
 
 
 def program_files() -> dict[str, dict[str, Any]]:
     """``{path: {mode, content or source}}``. Without the empty files Ansible's packages would count."""
     parents = ["/".join(_PACKAGE.split("/")[:depth]) for depth in range(1, _PACKAGE.count("/") + 2)]
     return {
-        PROGRAM: {"mode": "0755", "content": _start()},
-        _SERVE: {"mode": "0755", "content": START},
-        f"{UNITS}/{SLICE}": {"mode": "0644", "content": _SLICE_TEXT},
+        PROGRAM: {"mode": "0755", "content": START},
         **{f"{_FOLDER}/{parent}/__init__.py": {"mode": "0644", "content": ""} for parent in parents},
         **{
             f"{_FOLDER}/{_PACKAGE}/{name}.py": {"mode": "0644", "source": f"plugins/module_utils/{name}.py"}
