@@ -53,7 +53,7 @@ def test_a_reader_without_a_key_or_an_address_is_not_let_in() -> None:
         (["2001:db8:0:1:a:b:c:d", "10.0.0.2", "2001:db8:0:1::7"], "10.0.0.2,2001:db8:0:1::/64"),
     ],
 )
-def test_addresses_of_ipv6_stand_for_their_networks_in_which_they_change(addresses: list[str], written: str) -> None:
+def test_ipv6_addresses_are_let_in_by_their_networks(addresses: list[str], written: str) -> None:
     assert f'from="{written}"' in options(addresses)
     assert options(addresses_in(options(addresses))) == options(addresses)
 
