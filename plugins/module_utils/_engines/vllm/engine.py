@@ -31,6 +31,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm import (
     sizing,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.group import OPEN_RAY
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.spec import SPEC
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.boot_log import parse_boot_log
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.flags import draft_repository
@@ -97,7 +98,7 @@ class Vllm:
 
     def probes(self, placed: Placed, flags: Mapping[str, Value]) -> Probes:
         silenced = {*placed.recipe["silence"], *placed.settings["silence"]}
-        asks, open_ray = placement.uses_ray(placed), probes.OPEN_RAY in silenced
+        asks, open_ray = placement.uses_ray(placed), OPEN_RAY in silenced
         return probes.probes(placed.recipe["kind"], self.served_name(placed, flags), asks, open_ray)
 
     def warm_up(self, placed: Placed, flags: Mapping[str, Value]) -> list[Request]:
