@@ -10,6 +10,7 @@ import shutil
 import textwrap
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import chain, repeat
 from typing import Any, Literal
 
 from ansible_collections.gb10.fleet.plugins.module_utils._report import table
@@ -91,9 +92,12 @@ def _one_line(text: str) -> str:
 
 
 def _wrapped(problems: Sequence[str]) -> str:
+    """Each problem begins a line; the lines of one that names several things stay apart."""
     width = max(60, shutil.get_terminal_size((140, 24)).columns)
     return "\n".join(
-        textwrap.fill(problem, width, subsequent_indent="    ", break_long_words=False) for problem in problems
+        textwrap.fill(line, width, initial_indent=indent, subsequent_indent="    ", break_long_words=False)
+        for problem in problems
+        for indent, line in zip(chain([""], repeat("  ")), problem.splitlines(), strict=False)
     )
 
 
