@@ -63,7 +63,8 @@ def test_it_answers_a_reader(host: Host) -> None:
     on(host, "spark-2")
     ask = f'echo \'{{"image": "no:1", "digest": null}}\' | {SSH} gb10-peer@10.77.0.11'
     assert '"failed"' in host.check_output(ask)  # there is no Docker on titan
-    assert host.run(f"echo nonsense | {SSH} gb10-peer@10.77.0.11").stdout.startswith('{"failed": "the request: ')
+    answer = host.check_output(f"echo nonsense | {SSH} gb10-peer@10.77.0.11")
+    assert answer == '{"failed": "the request is no JSON text"}'
 
 
 def test_where_nobody_reads_there_is_no_account(host: Host) -> None:
