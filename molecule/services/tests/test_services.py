@@ -54,7 +54,7 @@ def test_the_key_is_in_no_argument_and_no_file_that_others_read(host: Host) -> N
 def test_another_image_of_the_same_name_restarts_it(host: Host, playbook: Playbook) -> None:
     """harm.md S6: what runs is not what lies there."""
     name = host.check_output("docker inspect --format '{{.Config.Image}}' gb10-service-tiny")
-    both = f"docker inspect --format '{{{{or .Image .Id}}}}' gb10-service-tiny {name}"
+    both = f'docker inspect --format \'{{{{or (index . "Image") (index . "Id")}}}}\' gb10-service-tiny {name}'
     host.check_output(f"docker commit --change 'LABEL mended=yes' gb10-service-tiny {name}")
     assert len({*host.check_output(both).split()}) == 2
     run = converge(playbook, retire="", **DECLARED)
