@@ -194,8 +194,8 @@ CASES: dict[str, tuple[Launch, Launch]] = {
     "R054": (serve(QWEN35_FP8, "0.19.1"), serve(QWEN35_FP8, "0.19.1", env={"VLLM_TEST_FORCE_FP8_MARLIN": "1"})),
     "R055": (serve("alpertor/Qwen3.5-122B-A10B-NVFP4"), serve(QWEN35)),
     "R056": (
-        serve(f"{QWEN36} --attention-backend flashinfer"),
-        serve(f"{CODER_NEXT} --attention-backend flashinfer"),
+        serve(f"{QWEN36} --attention-backend flashinfer", "0.23.0"),
+        serve(f"{QWEN36} --attention-backend flashinfer", "0.24.0"),
     ),
     "R057": (
         serve(f"{CODER_NEXT} --max-model-len 170000"),
@@ -233,8 +233,8 @@ CASES: dict[str, tuple[Launch, Launch]] = {
         serve(f"{QWEN36} {DFLASH}", model={"draft_date": "2026-04-19"}),
     ),
     "R073": (
-        serve(f"{QWEN36} {draft(method='mtp', num_speculative_tokens=4)}"),
-        serve(f"{QWEN36} {MTP}"),
+        serve(f"{QWEN36} {draft(method='mtp', num_speculative_tokens=6)}"),
+        serve(f"{QWEN36} {draft(method='mtp', num_speculative_tokens=5)}"),
     ),
     "R074": (serve(f"{QWEN36} {MTP} --max-num-seqs 16"), serve(f"{QWEN36} {MTP} --max-num-seqs 4")),
     "R075": (
@@ -507,6 +507,10 @@ CASES: dict[str, tuple[Launch, Launch]] = {
     "X15": (
         serve(f"{QWEN36} --no-enable-chunked-prefill", "0.28.0"),
         serve(f"{QWEN36} --no-enable-chunked-prefill --no-enable-prefix-caching", "0.28.0"),
+    ),
+    "X16": (
+        serve(f"{QWEN36} --kv-cache-dtype nvfp4", "0.24.0"),
+        serve(f"{QWEN36} --kv-cache-dtype nvfp4", "0.33.0"),
     ),
     "K4": (
         serve(NANO, "0.20.0", service={"kv_blocks": 351}),

@@ -84,7 +84,6 @@ def test_our_own_inventories_have_a_plan_without_errors(site: str) -> None:
     [
         ({"tiny": TINY | {"recipe": "lab-tny"}}, "recipe-unknown"),
         ({"tiny": TINY | {"hosts": ["titan", "beast"]}}, "fabric-group-unconnected"),
-        ({"tiny": TINY | {"recipe": "bge-base-en-v1.5", "hosts": ["titan", "beast"]}}, "service-host-count"),
         ({"tiny": TINY | {"flags": {"port": 1}}}, "recipe-planned-flag"),
         ({"tiny": TINY | {"env": {"VLLM_API_KEY": "secret"}}}, "recipe-secret"),
         ({"tiny": TINY | {"image": {"referense": "x:1"}}}, "schema-unknown-key"),

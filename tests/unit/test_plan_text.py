@@ -65,7 +65,7 @@ def test_every_value_names_who_wants_it_and_why() -> None:
 
 def test_the_budget_is_reported_line_by_line() -> None:
     lines = section(as_text(planned({"titan": "nemotron-3-nano-30b-a3b-nvfp4"}), ["titan"]), "memory on titan (solo)")
-    names = ["line", "weights", "runtime", "graphs", "KV pool", "processes", "reserve", "co-tenants", "left"]
+    names = ["line", "weights", "runtime", "graphs", "KV pool", "processes", "slack", "reserve", "co-tenants", "left"]
     assert [line.split("  ")[0] for line in lines] == names
 
 

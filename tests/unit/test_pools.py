@@ -73,7 +73,7 @@ BLIND = {"weights_bytes": None}
         ),
         pytest.param([service("a", 20, 400), service("b", 20, 9, **BLIND)], {"a": 81, "b": 0}, id="beside one unsized"),
         pytest.param(
-            [service("a", 20, 400), service("b", 20, 9, utilization=0.5)], {"a": 22, "b": 0}, id="beside a utilization"
+            [service("a", 20, 400), service("b", 20, 9, utilization=0.5)], {"a": 21, "b": 0}, id="beside a utilization"
         ),
     ],
 )
@@ -170,6 +170,7 @@ def plan(recipe: str, workload: dict[str, Any], **more: Any) -> tuple[dict[str, 
 
 
 SMALL = [("warning", "memory-pool-small")]
+TIGHT = [("warning", "memory-tight")]
 LONG = {"max_model_len": "170k", "max_num_seqs": 4}
 
 
@@ -200,10 +201,10 @@ LONG = {"max_model_len": "170k", "max_num_seqs": 4}
         ),
         pytest.param("gemma-4-31b-it-nvfp4", {"max_num_seqs": 16}, {}, (6, 8), SMALL, id="f_g31_16"),
         pytest.param(VL, {"max_num_seqs": 256}, {}, (1.8, 3), SMALL, id="f_vl256"),
-        pytest.param(CODER, LONG, {}, (3, 4), SMALL, id="s001_coder: as the seed ran it"),
-        pytest.param(CODER, {**LONG, "pool": "rest"}, {}, (3, 4), [], id="s001_coder, declared so"),
+        pytest.param(CODER, LONG, {}, (4, 4.1), [], id="s001_coder: as the seed ran it"),
+        pytest.param(CODER, {**LONG, "pool": "rest"}, {}, (4, 5), [], id="s001_coder, with the rest"),
         pytest.param(
-            CODER, {**LONG, "pool": "least"}, {}, (4, 4.1), [("warning", "R087"), ("warning", "R095")], id="or not"
+            CODER, {**LONG, "max_num_seqs": 6, "pool": "least"}, {}, (6, 6.1), TIGHT, id="more than a host bears"
         ),
         pytest.param(QWEN, {"pool": "1MiB"}, {}, None, [("error", "kv-fit")], id="below one request of full length"),
         pytest.param(

@@ -343,7 +343,6 @@ SWITCH = {"switches": {"s": {"ports": {"spark-2:1": 2, "spark-3:1": 3, "spark-4:
 @pytest.mark.parametrize(
     ("service", "rule"),
     [
-        ({"hosts": THREE, "fabric": SWITCH}, "service-host-count"),
         ({"hosts": ["spark-2", "spark-4"]}, "fabric-group-unconnected"),
         ({"fabric": {}}, "fabric-group-unconnected"),
         ({"fabric": FABRIC | {"mode": "link-local"}}, "fabric-group-link-local"),
@@ -360,6 +359,12 @@ def test_a_group_that_can_not_be_is_refused(service: dict[str, Any], rule: str) 
     found = plan(**service)
     assert {*errors(found)} == {rule}
     assert found["services"] == {}
+
+
+def test_another_number_of_hosts_than_the_recipes_is_a_warning_and_its_heads_decide() -> None:
+    found = plan(hosts=THREE, fabric=SWITCH)
+    assert errors(found) == ["kv-ranks"]
+    assert ("service-host-count", "warning") in {(row["rule"], row["severity"]) for row in found["findings"]}
 
 
 def test_a_model_whose_heads_do_not_divide_is_refused(tmp_path: Path) -> None:

@@ -217,7 +217,12 @@ def test_without_a_version_only_invented_names_are_found() -> None:
 def test_a_fork_may_know_more() -> None:
     found = catalogue(["--linear-backend", "b12x"], "0.24.0", image="eugr/spark-vllm:1")
     assert {severity for _, severity, _ in found} == {"warning"}
-    assert ("catalogue-unknown-option", "error", "argv --nosuch") in catalogue(["--nosuch"], image="eugr/spark-vllm:1")
+    assert ("catalogue-unknown-option", "warning", "argv --nosuch") in catalogue(
+        ["--nosuch"], image="eugr/spark-vllm:1"
+    )
+    assert ("catalogue-unknown-option", "warning", "argv --nosuch") in catalogue(
+        ["--nosuch"], None, image="eugr/spark-vllm:1"
+    )
 
 
 def test_an_images_own_catalogue() -> None:

@@ -31,10 +31,12 @@ from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import
     Demand,
     Interval,
     NonKv,
+    beside_engine,
     estimate,
     exactly,
     fact_interval,
     known,
+    slack,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.pools import Pool, bearable_utilization, pools
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import gib, size
@@ -66,6 +68,8 @@ class Share:
     workload_bytes: int | None = None
     enough: float | None = None
     with_rest: int | None = None
+    slack: Interval = NOTHING
+    offload: int = 0
 
 
 @dataclass(frozen=True)
@@ -87,10 +91,13 @@ class Budget:
         others = [other.taken for name, other in self.shares.items() if name != service]
         rows = {
             "processes": (fact_interval("processes_gib"), _CONSTANTS),
+            "slack": (share.slack, _CONSTANTS),
             "reserve": (self.reserve, _CONSTANTS),
             "co_tenants": (sum(others, NOTHING), "their own budgets" if others else "no other service"),
             "left": (self.left, "the rest"),
         }
+        if share.offload:
+            rows["offload"] = (exactly(share.offload), "options that keep data in the host's memory")
         if share.non_kv is not None:
             rows["weights"] = (exactly(share.non_kv.weights), share.non_kv.weights_source)
             rows["runtime"] = (share.non_kv.runtime, share.non_kv.source)
@@ -170,7 +177,7 @@ def _decide(demand: Demand, total: int, available: int, pool: Pool | None) -> _D
         why = {"gpu-memory-utilization": "the size of weights or KV pool isn't known: all that is free, within limits"}
         return _Decision(utilization, pool, _taken(demand, total, utilization, None, None), why)
     most = (non_kv.total + exactly(wanted)).high
-    free = available - fact_interval("processes_gib").high
+    free = available - beside_engine(demand).high
     # what the others may take at most is not what they do: never less than it is expected to need itself
     least = (non_kv.total + exactly(wanted)).expected
     utilization = min(_ratio_up(most, total), max(_ratio_down(free, total), _ratio_up(least, total)))
@@ -197,7 +204,7 @@ def _pool_reason(demand: Demand, pool: Pool) -> str:
 
 def _all_that_is_free(demand: Demand, total: int, available: int) -> float:
     """Without the weights' or the pool's size: all that is free, up to the limit that hosts are known to bear."""
-    free = _ratio_down(available - fact_interval("processes_gib").high, total)
+    free = _ratio_down(available - beside_engine(demand).high, total)
     return max(0.0, min(bearable_utilization(demand), free))
 
 
@@ -207,7 +214,7 @@ def _taken(demand: Demand, total: int, utilization: float, pool: int | None, non
         vllm = non_kv.total + exactly(pool)
     else:
         vllm = exactly(demand.requested(total, utilization))
-    return vllm + fact_interval("processes_gib")
+    return vllm + beside_engine(demand)
 
 
 def _share(demand: Demand, total: int, decided: _Decision) -> Share:
@@ -235,6 +242,8 @@ def _share(demand: Demand, total: int, decided: _Decision) -> Share:
         workload_bytes=_wanted_pool(demand, decided, kv_pool),
         enough=_enough(demand, non_kv, total),
         with_rest=decided.pool.with_rest if decided.pool and not demand.takes_rest else None,
+        slack=slack(demand),
+        offload=demand.offload,
     )
 
 

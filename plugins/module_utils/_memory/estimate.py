@@ -39,6 +39,8 @@ class Interval:
 
 
 NOTHING = Interval(0, 0, 0)
+# Batched tokens up to which boots agree best.
+_FEW_TOKENS = 8192
 
 
 def exactly(size: int) -> Interval:
@@ -94,6 +96,9 @@ class Demand:
     weights_bytes: int | None
     calibration: Calibration | None
     kv_bytes: int | None
+    activations: int | None = None
+    takes_images: bool = False
+    offload: int = 0
     kv_start: int | None = None
     takes_rest: bool = False
     pool_weight: int = 1
@@ -163,8 +168,7 @@ def _estimate(demand: Demand, shown: Calibration | None) -> NonKv | None:
         return NonKv(weights, runtime, graphs, shown.source, shown.source)
     if weights is None:
         return None
-    tolerance = "tolerance_gib" if demand.ranks == 1 and demand.max_num_batched_tokens <= 8192 else "tolerance_wide_gib"
-    runtime = around(_predicted_runtime(demand), gib(fact("memory", tolerance))).at_least(0)
+    runtime = around(_predicted_runtime(demand), gib(fact("memory", _tolerance(demand)))).at_least(0)
     weights_source = shown.source if shown and shown.weights is not None else "model.weights_bytes"
     return NonKv(weights, runtime, graphs, "predicted (docs/memory.md)", weights_source)
 
@@ -176,31 +180,63 @@ def _rank_weights(demand: Demand) -> int | None:
     return math.ceil(demand.weights_bytes / demand.ranks * 1.03)
 
 
+def _tolerance(demand: Demand) -> str:
+    if demand.ranks > 1:
+        return "tolerance_wide_gib"
+    large = demand.max_num_batched_tokens > _FEW_TOKENS
+    if demand.activations is None:
+        return "tolerance_wide_gib" if large else "tolerance_gib"
+    return "tolerance_large_gib" if large else "tolerance_formula_gib"
+
+
 def _predicted_runtime(demand: Demand) -> int:
-    """Activations of the profiling pass, the sampler's logits in float32, what a loader keeps, CUDA context, NCCL."""
+    """The peak of the profiling pass, what a loader keeps, and what vLLM counts besides: NCCL, and on a memory that CPU
+    and GPU share what the engine's process itself grows by meanwhile."""
+    loader = gib(fact("memory", "instanttensor_gib")) if demand.load_format == "instanttensor" else 0
+    base = "base_image_gib" if demand.takes_images else "base_gib"
+    besides = gib(fact("memory", base if demand.ranks == 1 else "base_group_gib"))
+    return _activations(demand) + loader + besides
+
+
+def _activations(demand: Demand) -> int:
+    if demand.activations is not None:
+        return demand.activations
     activations = gib(fact("memory", "activation_gib"))
     activations += gib(demand.max_num_batched_tokens * fact("memory", "activation_mib_per_token") / 1024)
-    activations += demand.max_num_seqs * demand.vocab_size * 4
-    loader = gib(fact("memory", "instanttensor_gib")) if demand.load_format == "instanttensor" else 0
-    return activations + loader + gib(fact("memory", "base_gib" if demand.ranks == 1 else "base_group_gib"))
+    return activations + demand.max_num_seqs * demand.vocab_size * 4
 
+
+def slack(demand: Demand) -> Interval:
+    """What large prefills take beyond the profiling pass, for good: allocator slack, buffers that the pass skips."""
+    each = fact("memory", "slack_gib")
+    share = demand.max_num_batched_tokens / _FEW_TOKENS
+    return Interval(*(gib(each[bound] * share) for bound in ("low", "expected", "high")))
+
+
+def beside_engine(demand: Demand) -> Interval:
+    """What a service takes beside what its utilization stands for."""
+    return fact_interval("processes_gib") + slack(demand) + exactly(demand.offload)
+
+
+# The option that a record of the non-KV part has to name.
+BATCHED = "max-num-batched-tokens"
 
 # --- what boots have shown -------------------------------------------------------------------------------------------
 
 
 def published_calibration(
-    records: Iterable[Mapping[str, Any]], ranks: int, enforce_eager: bool, max_num_batched_tokens: int
+    records: Iterable[Mapping[str, Any]], ranks: int, flags: Mapping[str, Any]
 ) -> Calibration | None:
     """The recipe's own record (``memory.calibrations``) that is nearest to this launch, if it has one for these ranks.
 
-    Its non-KV part counts only with the same graphs and, where the record names them, the same batched tokens.
+    flags: the launch's. The record's non-KV part counts only where all options that it names are the launch's, and it
+    names the batched tokens, which decide most of it.
     """
     fitting = [record for record in records if record["hosts"] == ranks]
     for record in fitting:
-        flags = record["flags"]
-        same_graphs = flags.get("enforce-eager", False) == enforce_eager
-        same_tokens = flags.get("max-num-batched-tokens", max_num_batched_tokens) == max_num_batched_tokens
-        if record["non_kv_gib"] is not None and same_graphs and same_tokens:
+        named = {"enforce-eager": False, **record["flags"]}
+        same = all(flags.get(name, False) == value for name, value in named.items())
+        if record["non_kv_gib"] is not None and BATCHED in named and same:
             return _calibration(record, record["non_kv_gib"])
     return _calibration(fitting[0], None) if fitting else None
 

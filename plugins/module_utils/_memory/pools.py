@@ -17,6 +17,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import (
     Demand,
     Interval,
+    beside_engine,
     estimate,
     exactly,
     fact_interval,
@@ -110,7 +111,7 @@ def _room(demands: Sequence[Demand], total: int) -> Interval:
     gets what the others leave."""
     taken = fact_interval("os_gib") + exactly(gib(fact("memory", "floor_gib")))
     for demand in demands:
-        taken = taken + fact_interval("processes_gib") + _beside_its_pool(demand, total)
+        taken = taken + beside_engine(demand) + _beside_its_pool(demand, total)
     return total - taken
 
 

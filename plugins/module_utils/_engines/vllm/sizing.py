@@ -14,6 +14,7 @@ from typing import Any
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import EMPTY_POOL
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed, image_key
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.activations import Start, peak, takes_images
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import ServiceKv, kv_for_service
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.release import requested_bytes
@@ -33,7 +34,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import
     published_calibration,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._models.config import ConfigJson
-from ansible_collections.gb10.fleet.plugins.module_utils._sizes import is_bytes, quantity, size
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import gib, is_bytes, quantity, size
 
 # vLLM's own choice for `vllm serve` on a GPU of this size up to 0.32, where the model isn't known well enough to ask
 # `kv` (vllm/engine/arg_utils.py, _set_default_max_num_seqs_and_batched_tokens_args).
@@ -170,11 +171,14 @@ def size_service(placed: Placed, config: Mapping[str, Any] | None, observed: Obs
         max_num_batched_tokens=batched,
         vocab_size=ConfigJson(config or {}).vocabulary,
         weights_bytes=placed.model["weights_bytes"],
-        calibration=published_calibration(records, len(placed.hosts), eager, batched),
+        calibration=published_calibration(records, len(placed.hosts), _known_by(placed, values, batched)),
         kv_bytes=asked.least,
         kv_start=asked.start,
         takes_rest=asked.rest,
         pool_weight=workload.get("pool_weight", 1),
+        activations=None if config is None else peak(config, _start(config, kv, values, batched)),
+        takes_images=config is not None and takes_images(config) and not _without_images(values),
+        offload=_offload(values),
         utilization=values.get("gpu-memory-utilization"),
         kv_cache_memory_bytes=values.get("kv-cache-memory-bytes", asked.declared),
         limits=(limits["min"], limits["max"]),
@@ -186,6 +190,40 @@ def size_service(placed: Placed, config: Mapping[str, Any] | None, observed: Obs
         kv, problems = _kv(placed, config, values, seen)
         findings += [replace(problem, severity="warning") for problem in problems]
     return Sizing(demand, _key(placed, values), kv, config), findings
+
+
+def _known_by(placed: Placed, flags: Mapping[str, Any], batched: int) -> dict[str, Any]:
+    """The options that a recipe's record may name, as decided; the dense layers' kernel has a variable too."""
+    kernel = placed.environments[placed.head.name].get("VLLM_NVFP4_GEMM_BACKEND")
+    return {**({"linear-backend": kernel.value} if kernel else {}), **flags, "max-num-batched-tokens": batched}
+
+
+def _start(config: Mapping[str, Any], kv: ServiceKv | None, flags: Mapping[str, Any], batched: int) -> Start:
+    """What the profiling pass of this start depends on."""
+    release = kv.layout.settings.release if kv else None
+    hybrid = bool(kv and kv.model.recurrent)
+    dense = not ConfigJson(config).is_mixture
+    return Start(
+        tokens=batched,
+        sequences=kv.layout.settings.max_num_seqs if kv else _whole(flags.get("max-num-seqs"), 256),
+        ranks=_whole(flags.get("tensor-parallel-size"), 1),
+        drafts="speculative-config" in flags,
+        second_runner=release is not None and release.since("0.25") and dense and not hybrid,
+        sees=not _without_images(flags),
+    )
+
+
+def _without_images(flags: Mapping[str, Any]) -> bool:
+    """Whether no request may bring images or videos, so that the encoder is not profiled."""
+    limits = flags.get("limit-mm-per-prompt")
+    nothing = isinstance(limits, Mapping) and bool(limits) and not any(limits.values())
+    return nothing or flags.get("language-model-only") is True
+
+
+def _offload(flags: Mapping[str, Any]) -> int:
+    """What options keep in the host's memory beside the weights. --cpu-offload-gb moves weights within one memory."""
+    size = flags.get("kv-offloading-size", 0)
+    return gib(size) if isinstance(size, int | float) and not isinstance(size, bool) else 0
 
 
 def _key(placed: Placed, flags: Mapping[str, Any]) -> str:

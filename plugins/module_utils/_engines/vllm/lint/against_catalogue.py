@@ -14,7 +14,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.opti
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.wording import View, cut, history, meant
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.command import MODULE, Command, Given, Words
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.values import variable_expects
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, warning
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, Severity, error, warning
 
 # What the catalogue says of a name, and the table of misleading names says better.
 _LESS = ("catalogue-unknown-option", "catalogue-unknown-variable", "catalogue-wrong-value")
@@ -260,48 +260,56 @@ def _variable(view: View, name: str, value: str) -> Iterator[Finding]:
     expected = variable_expects(variable, value)
     if expected:
         found = f'"{cut(value)}"'
-        yield error(
-            "catalogue-wrong-value",
-            place,
+        yield Finding(
+            rule="catalogue-wrong-value",
+            kind="catalogue",
+            severity=view.weight(None),
+            place=place,
             found=found,
             expected=expected,
             remedy="correct the value",
             source=view.source,
-            kind="catalogue",
         )
 
 
-def never_known(command: Command, env: Mapping[str, str], catalogue: Catalogue) -> Iterator[Finding]:
-    """What can be judged without knowing the release: names that none of them ever had."""
+def never_known(
+    command: Command, env: Mapping[str, str], catalogue: Catalogue, *, own: bool = True
+) -> Iterator[Finding]:
+    """What can be judged without knowing the release: names that none of them ever had. own: whether the image is
+    vLLM's own; a build of others may have names of its own."""
     named = list(name_findings(command, env, None))
     yield from named
-    yield from _without(named, _never_known(command, env, catalogue))
+    yield from _without(named, _never_known(command, env, catalogue, "error" if own else "warning"))
 
 
-def _never_known(command: Command, env: Mapping[str, str], catalogue: Catalogue) -> Iterator[Finding]:
+def _never_known(
+    command: Command, env: Mapping[str, str], catalogue: Catalogue, severity: Severity
+) -> Iterator[Finding]:
     for given in command.given:
         if given.option is None and not given.ambiguous and catalogue.option_range(given.spelling) is None:
             remedy = meant(given.spelling, catalogue.newest.spellings)
             found, expected = history("option", None), "an option of vLLM"
-            yield error(
-                "catalogue-unknown-option",
-                _place(given),
+            yield Finding(
+                rule="catalogue-unknown-option",
+                kind="catalogue",
+                severity=severity,
+                place=_place(given),
                 found=found,
                 expected=expected,
                 remedy=remedy,
-                reason="vLLM refuses it",
-                kind="catalogue",
+                reason="vLLM refuses it" if severity == "error" else "unless this image's own build adds it",
             )
     for name in env:
         if name.startswith("VLLM_") and catalogue.variable_range(name) is None:
             remedy = meant(name, catalogue.newest.variables)
             found, expected = history("variable", None), "a variable of vLLM"
-            yield error(
-                "catalogue-unknown-variable",
-                f"env {cut(name)}",
+            yield Finding(
+                rule="catalogue-unknown-variable",
+                kind="catalogue",
+                severity=severity,
+                place=f"env {cut(name)}",
                 found=found,
                 expected=expected,
                 remedy=remedy,
-                reason="vLLM ignores it",
-                kind="catalogue",
+                reason="vLLM ignores it, unless this image's own build reads it",
             )

@@ -69,7 +69,7 @@ def _findings(request: Request, release: Release | None, catalogue: Catalogue) -
     command = read_command(launch.words.words, release or catalogue.newest, catalogue.any_options)
     launch = launch.read_with(release, command)
     if release is None:
-        yield from never_known(command, launch.env, catalogue)
+        yield from never_known(command, launch.env, catalogue, own=request.own)
     else:
         view = View(catalogue, release, request.own)
         yield from catalogue_findings(view, _entered(launch), command, launch.env)

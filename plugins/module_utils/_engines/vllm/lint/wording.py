@@ -37,8 +37,8 @@ class View:
         return here is not None and here.since(version)
 
     def weight(self, known: Range | None) -> Severity:
-        """How much an unknown name weighs: a fork may have what another release has."""
-        return "error" if self.own or known is None else "warning"
+        """How much an unknown name weighs: a build of others may have names of its own."""
+        return "error" if self.own else "warning"
 
     def is_later(self, known: Range | None) -> bool:
         """Whether a name was added after this release."""

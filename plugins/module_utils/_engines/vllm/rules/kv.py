@@ -25,15 +25,29 @@ def _tokens(launch: Launch) -> int | None:
 
 @rule(
     "R064",
-    {"0.11.0..0.25.1": "error", "0.26.0..": "warning"},
+    {"0.11.0..0.25.1": "error", "0.26.0..0.27.1": "warning"},
     expected="a BF16 KV cache",
     remedy='drop --kv-cache-dtype; from 0.26.0 on the drafter has its own "kv_cache_dtype" in --speculative-config',
-    reason="DFlash keeps its KV cache in BF16; vLLM doesn't check it. eugr runs it with fp8 since September 2026",
-    source="Spark guide, section 14.7; eugr",
+    reason="DFlash keeps its KV cache in BF16; vLLM doesn't check it. NVIDIA validated fp8 on 0.28.0",
+    source="Spark guide, section 14.7; NVIDIA/local-ai-inference-recipes (2026-08-31)",
 )
 def dflash_fp8_kv(launch: Launch) -> Hits:
     """DFlash with an FP8 KV cache."""
     if launch.method == "dflash" and _fp8_kv(launch):
+        yield Hit("argv --kv-cache-dtype", show(launch.kv_dtype))
+
+
+@rule(
+    "X16",
+    {"0.11.0..0.24.0": "error", "0.25.0..0.32.0": "warning"},
+    expected="fp8, or vLLM 0.33.0",
+    remedy="write --kv-cache-dtype fp8, or take an image with 0.33.0 or later",
+    reason="up to 0.24 FlashInfer refuses it on GB10 (requires sm100f); 0.33 runs it by FA2",
+    source="vllm/v1/attention/backends/flashinfer.py of 0.24.0 and 0.33.0",
+)
+def nvfp4_kv(launch: Launch) -> Hits:
+    """An NVFP4 KV cache on GB10 before 0.33.0."""
+    if launch.gb10 and launch.kv_dtype == "nvfp4":
         yield Hit("argv --kv-cache-dtype", show(launch.kv_dtype))
 
 
@@ -68,11 +82,11 @@ def laguna_fp8_kv(launch: Launch) -> Hits:
 
 @rule(
     "R067",
-    "warning",
+    {"0.11.0..0.27.1": "warning"},
     expected="no FP8 KV cache, unless its output is validated",
     remedy="drop --kv-cache-dtype, or silence this with what was validated",
-    reason="the guide keeps Qwen3.5 on BF16; a cluster owner ran Qwen3.5-122B-FP8 with FP8 KV",
-    source="Spark guide, section 8, contradicted by the cluster owner's notes",
+    reason="the guide keeps Qwen3.5 on BF16; NVIDIA validated Qwen3.5-122B with FP8 KV on 0.28.0",
+    source="Spark guide, section 8; NVIDIA/local-ai-inference-recipes (2026-08-31)",
 )
 def qwen35_fp8_kv(launch: Launch) -> Hits:
     """Qwen3.5 with an FP8 KV cache."""
@@ -111,11 +125,12 @@ def fp8_kv_without_recipe(launch: Launch) -> Hits:
 
 @rule(
     "R070",
-    "warning",
+    {"0.11.0..0.27.1": "warning"},
     expected="a DFlash build for sm_121 with its own target, or a BF16 target",
     remedy="take the image and target of AEON-7, or measure the acceptance",
-    reason="with quantized weights under stock vLLM only the first tokens are accepted, so that it slows down",
-    source="Spark guide, section 7.1.1",
+    reason="with quantized weights under stock vLLM only the first tokens are accepted, so that it slows down; NVIDIA "
+    "validated an NVFP4 target on 0.28.0",
+    source="Spark guide, section 7.1.1; NVIDIA/local-ai-inference-recipes (2026-08-31)",
 )
 def dflash_on_quantized(launch: Launch) -> Hits:
     """DFlash for an NVFP4 or FP8 target in a stock image."""
@@ -158,15 +173,15 @@ def old_drafter(launch: Launch) -> Hits:
 @rule(
     "R073",
     "hint",
-    expected="1 to 3 for MTP, 7 to 16 for DFlash",
+    expected="1 to 5 for MTP, 7 to 16 for DFlash",
     remedy="change num_speculative_tokens and watch the acceptance",
-    reason="MTP pays a pass for each further token, DFlash verifies a whole block at once",
-    source="Spark guide, sections 14.6 and 14.7",
+    reason="MTP pays a pass for each further token, DFlash verifies a whole block at once; NVIDIA validated MTP 5",
+    source="Spark guide, sections 14.6 and 14.7; NVIDIA/local-ai-inference-recipes (2026-08-28)",
 )
 def number_of_draft_tokens(launch: Launch) -> Hits:
     """Too many draft tokens for MTP, or too few or many for DFlash."""
     tokens = _tokens(launch)
-    high = launch.method == "mtp" and tokens is not None and tokens > 3
+    high = launch.method == "mtp" and tokens is not None and tokens > 5
     odd = launch.method == "dflash" and tokens is not None and not 7 <= tokens <= 16
     if high or odd:
         yield Hit("argv --speculative-config", f"{tokens} tokens with {launch.method}")

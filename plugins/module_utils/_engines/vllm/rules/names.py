@@ -59,11 +59,11 @@ def parser_without_plugin(launch: Launch) -> Hits:
 
 @rule(
     "R038",
-    "error",
+    "warning",
     kind="catalogue",
     expected="the mod that ships the plugin, and --reasoning-parser-plugin",
     remedy="build the image with the mod, or write --reasoning-parser nemotron_v3 (0.17.1 on)",
-    reason="the recipe as printed runs only where eugr's mod put the plugin into the image",
+    reason="it runs only where eugr's mod put the plugin into the image, which the plan can't see",
     source="migration note, final configuration; eugr",
     covers=("catalogue-unknown-name", "catalogue-wrong-value"),
 )

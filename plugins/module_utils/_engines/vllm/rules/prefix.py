@@ -43,11 +43,12 @@ def coder_next_without_cache(launch: Launch) -> Hits:
 
 @rule(
     "R083",
-    {"0.15.0..0.19.1": "warning", "0.22.0..0.27.1": "warning"},
-    expected="--mamba-cache-mode align",
+    {"0.15.0..0.19.1": "hint", "0.22.0..0.27.1": "hint"},
+    expected="--mamba-cache-mode align, unless requests share a prompt and differ in a long end",
     remedy="write --mamba-cache-mode align",
-    reason="mode all, the default here, had 0 hits of 6211 requests on Nemotron-3-Super",
-    source="prefix caching question; vllm/model_executor/models/config.py",
+    reason="mode all keeps a state for every block, which takes far more memory than align, where only the last "
+    "before the prompt's end is kept; it alone reuses a shared prompt before a long end of each request's own",
+    source="vllm/model_executor/models/config.py; vLLM, issue 45238",
 )
 def mode_all(launch: Launch) -> Hits:
     """Nemotron-H with prefix caching in mode all."""
