@@ -170,7 +170,7 @@ def plan(recipe: str, workload: dict[str, Any], **more: Any) -> tuple[dict[str, 
 
 
 SMALL = [("warning", "memory-pool-small")]
-TIGHT = [("warning", "memory-tight")]
+TIGHT = [("warning", "R087"), ("warning", "R095"), ("warning", "memory-tight")]
 LONG = {"max_model_len": "170k", "max_num_seqs": 4}
 
 

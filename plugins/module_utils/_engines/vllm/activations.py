@@ -88,7 +88,7 @@ def takes_images(config: Mapping[str, Any]) -> bool:
 def _vision(config: ConfigJson) -> tuple[int, int]:
     if not takes_images(config.values):
         return 0, 0
-    encoder, output = _GEMMA_VISION if (config.architecture or "").startswith("Gemma4") else _VISION
+    encoder, output = _GEMMA_VISION if str(config.architecture).startswith("Gemma4") else _VISION
     return gib(encoder), gib(output)
 
 
