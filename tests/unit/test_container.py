@@ -24,8 +24,25 @@ def test_a_solo_container_has_its_own_network_and_one_open_port() -> None:
 @pytest.mark.parametrize("network", ["host", "bridge"])
 def test_no_container_is_privileged(network: str) -> None:
     run = words(network=network)
-    assert "--privileged" not in run
-    assert run[run.index("--security-opt") + 1] == "no-new-privileges"
+    assert "--privileged" not in run and "--cap-add" not in run
+    expected = {"security-opt": "no-new-privileges", "cap-drop": "ALL", "ipc": "private", "pids-limit": "16384"}
+    assert {name: run[run.index(f"--{name}") + 1] for name in expected} == expected
+
+
+def test_docker_keeps_no_log_of_a_container() -> None:
+    """Of vLLM releases up to 0.31, the first line that they print has the API key in it."""
+    run = words()
+    assert run[run.index("--log-driver") + 1] == "none"
+
+
+def test_what_a_container_is_given_otherwise_is_in_its_words() -> None:
+    run = words(
+        capabilities=("SYS_PTRACE",), ipc="host", pids_limit=512, memory_limit=1 << 30, read_only=True, tmpfs=("/tmp",)
+    )
+    text = " ".join(run)
+    assert "--cap-drop ALL --cap-add SYS_PTRACE" in text
+    assert "--ipc host --pids-limit 512 --memory 1073741824 --read-only --tmpfs /tmp:exec,mode=1777" in text
+    assert "--shm-size" not in run  # the host's
 
 
 def test_mounts_are_read_only_unless_asked() -> None:

@@ -134,7 +134,8 @@ def test_a_rank_has_the_rights_that_rdma_needs_and_no_others(transport: str) -> 
         run = rank["command"]
         assert "--privileged" not in run
         assert after(run, "--network") == "host"
-        assert after(run, "--ipc") == "host"
+        assert after(run, "--ipc") == "private"  # one rank a host
+        assert after(run, "--cap-drop") == "ALL"
         assert "memlock=-1" in run
         assert ("/dev/infiniband" in run) == (transport == "roce")
         assert [run[index + 1] for index, word in enumerate(run) if word == "--cap-add"] == (

@@ -22,6 +22,7 @@ RECIPE: dict[str, Any] = {
     "env": {"VLLM_NVFP4_GEMM_BACKEND": "marlin"},
     "reasons": {"kv-cache-dtype": "half the bytes"},
     "mounts": [],
+    "container": {},
     "overlays": [],
 }
 SETTINGS: dict[str, Any] = {
@@ -31,6 +32,7 @@ SETTINGS: dict[str, Any] = {
     "workload": {},
     "flags": {},
     "env": {},
+    "container": {},
     "image": {},
     "model": {},
 }

@@ -57,6 +57,7 @@ class Placed:
 
     image, model: the recipe's with what the service says otherwise. overlays: the recipe's and the engine's, decided.
     members: each host's part in the group. flags: the engine's options. environments: each host's variables.
+    isolation: what its container may do, by the keys of ``container``.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Placed:
     members: Mapping[str, Member] = field(default_factory=dict)
     flags: Mapping[str, Value] = field(default_factory=dict)
     environments: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
+    isolation: Mapping[str, Value] = field(default_factory=dict)
 
     @property
     def place(self) -> str:

@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
+
 
 @dataclass(frozen=True)
 class Mount:
@@ -30,7 +32,9 @@ class Container:
 
     entrypoint: instead of the image's own. arguments: what follows the image. env holds no secret: `docker inspect`
     shows it. network: ``bridge`` for a network of its own, with ports, ``{address, port}``, given to the same port of
-    the container; ``host`` for the host's network and its shared memory.
+    the container; ``host`` for the host's network. ipc: ``private`` or ``host``. capabilities: all that it has.
+    pids_limit: processes and threads. memory_limit: bytes of all it has in memory, files in the page cache included;
+    None for no limit. read_only: its root, but for mounts and the folders of tmpfs.
     """
 
     name: str
@@ -41,33 +45,46 @@ class Container:
     mounts: Sequence[Mount] = ()
     ports: Sequence[Mapping[str, Any]] = ()
     network: str = "bridge"
+    ipc: str = "private"
     devices: Sequence[str] = ()
     capabilities: Sequence[str] = ()
+    pids_limit: int = fact("container", "pids_limit")
+    memory_limit: int | None = None
+    read_only: bool = False
+    tmpfs: Sequence[str] = ()
     security: Sequence[str] = ("no-new-privileges",)
     ulimits: Mapping[str, str] = field(default_factory=lambda: {"memlock": "-1", "stack": "67108864"})
 
     def as_data(self) -> dict[str, Any]:
-        """A map of JSON values, with what follows for memory that processes share: ipc, shared_memory."""
-        host = self.network == "host"
+        """A map of JSON values, with what follows for memory that its processes share."""
         data = {key: [*value] if isinstance(value, tuple) else value for key, value in asdict(self).items()}
-        shared = {"ipc": "host", "shared_memory": None} if host else {"ipc": "private", "shared_memory": "16g"}
-        return data | shared | {"env": dict(sorted(self.env.items()))}
+        shared = None if self.ipc == "host" else "16g"
+        return data | {"shared_memory": shared, "env": dict(sorted(self.env.items()))}
 
 
 def docker_options(container: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Options of `docker run` by their long names, without mounts, variables and the entrypoint; "" for a switch."""
-    yield from (("rm", ""), ("name", container["name"]), ("pull", "never"), ("gpus", "all"))
+    """Options of `docker run` by their long names, without mounts, variables and the entrypoint; "" for a switch.
+
+    Docker keeps no log: what the container prints goes to the attached supervisor alone, which hides keys in it.
+    """
+    yield from (("rm", ""), ("name", container["name"]), ("pull", "never"), ("gpus", "all"), ("log-driver", "none"))
+    yield "cap-drop", "ALL"
+    yield from (("cap-add", capability) for capability in container["capabilities"])
     yield from (("security-opt", option) for option in container["security"])
     yield from (("ulimit", f"{name}={value}") for name, value in sorted(container["ulimits"].items()))
     if container["network"] != "bridge":
         yield "network", container["network"]
-    if container["ipc"] != "private":
-        yield "ipc", container["ipc"]
+    yield from (("ipc", container["ipc"]), ("pids-limit", str(container["pids_limit"])))
+    if container["memory_limit"] is not None:
+        yield "memory", str(container["memory_limit"])
+    if container["read_only"]:
+        yield "read-only", ""
+    # compilers load what they have built there
+    yield from (("tmpfs", f"{folder}:exec,mode=1777") for folder in container["tmpfs"])
     if container["shared_memory"] is not None:
         yield "shm-size", container["shared_memory"]
     yield from (("publish", f"{one['address']}:{one['port']}:{one['port']}") for one in container["ports"])
     yield from (("device", device) for device in container["devices"])
-    yield from (("cap-add", capability) for capability in container["capabilities"])
 
 
 def docker_run(container: Mapping[str, Any]) -> list[str]:

@@ -24,7 +24,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import 
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.drift import read_drift
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.keys import key_file
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.trust import TRUST
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.spec import ENVIRONMENT, FLAGS
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes.spec import CONTAINER, ENVIRONMENT, FLAGS
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import quantity
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects import SUBJECTS
@@ -79,6 +79,7 @@ SERVICE: Spec = {
         },
         "flags": FLAGS,
         "env": ENVIRONMENT,
+        "container": CONTAINER,
         "image": _FREE_MAP,
         "model": _FREE_MAP,
         "api_key_file": {"type": "str", "min": 1, "expected": "a file on the controller that holds the key"},

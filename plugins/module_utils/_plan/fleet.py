@@ -35,6 +35,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.service_slice imp
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.slices import Decided
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.trust import trust_problems
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import gib
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import Here
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects import SUBJECTS
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.plan import with_sources
@@ -192,7 +193,8 @@ def _decide(
     """What follows from the memory that a service has on its hosts: its flags, its ranks, ``services.<name>``."""
     shares = [budgets[host.name].shares[placed.name] for host in placed.hosts]
     flags = dict(sorted({**placed.flags, **merge([placed.engine.memory_flags(placed, shares)])}.items()))
-    configured = Configured(placed, flags, fabric)
+    limits = {host.name: _memory_limit(budgets[host.name], placed.name) for host in placed.hosts}
+    configured = Configured(placed, flags, fabric, limits)
     pool, problems = sizing.pool(placed, shares)
     findings.add(problems, placed.settings["hosts"])
     plan = {
@@ -205,9 +207,27 @@ def _decide(
         "image": {key: placed.image[key] for key in ("reference", "digest", "release")},
         "kv": pool,
         "boot": {"key": sizing.key, "requested_bytes": sizing.requested_bytes(flags, budgets[placed.head.name].total)},
-        "explain": _reasoned(placed, [*_explained(flags, "flag"), *_explained_environments(placed.environments)]),
+        "explain": _reasoned(
+            placed,
+            [
+                *_explained(flags, "flag"),
+                *_explained_environments(placed.environments),
+                *_explained(placed.isolation, "container"),
+            ],
+        ),
     }
     return configured, Decided(placed, plan_ranks(configured, shares), plan)
+
+
+def _memory_limit(budget: Budget, service: str) -> int:
+    """What a service's container may have in memory on a host, in bytes: what the service is planned to take at most
+    and what compilers take besides at a first start, but never what the host needs itself.
+
+    Nothing of other services is in it, since one more on the host would else start this one anew; and nothing that
+    boots have shown. Files that it reads count too, but the kernel drops them before the limit ends anything.
+    """
+    most = budget.shares[service].footprint.high + gib(fact("limits", "compilers_gib"))
+    return int(min(most, budget.total - gib(fact("memory", "floor_gib"))))
 
 
 def _facts(

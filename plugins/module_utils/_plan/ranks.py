@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
@@ -31,16 +31,19 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.container import 
     docker_run,
 )
 
+_FIRST_FREE_PORT = 1024
 _ALONE: dict[str, Any] = {"address": None, "peers": [], "rendezvous": None, "secret_file": None, "adapter": None}
 
 
 @dataclass(frozen=True)
 class Configured:
-    """A placed service, its flags with those of memory, and each host's slice of the fabric."""
+    """A placed service, its flags with those of memory, each host's slice of the fabric, and the bytes that its
+    container may take there."""
 
     placed: Placed
     flags: Mapping[str, Value]
     fabric: Mapping[str, Mapping[str, Any]]
+    memory_limits: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def served_name(self) -> str:
@@ -139,6 +142,7 @@ def _container(service: Configured, rank: int, launch: Launch) -> Container:
     """A service on one host has a network of its own and one published port. A group's ranks are on their hosts', since
     NCCL and its like take ports as they like; RDMA needs its devices and pinned memory."""
     placed, host = service.placed, service.placed.hosts[rank]
+    allowed = {key: decided.value for key, decided in placed.isolation.items()}
     mounts = [*_mounts(placed), *(_key_mount(placed) if rank == 0 else ())]
     container = Container(
         name=_layout.container(placed.name),
@@ -147,17 +151,25 @@ def _container(service: Configured, rank: int, launch: Launch) -> Container:
         arguments=launch.arguments,
         env=placed.filled(placed.environments[host.name]),
         mounts=mounts,
+        ipc=allowed["ipc"],
+        capabilities=sorted({*allowed["capabilities"]}),
+        pids_limit=allowed["pids_limit"],
+        memory_limit=service.memory_limits.get(host.name) if allowed["memory_limit"] else None,
+        read_only=allowed["read_only"],
+        tmpfs=sorted({*allowed["tmpfs"]}) if allowed["read_only"] else [],
     )
     if not placed.is_group:
         return replace(container, ports=[{"address": placed.settings["listen"], "port": placed.port}])
     roce = service.fabric[host.name]["transport"] == "roce"
+    # Docker lets any port be bound in a network of the container's own
+    low_port = ["NET_BIND_SERVICE"] if rank == 0 and placed.port < _FIRST_FREE_PORT else []
     token = [Mount(_layout.group_token(placed.name), _layout.IN_GROUP_TOKEN)] if launch.token else []
     return replace(
         container,
         mounts=[*mounts, *token],
         network="host",
         devices=["/dev/infiniband"] if roce else [],
-        capabilities=["IPC_LOCK"] if roce else [],
+        capabilities=sorted({*container.capabilities, *(["IPC_LOCK"] if roce else []), *low_port}),
     )
 
 

@@ -16,6 +16,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.environment import Slices, group_environment
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, warning
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, merge
 from ansible_collections.gb10.fleet.plugins.module_utils._plan import overrides
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.overlays import plan_overlays
@@ -78,7 +79,8 @@ def place(
         wrong += engine.group_problems(placed)
     if wrong:
         return None, [*findings, *wrong]
-    return replace(placed, environments={host.name: _environment(placed, host) for host in hosts}), findings
+    environments = {host.name: _environment(placed, host) for host in hosts}
+    return replace(placed, environments=environments, isolation=_isolation(placed)), findings
 
 
 def _overlays(placed: Placed, library: Library) -> tuple[Overlays, list[Finding]]:
@@ -120,6 +122,24 @@ def _counted(flags: Mapping[str, Any], engine: Engine) -> dict[str, Any]:
     """Options, with those that the plan calculates with as plain numbers."""
     known = {name: quantity(value) for name, value in flags.items() if name in engine.spec.calculated_flags}
     return {**flags, **{name: number for name, number in known.items() if number is not None}}
+
+
+def _isolation(placed: Placed) -> dict[str, Value]:
+    """What the container may do: GB10 < recipe < service."""
+    written = {"recipe": placed.recipe["container"], "service": placed.settings["container"]}
+    return merge(
+        [
+            default_layer("container"),
+            *(
+                Layer(
+                    origin,
+                    {key: exception["value"] for key, exception in written[origin].items()},
+                    {key: exception["reason"] for key, exception in written[origin].items()},
+                )
+                for origin in ("recipe", "service")
+            ),
+        ]
+    )
 
 
 def _values(flags: Mapping[str, Value]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._lock.lock import Lock,
 
 TRUST = {
     "code": "code of the model's publisher runs, and which code may change between two runs",
+    "container": "the recipe's container has capabilities of the kernel, or the host's shared memory",
     "mounts": "the container reads or writes folders of the host that are neither data nor ours",
     "development": "the engine's switches for development are on",
 }
@@ -31,6 +32,12 @@ def trust_problems(placed: Placed, lock: Lock, relock: str) -> Iterator[Finding]
     recipe, trusted = f"recipe {placed.recipe['name']}", placed.settings.get("trust", ())
     if "code" not in trusted:
         yield from _unpinned_code(placed, lock, relock)
+    if "container" not in trusted:
+        for key in ("capabilities", "ipc"):
+            decided = placed.isolation[key]
+            if decided.origin == "recipe" and decided.value not in ([], "private"):
+                found = f"{decided.value}: {decided.reason}"
+                yield _untrusted("container", f"{recipe}.container.{key}", found, "what GB10's default has")
     if "mounts" not in trusted:
         for index, mount in enumerate(placed.recipe["mounts"]):
             if not mount["source"].startswith(_DATA):

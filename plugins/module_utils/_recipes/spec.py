@@ -67,6 +67,43 @@ ENVIRONMENT: Spec = {
     "values": {"type": "str", "nullable": True, "expected": "text (numbers in quotes), or null to remove it"},
 }
 
+_CAPABILITIES = (
+    "AUDIT_WRITE CHOWN DAC_OVERRIDE FOWNER FSETID IPC_LOCK KILL MKNOD NET_ADMIN NET_BIND_SERVICE NET_RAW PERFMON "
+    "SETFCAP SETGID SETPCAP SETUID SYS_ADMIN SYS_CHROOT SYS_NICE SYS_PTRACE SYS_RESOURCE"
+).split()
+
+
+def _exception(value: Spec) -> Spec:
+    """What a container is given otherwise than GB10's default, and why."""
+    return {
+        "type": "map",
+        "options": {"value": {**value, "required": True}, "reason": {**_TEXT, "required": True}},
+        "expected": "{value: ..., reason: why it needs that}",
+    }
+
+
+CONTAINER: Spec = {
+    "type": "map",
+    "default": {},
+    "options": {
+        "capabilities": _exception({"type": "list", "elements": {"type": "str", "choices": _CAPABILITIES}}),
+        "ipc": _exception({"type": "str", "choices": ["private", "host"]}),
+        "memory_limit": _exception({"type": "bool"}),
+        "pids_limit": _exception({"type": "int", "min": 256}),
+        "read_only": _exception({"type": "bool"}),
+        "tmpfs": _exception(
+            {
+                "type": "list",
+                "elements": {
+                    "type": "str",
+                    "pattern": r"(/(?!\.\.?(/|$))[\w.-]+)+",
+                    "expected": "an absolute path of letters, digits and _.-",
+                },
+            }
+        ),
+    },
+}
+
 MODEL: Spec = {
     "type": "map",
     "required": True,
@@ -268,6 +305,7 @@ def recipe_spec(engine: EngineSpec) -> Spec:
                     },
                 },
             },
+            "container": CONTAINER,
             "overlays": {"type": "list", "default": [], "elements": OVERLAY},
             "memory": MEMORY,
             "silence": {"type": "map", "default": {}, "values": _TEXT},
