@@ -67,10 +67,29 @@ ENVIRONMENT: Spec = {
     "values": {"type": "str", "nullable": True, "expected": "text (numbers in quotes), or null to remove it"},
 }
 
-_CAPABILITIES = (
-    "AUDIT_WRITE CHOWN DAC_OVERRIDE FOWNER FSETID IPC_LOCK KILL MKNOD NET_ADMIN NET_BIND_SERVICE NET_RAW PERFMON "
-    "SETFCAP SETGID SETPCAP SETUID SYS_ADMIN SYS_CHROOT SYS_NICE SYS_PTRACE SYS_RESOURCE"
-).split()
+_CAPABILITIES = [
+    "AUDIT_WRITE",
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "FOWNER",
+    "FSETID",
+    "IPC_LOCK",
+    "KILL",
+    "MKNOD",
+    "NET_ADMIN",
+    "NET_BIND_SERVICE",
+    "NET_RAW",
+    "PERFMON",
+    "SETFCAP",
+    "SETGID",
+    "SETPCAP",
+    "SETUID",
+    "SYS_ADMIN",
+    "SYS_CHROOT",
+    "SYS_NICE",
+    "SYS_PTRACE",
+    "SYS_RESOURCE",
+]
 
 
 def _exception(value: Spec) -> Spec:
