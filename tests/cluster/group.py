@@ -14,6 +14,7 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.probes import probes
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric import hotplug
+from ansible_collections.gb10.fleet.plugins.module_utils._netplan import document as netplan
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.container import docker_ask
 from lab.fixtures import Fleet
 
@@ -78,14 +79,6 @@ SyslogIdentifier={CONTAINER}
 [Install]
 WantedBy=multi-user.target docker.service
 """
-NETWORK = """\
-[Match]
-Name={interface}
-[Link]
-MTUBytes=9000
-[Network]
-Address={address}/24
-"""
 
 
 class Group:
@@ -102,9 +95,10 @@ class Group:
         for host in HOSTS:
             self.fleet.root(host, "apt-get install -y docker.io docker-cli > /dev/null")
             self.fleet.root(host, f"docker load --quiet --input /srv/lab/{self.archive}")
-            network = NETWORK.format(interface=INTERFACE, address=ADDRESSES[host])
-            self.write(host, f"/etc/systemd/network/40-{INTERFACE}.network", network)
-            self.fleet.root(host, "networkctl reload")
+            rail = {"name": INTERFACE, "kind": "cable", "address": f"{ADDRESSES[host]}/24", "mtu": 9000}
+            self.write(host, netplan.PATH, netplan.text(netplan.document([rail], "static")), mode="600")
+            self.write(host, netplan.NETWORKMANAGER, netplan.networkmanager([INTERFACE]))
+            self.fleet.root(host, "netplan apply")
             for source in sorted((UTILITIES / "_rank").glob("*.py")):
                 self.write(host, f"{LIBRARY}/gb10_rank/{source.name}", source.read_text("utf-8"))
             self.write(host, f"{LIBRARY}/gids.py", (UTILITIES / "_fabric" / "gids.py").read_text("utf-8"))

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import subprocess
@@ -20,6 +21,7 @@ from lab.fixtures import Fleet
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAYS = Path(__file__).resolve().parent / "plays"
+STAND_IN = Path(__file__).resolve().parent / "stand_ins" / "ib_write_bw"
 
 
 @dataclass(frozen=True)
@@ -32,9 +34,14 @@ class Facts:
 class FabricFleet(Fleet):
     """Simulated hosts in a directory of their own."""
 
-    def up(self, hosts: Sequence[str], cables: Sequence[str] = ()) -> None:
-        """cables: as `lab up --cable` takes them; none for the default."""
-        self.lab("up", "--hosts", ",".join(hosts), *(word for cable in cables for word in ("--cable", cable)))
+    def up(self, hosts: Sequence[str], cables: Sequence[str] = (), *options: str) -> None:
+        """cables: as `lab up --cable` takes them; none for the default. options: more of its words."""
+        wires = (word for cable in cables for word in ("--cable", cable))
+        self.lab("up", "--hosts", ",".join(hosts), *wires, *options)
+
+    @property
+    def renderer(self) -> str:
+        return self.running().lab.renderer
 
     @property
     def addresses(self) -> dict[str, str]:
@@ -61,6 +68,17 @@ class FabricFleet(Fleet):
     def netplan_files(self, host: str) -> str:
         """Names, modes, owners and digests of all netplan files; of links also where they lead."""
         return self.root(host, "cd /etc/netplan && stat -c '%N %F %a %u %g' * && sha256sum $(find -L . -type f | sort)")
+
+    def stand_in_for_verbs(self, host: str, devices: Sequence[str]) -> None:
+        """A stand-in for ib_write_bw (stand_ins/ib_write_bw says how it is set), and one that lists devices."""
+        listed = f"#!/bin/sh\nprintf 'device node\\n------ ----\\n{devices[0]} 1\\n'\n".encode()
+        for name, text in (("ib_write_bw", STAND_IN.read_bytes()), ("ibv_devices", listed)):
+            encoded = base64.b64encode(text).decode()
+            self.root(host, f"cd /usr/local/bin && echo {encoded} | base64 -d > {name} && chmod 755 {name}")
+        for device in devices:
+            folder = f"/run/lab/sys/class/infiniband/{device}/ports/1/counters"
+            counters = f"{folder}/port_xmit_data {folder}/port_rcv_data"
+            self.root(host, f"mkdir -p /run/stand-in {folder} && echo 0 | tee {counters}")
 
     # Plays --------------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from lab.model import RENDERERS
+
 MANAGEMENT_FILE = "/etc/netplan/00-lab-management.yaml"
 CONTROLLER = "10.77.0.1"
 
@@ -19,6 +21,7 @@ class Harm:
 
     rule: what the refusal is named: taken back by the host (``netplan-restored``), or refused before any change.
     cuts: whether SSH is expected to be lost in between. prepare, clear: shell commands on the host, before and after.
+    renderers: where it is harmful.
     """
 
     name: str
@@ -30,6 +33,7 @@ class Harm:
     cuts: bool = False
     prepare: str = "true"
     clear: str = "true"
+    renderers: Sequence[str] = RENDERERS
 
 
 def ethernets(body: str) -> str:
@@ -48,7 +52,9 @@ CATALOGUE = [
         ethernets("enP7s7: {routes: [{to: 10.77.0.1/32, via: 10.77.0.99, on-link: true}]}"),
         cuts=True,
     ),
-    Harm("blackhole", ethernets("enP7s7: {routes: [{to: 10.77.0.1/32, type: unreachable}]}"), cuts=True),
+    # netplan refuses such routes for NetworkManager.
+    Harm("blackhole", ethernets("enP7s7: {routes: [{to: 10.77.0.1/32, type: unreachable}]}"), cuts=True,
+         renderers=["networkd"]),
     Harm(
         "rail-route",
         ethernets("enp1s0f1np1: {ignore-carrier: true, routes: [{to: 10.77.0.1/32, scope: link}]}"),
@@ -60,7 +66,8 @@ CATALOGUE = [
         path=MANAGEMENT_FILE,
         cuts=True,
     ),
-    Harm("duplicate", ethernets("enP7s7: {addresses: [10.77.0.1/24]}"), cuts=True),
+    # NetworkManager asks first who has an address.
+    Harm("duplicate", ethernets("enP7s7: {addresses: [10.77.0.1/24]}"), cuts=True, renderers=["networkd"]),
     Harm("no-address", ethernets("enP7s7: {link-local: [ipv4]}"), path=MANAGEMENT_FILE, cuts=True),
     Harm("dhcp-no-server", ethernets("enP7s7: {dhcp4: true, link-local: []}"), path=MANAGEMENT_FILE, cuts=True),
     Harm("wrong-address", ethernets("enP7s7: {addresses: [10.78.0.11/24]}"), path=MANAGEMENT_FILE, cuts=True),
@@ -85,7 +92,13 @@ CATALOGUE = [
         path=MANAGEMENT_FILE,
         cuts=True,
     ),
-    Harm("no-renderer", ethernets("enP7s7: {renderer: NetworkManager}")),
+    Harm("no-renderer", ethernets("enP7s7: {renderer: NetworkManager}"), renderers=["networkd"]),
+    Harm(
+        "never-activated",
+        ethernets("enP7s7: {networkmanager: {passthrough: {connection.autoconnect: 'false'}}}"),
+        cuts=True,
+        renderers=["NetworkManager"],
+    ),
     Harm("address-missing", ethernets("enp1s0f1np1: {addresses: [10.9.9.1/24], ignore-carrier: true}"),
          interfaces=[{"name": "enp1s0f1np1", "address": "10.9.9.2/24", "mtu": None}]),
     Harm(

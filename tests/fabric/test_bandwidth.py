@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import base64
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +13,6 @@ from .fleet import FabricFleet, Outcome
 
 HOSTS = ["spark-2", "spark-3"]
 DEVICES = ["rocep1s0f1", "roceP2p1s0f1"]
-TOOL = (Path(__file__).parent / "stand_ins" / "ib_write_bw").read_bytes()
-# It lists devices, as ibv_devices does where there are verbs.
-IBV_DEVICES = f"#!/bin/sh\nprintf 'device node\\n------ ----\\n{DEVICES[0]} 1\\n'\n".encode()
 
 
 @pytest.fixture(scope="module")
@@ -29,14 +24,7 @@ def plans(fleet: FabricFleet) -> dict[str, dict[str, Any]]:
     }
     assert fleet.play("converge.yml", plans).failures() == {}
     for host in HOSTS:
-        for name, text in (("ib_write_bw", TOOL), ("ibv_devices", IBV_DEVICES)):
-            encoded = base64.b64encode(text).decode()
-            fleet.root(host, f"cd /usr/local/bin && echo {encoded} | base64 -d > {name} && chmod 755 {name}")
-        for device in DEVICES:
-            folder = f"/run/lab/sys/class/infiniband/{device}/ports/1/counters"
-            fleet.root(
-                host, f"mkdir -p /run/stand-in {folder} && echo 0 | tee {folder}/port_xmit_data {folder}/port_rcv_data"
-            )
+        fleet.stand_in_for_verbs(host, DEVICES)
     return plans
 
 

@@ -16,9 +16,11 @@ from . import base, lifecycle, orders, requirements
 from .console import announce
 from .errors import LabError
 from .model import (
+    RENDERERS,
     Lab,
     check_hosts,
     check_rate,
+    check_renderer,
     default_hosts,
     parse_cable,
     parse_port,
@@ -29,6 +31,7 @@ from .workspace import Workspace
 
 # The inventory of the lab looks at the same place (inventories/lab/group_vars/all/connection.yml).
 DEFAULT_DIRECTORY = Path(os.environ.get("GB10_LAB_DIR") or Path(__file__).resolve().parents[2] / ".lab")
+DEFAULT_RENDERER = os.environ.get("GB10_LAB_RENDERER") or RENDERERS[0]
 _DEFAULT_COUNT = 3
 # As an init script's `status` ends when its service is not running.
 _NOT_RUNNING = 3
@@ -76,6 +79,13 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument(
         "--share", action="append", default=[], metavar="HERE:THERE", help="a read-only directory on each host"
     )
+    up.add_argument(
+        "--renderer",
+        metavar="|".join(RENDERERS),
+        default=DEFAULT_RENDERER,
+        help="what carries out netplan's files (default: $GB10_LAB_RENDERER, or networkd; DGX OS: NetworkManager)",
+    )
+    up.add_argument("--hotplug", action="store_true", help="a host's adapter leaves it while no cable is seen")
 
     _command(commands, "down", _down, "end the lab and remove it")
     status = _command(commands, "status", _status, "hosts, power, cables (3: no lab is up)")
@@ -126,7 +136,9 @@ def _up(options: argparse.Namespace) -> None:
         cables = tuple(parse_cable(text) for text in options.cable)
     else:
         cables = topology_cables(options.topology, hosts)
-    lifecycle.up(_workspace(options), Lab(hosts, cables, tuple(parse_share(text) for text in options.share)))
+    shares = tuple(parse_share(text) for text in options.share)
+    lab = Lab(hosts, cables, shares, check_renderer(options.renderer), options.hotplug)
+    lifecycle.up(_workspace(options), lab)
 
 
 def _down(options: argparse.Namespace) -> None:

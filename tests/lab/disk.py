@@ -11,12 +11,37 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import imitations
-from .imitations.lookalikes import SWAP_FILE
+from .imitations.lookalikes import HOTPLUG_MARKER, SWAP_FILE
 from .model import MANAGEMENT_INTERFACE, PREFIX_LENGTH, Lab
 
 OWNER = "nvidia"
 _OWNER_ID = 1000
 _SWAP_BYTES = 16 << 30
+_UNITS = "/etc/systemd/system"
+# As Ubuntu's desktops have it, and DGX OS. Without it netplan's renderer is networkd.
+_DESKTOPS_NETPLAN = (
+    "/usr/lib/netplan/00-network-manager-all.yaml",
+    "network:\n  version: 2\n  renderer: NetworkManager\n",
+)
+# What starts each of netplan's renderers. A host with networkd has no NetworkManager, as Ubuntu's servers; the other
+# way round networkd is there and not started, as on its desktops and on DGX OS.
+_RENDERER_LINKS = {
+    "NetworkManager": {
+        "multi-user.target.wants/NetworkManager.service": "/usr/lib/systemd/system/NetworkManager.service",
+        "network-online.target.wants/NetworkManager-wait-online.service": (
+            "/usr/lib/systemd/system/NetworkManager-wait-online.service"
+        ),
+    },
+    "networkd": {
+        "multi-user.target.wants/systemd-networkd.service": "/usr/lib/systemd/system/systemd-networkd.service",
+        "network-online.target.wants/systemd-networkd-wait-online.service": (
+            "/usr/lib/systemd/system/systemd-networkd-wait-online.service"
+        ),
+        "sockets.target.wants/systemd-networkd.socket": "/usr/lib/systemd/system/systemd-networkd.socket",
+        "dbus-org.freedesktop.network1.service": "/usr/lib/systemd/system/systemd-networkd.service",
+        "NetworkManager.service": "/dev/null",
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -43,6 +68,8 @@ def host_files(lab: Lab, lab_id: str, host: str, key: HostKey, authorized: str) 
         File("/etc/hostname", f"{host}\n"),
         File("/etc/hosts", _hosts_table(lab, host)),
         File("/etc/netplan/00-lab-management.yaml", _management_netplan(lab.address(host)), 0o600),
+        *([File(*_DESKTOPS_NETPLAN, 0o600)] if lab.renderer == "NetworkManager" else []),
+        *([File(HOTPLUG_MARKER, "")] if lab.hotplug else []),
         File("/etc/fstab", f"{SWAP_FILE} none swap sw 0 0\n"),
         File("/etc/dgx-release", imitations.DGX_RELEASE),
         File("/etc/ssh/ssh_host_ed25519_key", key.private, 0o600),
@@ -53,6 +80,12 @@ def host_files(lab: Lab, lab_id: str, host: str, key: HostKey, authorized: str) 
     ]
 
 
+def host_links(renderer: str) -> dict[str, str]:
+    """Symbolic links of this host's own: where each leads. Its units are started by them."""
+    imitated = {f"{target}.wants/{unit}": f"../{unit}" for unit, target in imitations.UNITS.items()}
+    return {f"{_UNITS}/{name}": target for name, target in (imitated | _RENDERER_LINKS[renderer]).items()}
+
+
 def _hosts_table(lab: Lab, host: str) -> str:
     others = "".join(f"{lab.address(name)} {name}\n" for name in lab.hosts)
     return f"127.0.0.1 localhost\n127.0.1.1 {host}\n{others}"
@@ -60,13 +93,13 @@ def _hosts_table(lab: Lab, host: str) -> str:
 
 def _management_netplan(address: str) -> str:
     return (
-        "network:\n  version: 2\n  renderer: networkd\n  ethernets:\n"
+        "network:\n  version: 2\n  ethernets:\n"
         f"    {MANAGEMENT_INTERFACE}:\n      addresses: [{address}/{PREFIX_LENGTH}]\n      link-local: []\n"
     )
 
 
-def write(directory: Path, files: list[File]) -> None:
-    """The host's layer: ``upper`` holds the files, and Docker's stores lie beside it (no overlay on an overlay)."""
+def write(directory: Path, files: list[File], links: dict[str, str]) -> None:
+    """The host's layer: ``upper`` has files and links, and Docker's stores lie beside it (no overlay on an overlay)."""
     for name in ("upper", "work", "docker", "containerd"):
         (directory / name).mkdir(mode=0o755)
     upper = directory / "upper"
@@ -76,10 +109,10 @@ def write(directory: Path, files: list[File]) -> None:
         path.write_text(file.text)
         path.chmod(file.mode)
         os.chown(path, file.owner, file.owner)
-    for unit, target in imitations.UNITS.items():
-        wanted_by = upper / f"etc/systemd/system/{target}.wants" / unit
-        _make_parents(wanted_by, upper, 0)
-        wanted_by.symlink_to(f"../{unit}")
+    for name, target in links.items():
+        link = upper / name.lstrip("/")
+        _make_parents(link, upper, 0)
+        link.symlink_to(target)
     swap = upper / SWAP_FILE.lstrip("/")
     swap.touch(0o600)
     os.truncate(swap, _SWAP_BYTES)

@@ -17,6 +17,7 @@ import selectors
 import signal
 import socket
 import sys
+import time
 import traceback
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,13 +25,16 @@ from typing import Any, NoReturn
 
 from . import base, hostinit, links, userns
 from .errors import LabError
+from .imitations.lookalikes import HOTPLUG_MARKER
 from .kernel import Mount, Namespace, bind_mapped, die_with_parent, make_mounts_private, mount, unshare
 from .linkwatch import LinkWatch
 from .model import Lab, parse_cable, parse_port
-from .wiring import Half, Socket, Wiring, sockets
+from .wiring import Half, Socket, Wiring, sees_cable, sockets
 
 # In the daemon's own mount namespace, a tmpfs with these directories hides whatever this machine has there.
 _STAGE = Path("/mnt")
+# A Spark that boots looks for cables after its adapter is up (16 s on an owner's). Hosts that boot together meet.
+_FIRST_LOOK_S = 15.0
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,11 @@ class Daemon:
         self._processes: dict[int, str] = {}
         self._networks: dict[str, int] = {}
         self._watches: dict[str, LinkWatch] = {}
+        # Hosts that are on and have hot-plug: when each first looks for its cables. Of them: those without an adapter,
+        # and those whose adapter came back since their boot.
+        self._hotplug: dict[str, float] = {}
+        self._unplugged: set[str] = set()
+        self._replugged: set[str] = set()
         self._selector = selectors.DefaultSelector()
 
     # -- hosts
@@ -74,6 +83,8 @@ class Daemon:
         network = userns.new_network(place.users)
         self._networks[host] = network
         links.run(links.plug_in_host(self._lab.hosts, host, f"/proc/self/fd/{network}"), descriptors=[network])
+        if (place.directory / "disk/upper" / HOTPLUG_MARKER.lstrip("/")).exists():
+            self._hotplug[host] = time.monotonic() + _FIRST_LOOK_S
         self._watches[host] = LinkWatch(network)
         self._selector.register(self._watches[host], selectors.EVENT_READ, self._rewire)
         self._rewire()
@@ -106,6 +117,11 @@ class Daemon:
         self._selector.unregister(watch)
         watch.close()
         links.run(links.unplug_host(self._lab.hosts, host))
+        if host not in self._unplugged:
+            links.run(links.unplug_adapter(self._lab.hosts, host))
+        self._hotplug.pop(host, None)
+        self._unplugged.discard(host)
+        self._replugged.discard(host)
         os.close(self._networks.pop(host))
         self._rewire()
 
@@ -133,13 +149,35 @@ class Daemon:
 
     # -- cables
 
+    def _look_for_cables(self) -> None:
+        """What hot-plug does: an adapter leaves its host while no cable is seen, and comes back slow."""
+        for host, first_look in self._hotplug.items():
+            seen = sees_cable(self._wiring, self._networks, host)
+            network = self._networks[host]
+            if not seen and host not in self._unplugged and time.monotonic() >= first_look:
+                self._unplugged.add(host)
+                links.run(links.unplug_adapter(self._lab.hosts, host))
+            elif seen and host in self._unplugged:
+                self._unplugged.remove(host)
+                self._replugged.add(host)
+                links.run(
+                    links.plug_in_adapter(self._lab.hosts, host, f"/proc/self/fd/{network}"), descriptors=[network]
+                )
+
+    def _next_look(self) -> float | None:
+        """Seconds until a host that has just booted looks for its cables."""
+        now = time.monotonic()
+        return min((at - now for at in self._hotplug.values() if at > now), default=None)
+
     def _rewire(self) -> None:
-        on = set(self._networks)
+        self._look_for_cables()
+        on = set(self._networks) - self._unplugged
         up = {host: watch.interfaces_up() for host, watch in self._watches.items()}
         active = frozenset(
             half for host in on for half in links.ports_of(host) if half.interface in up.get(host, frozenset())
         )
-        wanted = {half: end for half, end in sockets(self._wiring, active).items() if half.port.host in on}
+        ends = sockets(self._wiring, active, frozenset(self._replugged))
+        wanted = {half: end for half, end in ends.items() if half.port.host in on}
         links.run(links.rewire(self._lab.hosts, self._sockets, wanted))
         links.run(links.reshape(self._lab.hosts, self._sockets, wanted), program="tc")
         self._sockets = wanted
@@ -202,8 +240,11 @@ class Daemon:
         self._selector.register(0, selectors.EVENT_READ, self._receive_from_up)
         os.write(child_ended_writer, b"x")  # one may have ended before
         while True:
-            for key, _ in self._selector.select():
+            events = self._selector.select(self._next_look())
+            for key, _ in events:
                 key.data()
+            if not events:
+                self._rewire()
 
     def _receive_from_up(self) -> None:
         if os.read(0, 64) != b"ready\n":

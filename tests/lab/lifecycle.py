@@ -145,7 +145,8 @@ def _write_disks(workspace: Workspace, lab: Lab) -> dict[str, disk.HostKey]:
         directory = workspace.hosts / host
         directory.mkdir()
         keys[host] = ssh.make_key(directory / "host_key", host)
-        disk.write(directory, disk.host_files(lab, workspace.id, host, keys[host], client.public))
+        files = disk.host_files(lab, workspace.id, host, keys[host], client.public)
+        disk.write(directory, files, disk.host_links(lab.renderer))
     return keys
 
 

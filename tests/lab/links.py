@@ -51,10 +51,17 @@ def plug_in_host(hosts: tuple[str, ...], host: str, network: str) -> list[str]:
     index = hosts.index(host)
     ours = management_socket(hosts, host)
     address = f"02:77:00:00:00:{index:02x}"
-    commands = [
+    return [
         f"link add {ours} type veth peer name {MANAGEMENT_INTERFACE} address {address} netns {network}",
         f"link set {ours} master {MANAGEMENT_BRIDGE} up",
+        *plug_in_adapter(hosts, host, network),
     ]
+
+
+def plug_in_adapter(hosts: tuple[str, ...], host: str, network: str) -> list[str]:
+    """The ConnectX-7's four interfaces."""
+    index = hosts.index(host)
+    commands = []
     for half in ports_of(host):
         name = socket_name(hosts, half)
         address = f"02:c7:00:{half.port.number:02x}:{half.number:02x}:{index:02x}"
@@ -66,12 +73,15 @@ def plug_in_host(hosts: tuple[str, ...], host: str, network: str) -> list[str]:
 
 def unplug_host(hosts: tuple[str, ...], host: str) -> list[str]:
     """Removing our ends removes the host's, at once and not when the kernel gets round to the namespace."""
-    names = [management_socket(hosts, host), *(socket_name(hosts, half) for half in ports_of(host))]
-    return [f"link delete {name}" for name in names]
+    return [f"link delete {management_socket(hosts, host)}"]
+
+
+def unplug_adapter(hosts: tuple[str, ...], host: str) -> list[str]:
+    return [f"link delete {socket_name(hosts, half)}" for half in ports_of(host)]
 
 
 def rewire(hosts: tuple[str, ...], before: Mapping[Half, Socket], after: Mapping[Half, Socket]) -> list[str]:
-    """From one state of the sockets to another; a half that is in neither belongs to a host that is off."""
+    """From one state of the sockets to another; a half that is in neither belongs to a host or adapter that is off."""
     old_bridges, new_bridges = _cables(before), _cables(after)
     commands = []
     for bridge in sorted(new_bridges - old_bridges):

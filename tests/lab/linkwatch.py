@@ -13,6 +13,7 @@ from .kernel import inside_network
 
 # linux/rtnetlink.h, linux/if_link.h, linux/if.h
 _RTM_NEWLINK = 16
+_RTM_DELLINK = 17
 _RTMGRP_LINK = 1
 _IFLA_IFNAME = 3
 _IFF_UP = 1
@@ -53,16 +54,17 @@ class LinkWatch:
 
 
 def parse(messages: bytes) -> Iterator[tuple[str, bool]]:
-    """(interface, is set up) of each RTM_NEWLINK in a datagram."""
+    """(interface, is set up) of each RTM_NEWLINK and RTM_DELLINK in a datagram."""
     offset = 0
     while offset + _MESSAGE_HEADER.size <= len(messages):
         length, kind, *_ = _MESSAGE_HEADER.unpack_from(messages, offset)
         if length < _MESSAGE_HEADER.size:
             return
-        if kind == _RTM_NEWLINK:
+        if kind in (_RTM_NEWLINK, _RTM_DELLINK):
             body = messages[offset + _MESSAGE_HEADER.size : offset + length]
             _, _, _, flags, _ = _LINK_HEADER.unpack_from(body)
-            yield _interface_name(body[_LINK_HEADER.size :]), bool(flags & _IFF_UP)
+            is_up = kind == _RTM_NEWLINK and bool(flags & _IFF_UP)
+            yield _interface_name(body[_LINK_HEADER.size :]), is_up
         offset += _aligned(length)
 
 

@@ -32,6 +32,8 @@ MANAGEMENT_INTERFACE = "enP7s7"
 CONTROLLER_ADDRESS = "10.77.0.1"
 PREFIX_LENGTH = 24
 
+# The first is the default; DGX OS has the second.
+RENDERERS = ("networkd", "NetworkManager")
 # What may stand at the far end of a cable instead of a port.
 SWITCH = "switch"
 # It stands alone in every default topology, as a fleet's solo host does.
@@ -78,11 +80,16 @@ class Share:
 
 @dataclass(frozen=True)
 class Lab:
-    """What ``up`` was asked for."""
+    """What ``up`` was asked for.
+
+    renderer: what carries out netplan's files. hotplug: the adapter leaves a host while no cable is seen.
+    """
 
     hosts: tuple[str, ...]
     cables: tuple[Cable, ...]
     shares: tuple[Share, ...] = ()
+    renderer: str = RENDERERS[0]
+    hotplug: bool = False
 
     def address(self, host: str) -> str:
         """On the management network."""
@@ -93,6 +100,8 @@ class Lab:
             "hosts": list(self.hosts),
             "cables": [str(cable) for cable in self.cables],
             "shares": [[share.source, share.target] for share in self.shares],
+            "renderer": self.renderer,
+            "hotplug": self.hotplug,
         }
 
     @classmethod
@@ -101,6 +110,8 @@ class Lab:
             hosts=tuple(data["hosts"]),
             cables=tuple(parse_cable(text) for text in data["cables"]),
             shares=tuple(Share(source, target) for source, target in data["shares"]),
+            renderer=data["renderer"],
+            hotplug=data["hotplug"],
         )
 
 
@@ -152,6 +163,12 @@ def between(one: Port, other: Port, rate: str | None = None) -> Cable:
 def check_rate(text: str) -> str:
     if not _RATE.fullmatch(text):
         raise LabError(f'"{text}" is no rate: write for instance 100mbit or 10gbit')
+    return text
+
+
+def check_renderer(text: str) -> str:
+    if text not in RENDERERS:
+        raise LabError(f'"{text}" is no renderer of netplan: {" or ".join(RENDERERS)}')
     return text
 
 

@@ -17,7 +17,6 @@ PORTS = [interface for halves in PORT_HALVES.values() for interface in halves]
 NETPLAN = """\
 network:
   version: 2
-  renderer: networkd
   ethernets:
     {first}: {{addresses: [192.168.100.{number}/24], mtu: 9000, link-local: []}}
     {second}: {{addresses: [192.168.101.{number}/24], mtu: 9000, link-local: []}}

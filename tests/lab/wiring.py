@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from .errors import LabError
 from .model import PORT_HALVES, Cable, Port, between
 
 SWITCH_BRIDGE = "switch"
+# About a seventh of what a cable of the lab carries, as 13 Gb/s are of a ConnectX-7's half.
+REPLUGGED_RATE = "1000mbit"
 
 
 @dataclass(frozen=True)
@@ -126,17 +128,24 @@ def socket_name(hosts: tuple[str, ...], half: Half) -> str:
     return f"h{hosts.index(half.port.host)}p{half.port.number}{'ab'[half.number]}"
 
 
-def sockets(wiring: Wiring, active: frozenset[Half]) -> dict[Half, Socket]:
+def sockets(wiring: Wiring, active: frozenset[Half], replugged: frozenset[str] = frozenset()) -> dict[Half, Socket]:
     """What each half of every port faces.
 
     active: the halves whose host is on and whose interface is up. As on real hardware, a port of a direct cable loses
-    its carrier when the far end is off or down; a switch is always on.
+    its carrier when the far end is off or down; a switch is always on. replugged: hosts whose adapter came back while
+    they ran, and sends at a seventh of its speed.
     """
     ports = (Port(host, number) for host in wiring.hosts for number in PORT_HALVES)
-    return {half: _socket(wiring, half, active) for port in ports for half in halves(port)}
+    return {half: _socket(wiring, half, active, replugged) for port in ports for half in halves(port)}
 
 
-def _socket(wiring: Wiring, half: Half, active: frozenset[Half]) -> Socket:
+def sees_cable(wiring: Wiring, on: Collection[str], host: str) -> bool:
+    """Whether a port of a host has a cable with a switch, or a host that is on, at its other end."""
+    cables = [cable for number in PORT_HALVES if (cable := wiring.cable_at(Port(host, number)))]
+    return any(cable.far is None or {port.host for port in cable.ports} <= {*on, host} for cable in cables)
+
+
+def _socket(wiring: Wiring, half: Half, active: frozenset[Half], replugged: frozenset[str]) -> Socket:
     cable = wiring.cable_at(half.port)
     if cable is None:
         return Socket()
@@ -144,4 +153,6 @@ def _socket(wiring: Wiring, half: Half, active: frozenset[Half]) -> Socket:
         return Socket(SWITCH_BRIDGE, lit=True, rate=cable.rate)
     ends = [Half(port, half.number) for port in cable.ports]
     bridge = "c" + socket_name(wiring.hosts, ends[0])
-    return Socket(bridge, lit=all(end in active for end in ends), rate=cable.rate)
+    (sender,) = (port.host for port in cable.ports if port != half.port)
+    rate = cable.rate or (REPLUGGED_RATE if sender in replugged else None)
+    return Socket(bridge, lit=all(end in active for end in ends), rate=rate)

@@ -20,7 +20,7 @@ from lab import base, disk, links, linkwatch, model, requirements, ssh
 from lab.errors import LabError
 from lab.imitations import FILES, PROGRAMS, UNITS
 from lab.model import Cable, Lab, Port, between, parse_cable
-from lab.wiring import Half, Socket, Wiring, sockets
+from lab.wiring import REPLUGGED_RATE, Half, Socket, Wiring, sees_cable, sockets
 from lab.workspace import Running, Workspace, start_time
 
 HOSTS = ("titan", "spark-2", "spark-3")
@@ -101,6 +101,7 @@ def test_a_cable_is_the_same_from_both_ends() -> None:
         (lambda text: model.check_hosts(tuple(text.split(","))), "a-name-too-long-to-be-one", "can't be a host"),
         (lambda text: model.default_hosts(int(text)), "0", "1 to 32"),
         (lambda text: model.topology_cables(text, HOSTS), "ring", "a ring needs 3 hosts"),
+        (model.check_renderer, "ifupdown", "networkd or NetworkManager"),
     ],
 )
 def test_bad_words_are_refused_with_what_to_write(parse: Callable[[str], object], text: str, words: str) -> None:
@@ -109,7 +110,8 @@ def test_bad_words_are_refused_with_what_to_write(parse: Callable[[str], object]
 
 
 def test_lab_survives_json() -> None:
-    lab = Lab(HOSTS, (CABLE, Cable(Port("titan", 0), None, "1gbit")), (model.Share("/a b", "/srv/models"),))
+    cables = (CABLE, Cable(Port("titan", 0), None, "1gbit"))
+    lab = Lab(HOSTS, cables, (model.Share("/a b", "/srv/models"),), "networkd", hotplug=True)
     assert Lab.from_json(json.loads(json.dumps(lab.as_json()))) == lab
 
 
@@ -194,6 +196,28 @@ def test_a_switch_lights_its_ports_whatever_else_is_off() -> None:
     assert sockets(wiring("spark-2:1=switch"), frozenset())[Half(Port("spark-2", 1), 0)].lit
 
 
+@pytest.mark.parametrize(
+    ("cable", "on", "seen"),
+    [
+        ("spark-2:1=spark-3:1", ("spark-2", "spark-3"), True),
+        ("spark-2:1=spark-3:1", ("spark-3",), True),  # of a host that boots just now
+        ("spark-2:1=spark-3:1", ("spark-2", "titan"), False),  # the other end is off
+        ("spark-2:0=switch", ("spark-2",), True),
+        ("titan:1=spark-3:1", ("titan", "spark-2", "spark-3"), False),
+    ],
+)
+def test_hot_plug_sees_a_cable_with_somebody_at_its_end(cable: str, on: tuple[str, ...], seen: bool) -> None:
+    assert sees_cable(wiring(cable), on, "spark-2") is seen
+
+
+def test_a_replugged_adapter_is_slow_in_sending_alone() -> None:
+    ends = sockets(wiring(str(CABLE)), halves_of(*HOSTS), frozenset({"spark-2"}))
+    rates = {half.port.host: end.rate for half, end in ends.items() if end.bridge}
+    assert rates == {"spark-2": None, "spark-3": REPLUGGED_RATE}
+    limited = sockets(wiring(f"{CABLE}@100mbit"), halves_of(*HOSTS), frozenset({"spark-2"}))
+    assert {end.rate for end in limited.values() if end.bridge} == {"100mbit"}
+
+
 def test_rewiring_to_the_same_does_nothing() -> None:
     ends = sockets(wiring(str(CABLE)), halves_of(*HOSTS))
     assert links.rewire(HOSTS, ends, ends) == []
@@ -238,7 +262,8 @@ def netlink_message(kind: int, name: str, flags: int) -> bytes:
 
 def test_link_announcements_are_read() -> None:
     messages = netlink_message(16, "enp1s0f1np1", 1) + netlink_message(20, "ignored", 1) + netlink_message(16, "lo", 0)
-    assert list(linkwatch.parse(messages)) == [("enp1s0f1np1", True), ("lo", False)]
+    messages += netlink_message(17, "enp1s0f1np1", 1)
+    assert list(linkwatch.parse(messages)) == [("enp1s0f1np1", True), ("lo", False), ("enp1s0f1np1", False)]
 
 
 @given(st.binary())
@@ -258,6 +283,18 @@ def test_every_host_file_is_there_once_and_private_ones_are_private() -> None:
     assert by_path["/etc/netplan/00-lab-management.yaml"].mode == 0o600
     assert "10.77.0.12/24" in by_path["/etc/netplan/00-lab-management.yaml"].text
     assert "10.77.0.13 spark-3" in by_path["/etc/hosts"].text
+
+
+@pytest.mark.parametrize("renderer", model.RENDERERS)
+@pytest.mark.parametrize("hotplug", [False, True])
+def test_a_host_has_its_labs_renderer_and_hot_plug(renderer: str, hotplug: bool) -> None:
+    lab = replace(LAB, renderer=renderer, hotplug=hotplug)
+    files = disk.host_files(lab, "0123abcd", "spark-2", disk.HostKey("secret", "public"), "ssh-ed25519 AAAA")
+    assert ("/etc/nvidia/cx7-hotplug-enabled" in {file.path for file in files}) is hotplug
+    netplan = "".join(file.text for file in files if "/netplan/" in file.path)
+    assert ("renderer: NetworkManager" in netplan) is (renderer == "NetworkManager")
+    started = {name.rpartition("/")[2] for name in disk.host_links(renderer) if "multi-user.target.wants" in name}
+    assert started == {"NetworkManager.service" if renderer == "NetworkManager" else "systemd-networkd.service"}
 
 
 def test_every_imitation_is_installed() -> None:

@@ -35,7 +35,7 @@ printf 'UseDNS no\nPasswordAuthentication no\n' > "$root/etc/ssh/sshd_config.d/l
 # As Ubuntu's: administrators' programs are found by users too.
 echo 'PATH="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"' > "$root/etc/environment"
 
-# NetworkManager on DGX OS sets every port up without an address; networkd leaves alone what has no file.
+# Where networkd renders, it sets every port up as NetworkManager does: it leaves alone what has no file.
 cat > "$root/etc/systemd/network/90-ports-up.network" <<'NETWORK'
 [Match]
 Name=enp1s0f*np* enP2p1s0f*np*
@@ -47,6 +47,14 @@ RequiredForOnline=no
 LinkLocalAddressing=ipv6
 IPv6AcceptRA=no
 NETWORK
+
+# NetworkManager leaves veth devices alone, which a host's ports are here.
+mkdir -p "$root/etc/NetworkManager/conf.d"
+cat > "$root/etc/NetworkManager/conf.d/10-lab.conf" <<'CONF'
+[device-lab]
+match-device=interface-name:enP7s7,interface-name:enp1s0f*np*,interface-name:enP2p1s0f*np*
+managed=1
+CONF
 
 # The journal outlives a reboot, as on Ubuntu.
 mkdir -p "$root/var/log/journal"
@@ -63,7 +71,9 @@ UNIT
 rm -f "$root"/etc/ssh/ssh_host_* "$root/etc/hostname" "$root/etc/hosts"
 : > "$root/etc/machine-id"
 
-chroot "$root" systemctl --quiet enable systemd-networkd.service ssh.service
+chroot "$root" systemctl --quiet enable ssh.service
+# Each host starts the one of them that its lab wants (disk.py).
+chroot "$root" systemctl --quiet disable NetworkManager.service NetworkManager-wait-online.service systemd-networkd.service
 # These need the machine's kernel; a user namespace may not mount them.
 chroot "$root" systemctl --quiet mask sys-kernel-debug.mount sys-kernel-tracing.mount dev-hugepages.mount
 # It sets a kernel name that does not exist here, so that `sysctl --system` would end with an error.

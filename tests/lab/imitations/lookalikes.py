@@ -52,6 +52,8 @@ DEVICE_NODES = (
 )
 GID_TABLE_SIZE = 16
 SWAP_FILE = "/swap.img"
+# With it, the package dgx-spark-mlnx-hotplug of DGX OS switches hot-plug on at each boot.
+HOTPLUG_MARKER = "/etc/nvidia/cx7-hotplug-enabled"
 
 
 def install(root: Path) -> None:
@@ -112,14 +114,18 @@ def _sysfs(root: Path, store: Path) -> None:
         _rdma_device(store / "class/infiniband" / device, interface)
     for name, value in (("product_name", "NVIDIA_DGX_Spark"), ("sys_vendor", "NVIDIA"), ("board_vendor", "NVIDIA")):
         _write(store / "class/dmi/id" / name, f"{value}\n")
+    hotplug = store / "devices/platform/MTKP0001:00/pcie_hotplug"
+    _write(hotplug / "hotplug_enabled", f"{int((root / HOTPLUG_MARKER.lstrip('/')).exists())}\n")
+    _write(hotplug / "debug_state", "1\n")
     disk = store / "block/nvme0n1"
     for name, value in (("size", "7814037168"), ("queue/rotational", "0"), ("queue/scheduler", "[none] mq-deadline")):
         _write(disk / name, f"{value}\n")
     read_ahead = _write(disk / "queue/read_ahead_kb", "128\n")
-    for part in ("class", "block"):
+    for part in ("class", "block", "devices/platform"):
         target = root / "sys" / part
         mount("overlay", target, "overlay", options=f"lowerdir={store / part}:{target},userxattr")
     # An overlay has no writable layer here, and remembers that a name was missing: wrong for what changes.
+    bind(store / "class/infiniband", root / "sys/class/infiniband")
     bind(read_ahead, root / "sys/block/nvme0n1/queue/read_ahead_kb")
     bind(real_net, root / "sys/class/net")
 
