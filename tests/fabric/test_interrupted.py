@@ -24,7 +24,7 @@ from .stories import state
 
 LIMIT_S = 120.0
 HARMLESS = ethernets("enp1s0f1np1: {addresses: [10.9.9.1/24], ignore-carrier: true, optional: true}")
-UNREACHABLE = ethernets("enP7s7: {routes: [{to: 10.77.0.1/32, type: unreachable}]}")
+UNREACHABLE = ethernets("enP7s7: {routes: [{to: 10.77.0.1/32, via: 10.77.0.99, on-link: true}]}")
 WRONG_ADDRESS = ethernets("enP7s7: {addresses: [10.78.0.11/24]}")
 
 # It makes the first change that it is asked for, and answers neither then nor later.
@@ -39,7 +39,7 @@ END
 # netplan's files and the guard's on one small disk, as they are on one disk in reality.
 SMALL_DISK = """mkdir -p /etc/gb10-fleet && mount -t tmpfs -o size=2m,mode=755 none /etc/gb10-fleet
 cp -a /etc/netplan /etc/gb10-fleet/of-netplan && mount --bind /etc/gb10-fleet/of-netplan /etc/netplan"""
-NETWORKD = "systemd-networkd.service systemd-networkd.socket"
+UNITS = {"networkd": "systemd-networkd.service systemd-networkd.socket", "NetworkManager": "NetworkManager.service"}
 GUARD = "$(systemctl show -p MainPID --value gb10-netplan-change)"
 KILL_GUARD = f"kill -9 {GUARD}"
 PROGRAM = "/usr/local/lib/gb10-fleet/netplan/gb10_netplan/guard.py"
@@ -49,7 +49,8 @@ READ_ONLY = "mount --bind /etc /etc && mount -o remount,bind,ro /etc"
 
 @dataclass(frozen=True)
 class Event:
-    """What happens beside the controller's death, at which phase of which change. Commands are the host's shell's.
+    """What happens beside the controller's death, at which phase of which change. Commands are the host's shell's;
+    {renderer} is replaced by the units of the host's.
 
     power: the host is cut off from power for a moment, too.
     """
@@ -83,12 +84,12 @@ EVENTS = [
         clear="rm /usr/local/sbin/netplan /run/hangs",
     ),
     Event(
-        "networkd-dies-in-the-window",
+        "renderer-dies-in-the-window",
         WRONG_ADDRESS,
         "applied",
-        f"systemctl mask --runtime --now {NETWORKD}",
+        "systemctl mask --runtime --now {renderer}",
         path=MANAGEMENT_FILE,
-        clear=f"systemctl unmask --runtime {NETWORKD} && systemctl start {NETWORKD}",
+        clear="systemctl unmask --runtime {renderer} && systemctl start {renderer}",
     ),
     Event(
         "disk-full-in-the-window",
@@ -152,14 +153,14 @@ def test_it_is_taken_back(fleet: FabricFleet, host: str, event: Event) -> None:
         kill_tree(play.pid)
         play.communicate()
     began = time.monotonic()
-    fleet.root(host, event.command)
+    fleet.root(host, event.command.replace("{renderer}", UNITS[fleet.renderer]))
     if event.power:
         fleet.lab("power", "cycle", host)
     wait_for(fleet, host, ("restored",), LIMIT_S)
     fleet.wait_for_ssh(host, LIMIT_S - (time.monotonic() - began))
     print(f"{event.name}: SSH answers {time.monotonic() - began:.1f} s after")
     after = state(fleet, host)
-    fleet.root(host, event.clear)
+    fleet.root(host, event.clear.replace("{renderer}", UNITS[fleet.renderer]))
     assert after == before
 
 

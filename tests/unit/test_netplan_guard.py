@@ -255,6 +255,9 @@ def staged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(guard, "SHADOWS", tmp_path / "shadows")
     monkeypatch.setattr(guard, "SETTLE_LIMIT_S", 0.0)
     monkeypatch.setattr(guard, "GRACE_S", 0.0)
+    folders = tuple((unit, tmp_path / unit, "netplan-*") for unit, _, _ in links.RENDERED)
+    for module in (links, staging):
+        monkeypatch.setattr(module, "RENDERED", folders)
     for module in (guard, staging):
         monkeypatch.setattr(module, "read_links", lambda: BEFORE["links"])
         monkeypatch.setattr(module, "read_routes", lambda: BEFORE["routes"])
@@ -268,16 +271,21 @@ def staged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return change
 
 
+@pytest.mark.parametrize("renderer", [unit for unit, _, _ in links.RENDERED])
 @pytest.mark.parametrize("broken", [set[str](), {"netplan"}, {"ip"}, {"netplan", "ip", "systemctl"}])
 def test_the_old_files_come_back_whatever_is_broken(
-    staged: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: set[str]
+    staged: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: set[str], renderer: str
 ) -> None:
+    """Where netplan fails, what it has written files for is started again, and nothing else."""
     host = Host(broken)
     monkeypatch.setattr(links, "run", host.run)
+    (tmp_path / renderer).mkdir()
+    (tmp_path / renderer / "netplan-enP7s7").touch()
     guard.settle(staged, "it was interrupted")
     assert sorted(path.name for path in tmp_path.glob("*.yaml")) == ["40-old.yaml"]
     assert "netplan apply" in host.asked
-    assert ("systemctl restart systemd-networkd" in host.asked) == ("netplan" in broken)
+    restarted = [command for command in host.asked if command.startswith("systemctl restart")]
+    assert restarted == ([f"systemctl restart {renderer}"] if "netplan" in broken else [])
     assert (record.load() or {})["phase"] == "restored"
     assert list(tmp_path.glob("*/way-back.sh")) == []
 
@@ -479,14 +487,21 @@ def test_a_change_that_was_never_settled_is_settled_by_its_unit(
     assert (record.load() or {})["reason"] == "the change was interrupted"
 
 
-@pytest.mark.parametrize("boot", [True, False])
-def test_the_script_takes_a_change_back_without_our_program(staged: dict[str, Any], tmp_path: Path, boot: bool) -> None:
+@pytest.mark.parametrize(("boot", "works"), [(True, True), (False, True), (False, False)])
+def test_the_script_takes_a_change_back_without_our_program(
+    staged: dict[str, Any], tmp_path: Path, boot: bool, works: bool
+) -> None:
+    """works: whether netplan does. Where it fails, NetworkManager or networkd is started again, whichever has files."""
     commands = tmp_path / "bin"
     commands.mkdir()
     for name in ("ip", "netplan", "systemctl", "sleep", "sync", "timeout"):
-        rest = 'shift\nexec "$@"\n' if name == "timeout" else ""
+        rest = 'shift\nexec "$@"\n' if name == "timeout" else "exit 1\n" if name == "netplan" and not works else ""
         (commands / name).write_text(f'#!/bin/sh\necho "{name} $*" >> {tmp_path}/asked\n{rest}')
         (commands / name).chmod(0o755)
+    profiles = tmp_path / links.NETWORKMANAGER
+    profiles.mkdir()
+    for name in ("netplan-enP7s7", "netplan-enp1s0f1np1"):
+        (profiles / name).touch()
     script = tmp_path / "state" / record.WAY_BACK
     assert script.read_bytes() == (tmp_path / "run" / record.WAY_BACK).read_bytes()
     search = f"{commands}:{os.environ['PATH']}"
@@ -499,6 +514,8 @@ def test_the_script_takes_a_change_back_without_our_program(staged: dict[str, An
     if boot:
         assert asked == ["sync ", "systemctl daemon-reload"]
     else:
+        restarted = ["systemctl daemon-reload", f"systemctl restart {links.NETWORKMANAGER}"]
+        assert [command for command in asked if command.startswith("systemctl")] == ([] if works else restarted)
         # each under a time limit, which then runs it
         assert asked[asked.index("sleep 5") + 1 :: 2] == [
             "timeout 10 ip link set enP7s7 up",

@@ -23,7 +23,7 @@ Each way back relies on less than the one before:
 
 Taking back relies on nothing that may be broken by then: space on the disk is set aside before the change, each step is
 tried whatever became of the one before, what can't be written in /etc/netplan is shadowed in /run/netplan, and where
-netplan or networkd no longer work, `ip` puts back what was there.
+netplan or its renderer no longer work, `ip` puts back what was there.
 
 Standard library only: the role installs this very file, `record` and `links` beside it, as the units' program.
 """
@@ -47,6 +47,7 @@ from .links import (
     read_state,
     remnants,
     renamings,
+    renderers,
     run,
     try_ip,
     try_to,
@@ -139,8 +140,8 @@ def settle(change: Change, reason: str) -> None:
     if not try_to(["netplan", "apply"]):
         # A reload renders the files anew, by netplan's generator.
         try_to(["systemctl", "daemon-reload"])
-        try_to(["systemctl", "restart", "systemd-networkd"])
-        try_to(["systemctl", "try-restart", "NetworkManager"])
+        for unit in renderers():
+            try_to(["systemctl", "restart", unit])
     try_ip(lambda: remnants(change["links"], read_links(), brought - virtual_devices()))
     deadline = time.monotonic() + SETTLE_LIMIT_S
     while time.monotonic() < deadline and _differs(change):

@@ -32,6 +32,8 @@ NET = Path("/sys/class/net")
 # netplan apply takes 1 to 2 s on an idle host.
 COMMAND_TIMEOUT_S = 20.0
 NETWORKMANAGER = "NetworkManager.service"
+# What carries netplan's files out: its unit, and what netplan writes for it.
+RENDERED = (("systemd-networkd.service", NETWORKD, "*netplan-*"), (NETWORKMANAGER, PROFILES, "netplan-*"))
 _NOT_RUNNING = ("inactive", "failed", "")
 # There unless the kernel was started without IPv6, which `ip -6` then fails for.
 IPV6 = Path("/proc/net/if_inet6")
@@ -169,6 +171,11 @@ def networkd_is_busy() -> bool:
     except (CommandError, OSError, ValueError):
         return False
     return any(link["CarrierState"] == "carrier" and link["AdministrativeState"] in _BUSY for link in links)
+
+
+def renderers() -> list[str]:
+    """The units that netplan has written something for: on a desktop NetworkManager, on a server networkd, or both."""
+    return [unit for unit, folder, pattern in RENDERED if any(folder.glob(pattern))]
 
 
 def virtual_devices(folder: Path = NETWORKD) -> set[str]:

@@ -18,7 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan import record
-from ansible_collections.gb10.fleet.plugins.module_utils._netplan.links import differences, read_links, read_routes
+from ansible_collections.gb10.fleet.plugins.module_utils._netplan.links import (
+    RENDERED,
+    differences,
+    read_links,
+    read_routes,
+)
 
 _HEAD = """#!/bin/sh
 # Written by gb10.fleet before a network change: takes it back where its guard can't.
@@ -33,7 +38,12 @@ if [ "$1" = boot ]; then
   systemctl daemon-reload
   exit 0
 fi
-timeout 20 netplan apply || timeout 20 systemctl restart systemd-networkd
+again() {  # unit, one of the files that netplan has written for it
+  [ ! -e "$2" ] || timeout 20 systemctl restart "$1"
+}
+if ! timeout 20 netplan apply; then
+  timeout 20 systemctl daemon-reload"""
+_APPLIED = """fi
 sleep 5"""
 
 
@@ -87,7 +97,8 @@ def owed(last: record.Change | None, files: Mapping[str, bytes]) -> dict[str, by
 
 def way_back(change: record.Change) -> str:
     """The script. With the argument ``boot`` it stops before touching the network, which starts from the files."""
-    lines = [_HEAD, *_files(change), *_status(change), _APPLY, *_addresses(change)]
+    again = (f"  again {unit} {folder}/{pattern}" for unit, folder, pattern in RENDERED)
+    lines = [_HEAD, *_files(change), *_status(change), _APPLY, *again, _APPLIED, *_addresses(change)]
     return "".join(f"{line}\n" for line in lines)
 
 
