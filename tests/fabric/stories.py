@@ -69,10 +69,12 @@ def run_harms(fleet: FabricFleet, harms: Mapping[str, Harm]) -> dict[str, Story]
     changes = {host: {"change": _change(fleet, host, harm)} for host, harm in harms.items()}
     before = {host: state(fleet, host) for host in harms}
     watches = {host: _Watch(fleet, host) for host in harms}
-    messages = fleet.play("change.yml", changes).failures()
-    for host in harms:
-        fleet.wait_for_ssh(host, PATIENCE_S)
-    lost = {host: watch.end() for host, watch in watches.items()}
+    try:
+        messages = fleet.play("change.yml", changes).failures()
+        for host in harms:
+            fleet.wait_for_ssh(host, PATIENCE_S)
+    finally:
+        lost = {host: watch.end() for host, watch in watches.items()}
     after = {host: state(fleet, host) for host in harms}
     for host, harm in harms.items():
         fleet.root(host, harm.clear)

@@ -90,7 +90,11 @@ def test_what_netplan_leaves_behind_is_cleared() -> None:
 def test_virtual_devices_are_named_by_their_files(tmp_path: Path) -> None:
     (tmp_path / "10-netplan-br0.netdev").write_text("[NetDev]\nName=br0\nKind=bridge\n")
     (tmp_path / "10-netplan-enP7s7.network").write_text("[Match]\nName=enP7s7\n")
-    assert links.virtual_devices(tmp_path) == {"br0"}
+    profile = "[connection]\nid=netplan-{0}\ntype={1}\ninterface-name={0}\n"
+    for name, kind in (("enP7s7", "ethernet"), ("wlP9s9", "wifi"), ("bond0", "bond"), ("vlan9", "vlan")):
+        (tmp_path / f"netplan-{name}.nmconnection").write_text(profile.format(name, kind))
+    (tmp_path / "mine.nmconnection").write_text(profile.format("virbr0", "bridge"))
+    assert links.virtual_devices(tmp_path, tmp_path) == {"br0", "bond0", "vlan9"}
 
 
 def test_a_file_comes_back_with_bytes_mode_and_owner(tmp_path: Path) -> None:

@@ -39,6 +39,8 @@ _NOT_RUNNING = ("inactive", "failed", "")
 IPV6 = Path("/proc/net/if_inet6")
 # Of what a DHCP server or a router has given; they run.
 _LIFETIMES = re.compile(r'"(?:valid_life_time|preferred_life_time|expires)": *\d+')
+# What a profile of NetworkManager's is for, where the device is there without it.
+_OF_HARDWARE = {"ethernet", "wifi", "gsm", "cdma"}
 _BUSY = ("pending", "initialized", "configuring")
 # What `ip route` shows of a route's state and does not take back.
 _ROUTE_STATES = {"linkdown", "dead", "offload", "trap"}
@@ -178,9 +180,13 @@ def renderers() -> list[str]:
     return [unit for unit, folder, pattern in RENDERED if any(folder.glob(pattern))]
 
 
-def virtual_devices(folder: Path = NETWORKD) -> set[str]:
-    """The names of the bridges, bonds, VLANs and the like that netplan has networkd make."""
-    return _values(folder, "*.netdev", "Name=")
+def virtual_devices(folder: Path = NETWORKD, profiles: Path = PROFILES) -> set[str]:
+    """The names of the bridges, bonds, VLANs and the like that netplan has networkd or NetworkManager make."""
+    made = _values(folder, "*.netdev", "Name=")
+    for profile in profiles.glob("netplan-*"):
+        if not _values(profiles, profile.name, "type=") & _OF_HARDWARE:
+            made |= _values(profiles, profile.name, "interface-name=")
+    return made
 
 
 def _values(folder: Path, pattern: str, key: str) -> set[str]:
