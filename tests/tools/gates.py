@@ -42,6 +42,7 @@ LONG_JOBS = (
     "molecule/fabric",
     "molecule/drift",
     "molecule/stage",
+    "molecule/hotplug",
     "molecule/drift_timer",
     "molecule/image_store",
     "molecule/services",
