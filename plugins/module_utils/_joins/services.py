@@ -22,7 +22,7 @@ def changed_services(services: Iterable[Service], results: Iterable[Any], progra
     if program["changed"]:
         return names
     items = [item for result in results for item in (result.get("results") or () if result else ())]
-    changed = {_name(item["item"]) for item in items if item.get("changed") or item.get("stdout")}
+    changed = {_name(item["item"]) for item in items if item.get("changed")}
     return [name for name in names if name in changed]
 
 
