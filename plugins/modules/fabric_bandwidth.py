@@ -59,7 +59,6 @@ result:
   type: dict
 """
 
-import subprocess
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -71,6 +70,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._fabric.reading import 
     keep_measured,
     read_iommu,
     read_links,
+    run_together,
     verbs,
     virtualization,
 )
@@ -127,24 +127,11 @@ def _listen(module: AnsibleModule, server: Mapping[str, Any], seconds: int) -> N
 
 
 def _measure(rails: Sequence[Mapping[str, Any]], seconds: int) -> list[dict[str, Any]]:
-    """All rails at the same time, which AnsibleModule.run_command can't do."""
+    """All rails at the same time."""
     before = {rail["device"]: counters(rail["device"])["xmit"] for rail in rails}
     commands = [perftest.command(rail["device"], rail["port"], seconds, rail["server"]) for rail in rails]
-    running = [
-        subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        for command in commands
-    ]
-    outputs = [_output(process, seconds + CLIENT_PATIENCE_S) for process in running]
+    outputs = run_together(commands, seconds + CLIENT_PATIENCE_S)
     return [_result(rail, output, before[rail["device"]]) for rail, output in zip(rails, outputs, strict=True)]
-
-
-def _output(process: subprocess.Popen[str], patience_s: float) -> str:
-    """What it printed; one that does not end within the patience is killed, and its output says so."""
-    try:
-        return process.communicate(timeout=patience_s)[0]
-    except subprocess.TimeoutExpired:
-        process.kill()
-        return f"{process.communicate()[0]}\nno result after {patience_s:.0f} s"
 
 
 def _result(rail: Mapping[str, Any], output: str, before: int | None) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import hub_server
 import pytest
-import yaml
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import Progress, refusal
@@ -72,8 +71,8 @@ class Interrupted(Progress):
 
 
 def test_it_is_the_release_that_the_role_installs() -> None:
-    defaults = yaml.safe_load((ROOT / "roles" / "model_store" / "defaults" / "main.yml").read_text())
-    assert importlib.metadata.version("huggingface_hub") == defaults["model_store_hf_version"]
+    lock = (ROOT / "roles" / "model_store" / "files" / "hub.txt").read_text("utf-8")
+    assert f"\nhuggingface-hub=={importlib.metadata.version('huggingface_hub')} " in lock
 
 
 @pytest.mark.parametrize("revision", [COMMIT, None])

@@ -33,8 +33,7 @@ ELSEWHERE = {
     "roles/fabric/meta/argument_specs.yml": "documentation; compared below",
     "roles/firewall/files/gb10-firewall.service": "a unit as it is shipped; compared below",
     "roles/firewall/files/nftables.conf": "a unit as it is shipped; compared below",
-    "roles/model_store/defaults/main.yml": "an option's default; compared below",
-    "roles/model_store/meta/argument_specs.yml": "says the default of an option again, as Ansible wants it",
+    "roles/model_store/vars/main.yml": "a tool that one role installs for itself; compared below",
     "roles/verify/tasks/main.yml": "a cache that one task uses; compared below",
     "roles/model_store/tasks/main.yml": "the hub's token, lent for one task",
 }

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -190,3 +191,21 @@ READS: Mapping[str, Part] = {
     "netplan": lambda _run, ask: read_netplan(_mac_addresses(ask["rails"])),
     "fabric": _asked,
 }
+
+
+def run_together(commands: Sequence[Sequence[str]], patience_s: float) -> list[str]:
+    """What each of them printed, all run at the same time, which AnsibleModule.run_command can't do; one that does not
+    end within the patience is killed, and its output says so."""
+    running = [
+        subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for command in commands
+    ]
+    return [_output(process, patience_s) for process in running]
+
+
+def _output(process: subprocess.Popen[str], patience_s: float) -> str:
+    try:
+        return process.communicate(timeout=patience_s)[0]
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return f"{process.communicate()[0]}\nno result after {patience_s:.0f} s"
