@@ -31,7 +31,7 @@ def test_a_rank_has_what_rdma_needs_and_no_more(pair: Pair, rank: str) -> None:
     assert [name.removeprefix("CAP_") for name in settings["CapAdd"]] == ["IPC_LOCK"]
     assert [device["PathOnHost"] for device in settings["Devices"]] == ["/dev/infiniband"]
     assert {"Name": "memlock", "Hard": -1, "Soft": -1} in settings["Ulimits"]
-    assert (settings["NetworkMode"], settings["IpcMode"]) == ("host", "host")
+    assert (settings["NetworkMode"], settings["IpcMode"]) == ("host", "private")
 
 
 def test_each_rank_gets_the_gid_that_its_host_has_now(pair: Pair) -> None:

@@ -127,7 +127,7 @@ def test_a_slip_is_refused_first(pair: Pair, arguments: list[str], sentence: str
 def test_what_can_not_be_is_refused_first(pair: Pair) -> None:
     refused(pair.playbook("cluster-tp2.yml", hosts=["spark-2"]), "name two hosts in a service")
     wrong: dict[str, tuple[dict[str, object], str]] = {
-        "three-hosts": ({"hosts": ["spark-2", "spark-3", "titan"]}, "1 or 2, as the recipe says"),
+        "three-hosts": ({"hosts": ["spark-2", "spark-3", "titan"]}, "no cable between spark-3 and titan"),
         "no-cable": ({"hosts": ["spark-2", "titan"]}, "no cable between spark-2 and titan"),
         "four-ranks": ({"flags": {"tensor-parallel-size": 4}}, "2 hosts for tensor-parallel-size 4"),
         "too-large": ({"workload": {"max_model_len": 32768, "max_num_seqs": 8000}}, "too little"),
