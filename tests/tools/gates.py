@@ -281,11 +281,11 @@ def show(result: Result) -> None:
 
 def table(results: Iterable[Result]) -> str:
     rows = [
-        f"{r.job.name:<24}{r.outcome:<10}{r.seconds:7.1f} s{r.cpu:7.1f} s"
+        f"{r.job.name:<26}{r.outcome:<10}{r.seconds:7.1f} s{r.cpu:7.1f} s"
         + (f"  because {r.skipped_because}" if r.skipped_because else "")
         for r in results
     ]
-    return "\n".join([f"{'job':<24}{'result':<10}{'time':>9}{'cpu':>9}", *rows])
+    return "\n".join([f"{'job':<26}{'result':<10}{'time':>9}{'cpu':>9}", *rows])
 
 
 def is_failure(result: Result, in_ci: bool) -> bool:
