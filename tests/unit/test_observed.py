@@ -19,7 +19,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RE
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import BootLog, boot_record
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import GIB
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.promised import promised
 from planned import ranks_of
@@ -39,10 +39,10 @@ UTILIZATION = {"flags": {"gpu-memory-utilization": 0.6}}
 VLLM = ENGINES["vllm"]
 
 
-def planned(service: dict[str, Any], observed: Observed | None = None) -> dict[str, Any]:
+def planned(service: dict[str, Any], observed: Observed | None = None, library: Library = LIBRARY) -> dict[str, Any]:
     variables = {"fleet_services": {"qwen": SERVICE | service}}
     inventory = {"hosts": {"titan": {"address": "titan.lan", "port": None, "variables": variables}}, "folder": "/none"}
-    return plan_fleet(inventory, LIBRARY, observed=observed or Observed())
+    return plan_fleet(inventory, library, observed=observed or Observed())
 
 
 def booted(plan: dict[str, Any], available: int) -> tuple[BootLog, dict[str, Any]]:
@@ -55,6 +55,29 @@ def booted(plan: dict[str, Any], available: int) -> tuple[BootLog, dict[str, Any
     record = boot_record(log, "qwen", "2026-11-21", service["boot"]["requested_bytes"])
     assert record is not None
     return log, record
+
+
+@pytest.mark.parametrize(
+    ("record", "unused"),
+    [
+        ({}, False),
+        ({"flags": {"max-num-batched-tokens": 4096}}, False),  # of another launch: docs/memory.md says so
+        ({"flags": {"enforce-eager": True}}, True),
+        ({"flags": {}, "non_kv_gib": None}, False),
+        ({"flags": {}, "hosts": 2}, False),  # not of this launch's ranks
+    ],
+)
+def test_a_record_that_can_not_count_is_a_warning(record: dict[str, Any], unused: bool) -> None:
+    recipe = LIBRARY.recipes[SERVICE["recipe"]]
+    written = {**recipe.data["memory"]["calibrations"][0], **record}
+    own = replace(recipe, data={**recipe.data, "memory": {"calibrations": [written]}})
+    plan = planned({}, library=replace(LIBRARY, recipes={own.name: own}))
+    found = [row for row in plan["findings"] if row["rule"] == "memory-calibration-unused"]
+    assert len(found) == unused
+    for row in found:
+        assert row["place"] == "recipe qwen3.6-35b-a3b-nvfp4.memory.calibrations[0].flags"
+        assert 'write "max-num-batched-tokens: N"' in row["remedy"]
+        assert "fleet_services.qwen has 8192" in row["remedy"]
 
 
 def commands(plan: dict[str, Any]) -> list[Any]:

@@ -30,6 +30,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, V
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import boot_key, own_calibration
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Share
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import (
+    BATCHED,
     Demand,
     published_calibration,
 )
@@ -158,10 +159,11 @@ def size_service(placed: Placed, config: Mapping[str, Any] | None, observed: Obs
     asked, problems = _asked(placed, kv, workload.get("pool"))
     findings += problems
     eager = values.get("enforce-eager") is True
-    written = _whole(values.get("max-num-batched-tokens"), BATCHED_TOKENS)
+    written = _whole(values.get(BATCHED), BATCHED_TOKENS)
     batched = kv.layout.settings.max_num_batched_tokens if kv else written
     limits = placed.recipe["memory"].get("utilization", {"min": 0.0, "max": 1.0})
     records = placed.recipe["memory"].get("calibrations", [])
+    findings += _unused_records(placed, records, batched)
     demand = Demand(
         service=placed.name,
         requested=partial(requested_bytes, release=parse(placed.image["release"] or "")),
@@ -192,10 +194,26 @@ def size_service(placed: Placed, config: Mapping[str, Any] | None, observed: Obs
     return Sizing(demand, _key(placed, values), kv, config), findings
 
 
+def _unused_records(placed: Placed, records: Sequence[Mapping[str, Any]], batched: int) -> Iterator[Finding]:
+    """Records of these ranks that can't count, since nobody can tell whether they were read at a launch like this."""
+    for index, record in enumerate(records):
+        if record["hosts"] == len(placed.hosts) and record["non_kv_gib"] is not None and BATCHED not in record["flags"]:
+            yield warning(
+                "memory-calibration-unused",
+                f"recipe {placed.recipe['name']}.memory.calibrations[{index}].flags",
+                found=f"no {BATCHED}, so that non_kv_gib {record['non_kv_gib']} is not used",
+                expected="the batched tokens of the boot that it was read from, which decide most of it",
+                remedy=f'write "{BATCHED}: N" with N from the line "Chunked prefill is enabled with '
+                f'max_num_batched_tokens=N" of that boot; {placed.place} has {batched}',
+                source="docs/memory.md",
+                kind="memory",
+            )
+
+
 def _known_by(placed: Placed, flags: Mapping[str, Any], batched: int) -> dict[str, Any]:
     """The options that a recipe's record may name, as decided; the dense layers' kernel has a variable too."""
     kernel = placed.environments[placed.head.name].get("VLLM_NVFP4_GEMM_BACKEND")
-    return {**({"linear-backend": kernel.value} if kernel else {}), **flags, "max-num-batched-tokens": batched}
+    return {**({"linear-backend": kernel.value} if kernel else {}), **flags, BATCHED: batched}
 
 
 def _start(config: Mapping[str, Any], kv: ServiceKv | None, flags: Mapping[str, Any], batched: int) -> Start:
