@@ -36,62 +36,61 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
         if self._task.check_mode:
             return result | {"changed": False, "skipped": True, "msg": "check mode: nothing was started to be asked"}
-        reading = self._wait(options, task_vars)
-        engine, expected = ENGINES[options["engine"]], options["expected"]
+        service = options["service"]
+        reading = self._wait(service, task_vars)
+        engine, expected, name = ENGINES[service["engine"]], service["proof"]["expected"], service["name"]
         boot = engine.boot("\n".join(reading["boot_log"]))
-        wrong = computed_by_others(engine, options["service"], options["ranks"], reading["reply"]["fingerprint"])
+        wrong = computed_by_others(engine, name, service["ranks"], reading["reply"]["fingerprint"])
         if wrong:
             raise AnsibleActionFail(wrong.sentence())
-        findings = promised(engine, options["service"], expected, boot.as_dict())
+        findings = promised(engine, name, expected, boot.as_dict())
         return result | {
             "changed": False,
-            "service": options["service"],
+            "service": name,
             "state": "serving",
             "answer": reading["reply"]["answer"],
             "boot": boot.as_dict(),
             "comparison": comparison(expected, boot.as_dict()),
-            "record": self._record(options, reading, boot),
+            "record": self._record(service, reading, boot),
             "findings": [finding.as_dict() for finding in findings],
             "problems": [finding.sentence() for finding in findings],
         }
 
-    def _wait(self, options: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
+    def _wait(self, service: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
         """Readings until one says ready; AnsibleActionFail when one says that it never will, or time is up."""
         began = shown = time.monotonic()
+        unit, limit = service["unit"], service["proof"]["startup_limit_s"]
         restarts: int | None = None
         while True:
-            reading = self._read(options, task_vars)
+            reading = self._read(service, task_vars)
             restarts = reading["unit"]["restarts"] if restarts is None else restarts
-            now = verdict(options["unit"], reading, restarts)
+            now = verdict(unit, reading, restarts)
             if now.state == "ready":
                 return reading
             waited = time.monotonic() - began
             if now.state == "failed":
                 raise AnsibleActionFail(now.text)
-            if waited > options["timeout"]:
+            if waited > limit:
                 raise AnsibleActionFail(
-                    f"{options['unit']} did not answer within {options['timeout']} s; its last output: {now.text}; "
+                    f"{unit} did not answer within {limit} s; its last output: {now.text}; "
                     "a larger model needs a larger startup_limit_s in its recipe"
                 )
             if time.monotonic() - shown > PROGRESS_S:
                 shown = time.monotonic()
-                limit = options["timeout"]
-                show(f"{self._host}: {options['service']}: {waited:.0f} of at most {limit} s: {now.text[:160]}")
+                show(f"{self._host}: {service['name']}: {waited:.0f} of at most {limit} s: {now.text[:160]}")
             time.sleep(POLL_S)
 
     @staticmethod
-    def _record(options: dict[str, Any], reading: dict[str, Any], boot: BootLog) -> dict[str, Any] | None:
-        started = reading["unit"]["started"]
-        if options["requested_bytes"] is None or not started:
+    def _record(service: dict[str, Any], reading: dict[str, Any], boot: BootLog) -> dict[str, Any] | None:
+        started, requested = reading["unit"]["started"], service["proof"]["requested_bytes"]
+        if requested is None or not started:
             return None
-        total = reading["memory_total_bytes"]
-        return boot_record(boot, options["service"], started, options["requested_bytes"], total)
+        return boot_record(boot, service["name"], started, requested, reading["memory_total_bytes"])
 
-    def _read(self, options: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
-        names = ("unit", "container", "url", "health", "request", "status_file", "key_file", "key_form", "boot_lines")
-        arguments = {name: options[name] for name in names if options[name]}
+    def _read(self, service: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
+        asked = {name: service[name] for name in ("unit", "container", "status_file", "proof")}
         reading: dict[str, Any] = self._execute_module(
-            module_name="gb10.fleet.service_info", module_args=arguments, task_vars=task_vars
+            module_name="gb10.fleet.service_info", module_args={"service": asked}, task_vars=task_vars
         )
         if reading.get("failed"):
             raise AnsibleActionFail(reading["msg"])

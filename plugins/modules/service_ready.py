@@ -17,92 +17,9 @@ description:
     when it gives up.
 options:
   service:
-    description: The service's name in C(fleet_services).
-    type: str
-    required: true
-  unit:
-    description: The systemd unit that owns the service's container.
-    type: str
-    required: true
-  container:
-    description: The service's container. The key is sent only where nobody else can answer.
-    type: str
-    required: true
-  url:
-    description: The endpoint as the host itself reaches it, without C(/v1).
-    type: str
-    required: true
-  health:
-    description: Path below O(url) that answers 200 once requests may come.
-    type: str
-    required: true
-  request:
-    description: What is asked, as the service's engine gives it.
+    description: A service whose endpoint is on this host, of C(services) of the host's slice of the plan.
     type: dict
     required: true
-    suboptions:
-      path:
-        description: Path below O(url).
-        type: str
-        required: true
-      body:
-        description: The JSON body.
-        type: dict
-        required: true
-      answers:
-        description:
-          - Keys and indexes that lead through the JSON reply to where the answer may be; the first that is not empty
-            counts.
-        type: list
-        elements: list
-        required: true
-  status_file:
-    description: The file on the host in which the service's supervisor says how it goes.
-    type: str
-    required: true
-  key_file:
-    description: A file on the host that holds the API key in the engine's form.
-    type: str
-  key_form:
-    description: The text of O(key_file), with C(%s) for the key as JSON.
-    type: str
-    default: "%s"
-  engine:
-    description: What serves it, the recipe's C(engine).
-    type: str
-    required: true
-  boot_lines:
-    description: A regular expression for the lines of this start's log that tell of its memory.
-    type: str
-    default: ""
-  expected:
-    description: What the plan promised, as far as it can know it.
-    type: dict
-    default: {}
-    suboptions:
-      release:
-        description: The image's release of its engine.
-        type: str
-      kv_tokens:
-        description: Tokens in the KV pool, expected.
-        type: int
-      kv_tokens_low:
-        description: The least that they may be; the same number where the plan is exact.
-        type: int
-      kv_tokens_high:
-        description: The most that they may be.
-        type: int
-  requested_bytes:
-    description: Bytes that the service's C(--gpu-memory-utilization) stands for; without it there is no C(record).
-    type: int
-  ranks:
-    description: How many ranks have to compute the answer.
-    type: int
-    default: 1
-  timeout:
-    description: Seconds to wait at most.
-    type: int
-    default: 1800
 attributes:
   check_mode:
     description: Is skipped in check mode, since nothing was started.
@@ -119,18 +36,7 @@ attributes:
 EXAMPLES = r"""
 - name: Wait for the answer
   gb10.fleet.service_ready:
-    service: nano
-    unit: gb10-service-nano.service
-    container: gb10-service-nano
-    url: http://127.0.0.1:8003
-    health: /health
-    request:
-      path: /v1/chat/completions
-      body: {model: nemotron-nano, messages: [{role: user, content: Say hello.}], max_tokens: 24}
-      answers: [[choices, 0, message, content]]
-    expected: {kv_tokens: 292320, kv_tokens_low: 292320, kv_tokens_high: 292320}
-    engine: vllm
-    status_file: /run/gb10-fleet/nano/status.json
+    service: "{{ fleet_slice.services | selectattr('name', 'eq', 'nano') | first }}"
 """
 
 RETURN = r"""

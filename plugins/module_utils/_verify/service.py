@@ -104,31 +104,23 @@ def first_process(run: Run, container: str) -> int:
     return int(out) if out.strip().isdigit() else 0
 
 
-def read_service(
-    run: Run,
-    *,
-    unit: str,
-    container: str,
-    url: str,
-    health: str,
-    request: Mapping[str, Any],
-    key: str,
-    status_file: str,
-) -> dict[str, Any]:
+def read_service(run: Run, service: Mapping[str, Any], key: str) -> dict[str, Any]:
     """The whole reading: unit, what its supervisor says, health, the answer to one request when healthy (else None),
     the host's memory in bytes (MemTotal), the boot log's text. With a key it is asked only where nobody but the
-    container can answer."""
-    state = unit_state(run, unit)
-    healthy = fetch(url + health, "", 10)
+    container can answer. service: of ``hosts.<host>.services``, with its ``proof``."""
+    state, proof = unit_state(run, service["unit"]), service["proof"]
+    url = proof["url"]
+    healthy = fetch(url + proof["health"], "", 10)
     reply = None
     if healthy.status == 200:
-        problem = stranger(url, first_process(run, container)) if key else None
-        reply = _unanswered(f"{problem}, so that its key is not sent there") if problem else ask(url, request, key)
+        problem = stranger(url, first_process(run, service["container"]["name"])) if key else None
+        refused = _unanswered(f"{problem}, so that its key is not sent there") if problem else None
+        reply = refused or ask(url, proof["request"], key)
     return {
         "unit": state,
-        "supervisor": supervisor_status(status_file),
+        "supervisor": supervisor_status(service["status_file"]),
         "health": asdict(healthy),
         "reply": reply,
         "memory_total_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
-        "log": boot_log(run, unit, state["invocation"]),
+        "log": boot_log(run, service["unit"], state["invocation"]),
     }
