@@ -35,7 +35,7 @@ a warning. [sources.md](sources.md) says what the sources are.
 A service silences a rule by its id with a reason (`silence: {R043: the reasoning is wanted}`); its findings come
 marked, as hints.
 
-The module and the filter `vllm_lint` check every rule that they are given the facts for. In the column "checked by",
+The module `vllm_lint` checks every rule that it is given the facts for. In the column "checked by",
 `plan` says that every plan checks it too; `preflight` that site.yml does before its first change, with what it reads
 on the host; `vllm_lint only` that a plan never writes such a launch or doesn't have the fact: the rule is for commands
 that others wrote.

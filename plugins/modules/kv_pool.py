@@ -51,26 +51,8 @@ options:
   non_kv_bytes:
     description: What weights, runtime and graphs take of it.
     type: int
-  id:
-    description: Ignored, like the next four, so that a recorded case can be given whole.
-    type: raw
-  model:
-    description: Ignored.
-    type: raw
-  note:
-    description: Ignored.
-    type: raw
-  measured:
-    description: Ignored.
-    type: raw
-  truth:
-    description: Ignored.
-    type: raw
 extends_documentation_fragment:
   - gb10.fleet.attributes.reads_only
-seealso:
-  - plugin: gb10.fleet.kv_pool
-    plugin_type: filter
 """
 
 EXAMPLES = r"""
@@ -189,11 +171,6 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     "tokens_per_sequence": {"type": "int", "no_log": False},
     "total_memory_bytes": {"type": "int"},
     "non_kv_bytes": {"type": "int"},
-    "id": {"type": "raw"},
-    "model": {"type": "raw"},
-    "note": {"type": "raw"},
-    "measured": {"type": "raw"},
-    "truth": {"type": "raw"},
 }
 
 

@@ -214,9 +214,9 @@ LOOKED_AT = (
 # vLLM's own, by nature.
 OWN = (
     "plugins/module_utils/_engines/vllm/",
-    *(f"plugins/{kind}/vllm_lint.py" for kind in ("modules", "action", "filter")),
+    *(f"plugins/{kind}/vllm_lint.py" for kind in ("modules", "action")),
     "plugins/modules/vllm_catalogue_info.py",
-    *(f"plugins/{kind}/kv_pool.py" for kind in ("modules", "filter")),
+    "plugins/modules/kv_pool.py",
 )
 # What names it all the same: file or folder, and why.
 UTIL = "plugins/module_utils"
@@ -240,7 +240,6 @@ EXCEPTIONS = {
     "plugins/modules/json_settings.py": "an example",
     "plugins/modules/lock_record.py": "an example",
     "plugins/modules/model_snapshots.py": "who reads the store",
-    "plugins/modules/service_ready.py": "an example of an engine",
     "plugins/filter/recipe_import.py": "recipes of others, which vLLM serves",
     "roles/model_store": "who reads the store",
     "roles/verify": "reads images of an unknown build by vllm_catalogue_info",

@@ -1,7 +1,7 @@
 # Copyright: gb10.fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The filter and the module of the name kv_pool, and what the planner asks."""
+"""The module kv_pool, what it calls, and what the planner asks."""
 
 from __future__ import annotations
 
@@ -13,16 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.errors import AnsibleFilterError
-from ansible_collections.gb10.fleet.plugins.filter.kv_pool import FilterModule
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import kv_for_service, size_pool
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from unit.kv_cases import CASES, ROOT, case, config
 
 NANO = "nemotron-3-nano-30b-a3b"
 WHOLE = CASES["cases"][1] | {"vllm_version": "0.23.0"}
-
-kv_pool = FilterModule().filters()["kv_pool"]
+OPTIONS = {name: WHOLE[name] for name in ("flags", "available_kv_gib", "vllm_version")}
 
 
 def run_module(check: bool = False, **arguments: Any) -> tuple[int, dict[str, Any]]:
@@ -39,39 +36,38 @@ def run_module(check: bool = False, **arguments: Any) -> tuple[int, dict[str, An
     return done.returncode, json.loads(done.stdout)
 
 
-def test_filter_takes_a_recorded_case_whole() -> None:
-    got = kv_pool({**WHOLE, "config": config(NANO)})
+def test_it_takes_a_recorded_case_whole() -> None:
+    got = size_pool({**WHOLE, "config": config(NANO)})
     truth = WHOLE["truth"]["0.23.0"]
     assert {key: got[key] for key in truth} == truth
 
 
-def test_filter_reads_a_path(tmp_path: Path) -> None:
+def test_it_reads_a_path(tmp_path: Path) -> None:
     file = tmp_path / "config.json"
     file.write_text(json.dumps(config(NANO)), encoding="utf-8")
-    assert kv_pool({**WHOLE, "config": str(file)})["tokens"] == 1_815_893
+    assert size_pool({**WHOLE, "config": str(file)})["tokens"] == 1_815_893
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "null", "[" * 100_000, '{"architectures": ["X"]}'])
-def test_filter_answers_for_any_file(tmp_path: Path, content: str) -> None:
+def test_it_answers_for_any_file(tmp_path: Path, content: str) -> None:
     file = tmp_path / "config.json"
     file.write_text(content, encoding="utf-8")
     for path in (file, tmp_path, tmp_path / "missing"):
-        assert kv_pool({**WHOLE, "config": str(path)})["error"]
+        assert size_pool({**WHOLE, "config": str(path)})["error"]
 
 
-def test_filter_refuses_what_is_no_map() -> None:
-    with pytest.raises(AnsibleFilterError, match=r"gb10.fleet.kv_pool takes a map, not list"):
-        kv_pool([])
+def test_what_is_no_map_is_refused() -> None:
+    assert "a map with config" in size_pool([])["error"]
 
 
 @pytest.mark.parametrize("check", [False, True])
-def test_module_answers_like_the_filter(check: bool) -> None:
+def test_module_answers_with_it(check: bool) -> None:
     path = str(ROOT / "recipes/configs" / f"{NANO}.json")
-    status, got = run_module(check, **{**WHOLE, "config": path})
+    status, got = run_module(check, config=path, **OPTIONS)
     assert status == 0
     assert got.pop("changed") is False
     got.pop("invocation", None)  # core 2.21 leaves it out
-    assert got == kv_pool({**WHOLE, "config": config(NANO)})
+    assert got == size_pool({**WHOLE, "config": config(NANO)})
 
 
 def test_module_returns_an_error_and_does_not_fail() -> None:
@@ -86,15 +82,15 @@ def test_module_fails_for_a_parameter_of_the_wrong_type() -> None:
     assert "available_kv_bytes" in got["msg"]
 
 
-def test_the_inverse_by_filter_and_module() -> None:
+def test_the_inverse() -> None:
     asked = case(NANO, "0.23.0", kv_cache_dtype="fp8", max_model_len=32768, max_num_seqs=4)
     del asked["available_kv_gib"]
-    got = kv_pool({**asked, "sequences": 4, "tokens_per_sequence": 32768})
+    got = size_pool({**asked, "sequences": 4, "tokens_per_sequence": 32768})
     block = 6 * got["page_size_bytes"]
     assert got["kv_cache_memory_bytes"] == (4 * 12 + 1) * block
     assert got["num_blocks"] == 49
     wanted = {"sequences": 4, "tokens_per_sequence": 32768, "total_memory_bytes": 10**11, "non_kv_bytes": 2 * 10**10}
-    assert kv_pool({**asked, **wanted})["gpu_memory_utilization"] == 0.2063
+    assert size_pool({**asked, **wanted})["gpu_memory_utilization"] == 0.2063
 
 
 @pytest.mark.parametrize(
@@ -114,14 +110,14 @@ def test_the_inverse_by_filter_and_module() -> None:
 def test_workload_that_cannot_be_answered(wanted: dict[str, Any], words: str) -> None:
     asked = case(NANO, "0.23.0", kv_cache_dtype="fp8", max_model_len=32768, max_num_seqs=4)
     del asked["available_kv_gib"]
-    assert words in kv_pool({**asked, **wanted})["error"]
+    assert words in size_pool({**asked, **wanted})["error"]
 
 
 def test_no_memory_helps_a_block_larger_than_a_batch() -> None:
     """Found by the property of the inverse: such a start is refused whatever the bytes are."""
     flags = {"kv_cache_dtype": "fp8", "enable_prefix_caching": True, "max_num_batched_tokens": 2048}
     asked = case("qwen3.6-35b-a3b", "0.23.0", **flags)
-    assert "block_size (2096) must be <=" in kv_pool({**asked, "sequences": 1, "tokens_per_sequence": 1})["error"]
+    assert "block_size (2096) must be <=" in size_pool({**asked, "sequences": 1, "tokens_per_sequence": 1})["error"]
 
 
 def test_what_the_planner_asks() -> None:

@@ -10,8 +10,6 @@ import sys
 from typing import Any
 
 import pytest
-from ansible.errors import AnsibleFilterError
-from ansible_collections.gb10.fleet.plugins.filter.vllm_lint import vllm_lint
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue import store
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import load
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.judge import lint_map
@@ -257,9 +255,8 @@ def test_places_are_prefixed() -> None:
 
 
 @pytest.mark.parametrize("launch", [None, 5, "vllm serve m", ["vllm"], True])
-def test_the_filter_takes_maps_only(launch: Any) -> None:
-    with pytest.raises(AnsibleFilterError, match=r"gb10\.fleet\.vllm_lint takes a map"):
-        vllm_lint(launch)
+def test_only_a_map_describes_a_launch(launch: Any) -> None:
+    assert [finding["severity"] for finding in lint_map(launch)] == ["error"]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@
 """The facts that a rule may need beside the command, its image and its model, and who has them.
 
 The plan judges each service with what it decides and what the owner declares. The preflight judges it again with what
-it reads on the host. The module and the filter ``vllm_lint`` judge with whatever they are given: they check every rule.
+it reads on the host. The module ``vllm_lint`` judges with whatever it is given: it checks every rule.
 """
 
 from __future__ import annotations
