@@ -83,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
         "--renderer",
         metavar="|".join(RENDERERS),
         default=DEFAULT_RENDERER,
-        help="what carries out netplan's files (default: $GB10_LAB_RENDERER, or networkd; DGX OS: NetworkManager)",
+        help="what carries out netplan's files (default: $GB10_LAB_RENDERER, or NetworkManager as on DGX OS)",
     )
     up.add_argument("--hotplug", action="store_true", help="a host's adapter leaves it while no cable is seen")
 

@@ -32,8 +32,8 @@ MANAGEMENT_INTERFACE = "enP7s7"
 CONTROLLER_ADDRESS = "10.77.0.1"
 PREFIX_LENGTH = 24
 
-# The first is the default; DGX OS has the second.
-RENDERERS = ("networkd", "NetworkManager")
+# The first is the default, as DGX OS has it.
+RENDERERS = ("NetworkManager", "networkd")
 # What may stand at the far end of a cable instead of a port.
 SWITCH = "switch"
 # It stands alone in every default topology, as a fleet's solo host does.

@@ -101,7 +101,7 @@ def test_a_cable_is_the_same_from_both_ends() -> None:
         (lambda text: model.check_hosts(tuple(text.split(","))), "a-name-too-long-to-be-one", "can't be a host"),
         (lambda text: model.default_hosts(int(text)), "0", "1 to 32"),
         (lambda text: model.topology_cables(text, HOSTS), "ring", "a ring needs 3 hosts"),
-        (model.check_renderer, "ifupdown", "networkd or NetworkManager"),
+        (model.check_renderer, "ifupdown", "NetworkManager or networkd"),
     ],
 )
 def test_bad_words_are_refused_with_what_to_write(parse: Callable[[str], object], text: str, words: str) -> None:

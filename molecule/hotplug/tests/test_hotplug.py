@@ -1,16 +1,23 @@
 # Copyright: gb10.fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A pulled cable takes the adapter away, and a plugged one is not called good until it is measured; in this order."""
+"""A pulled cable takes the adapter away, and a plugged one is not called good until it is measured; in this order.
+
+Meanwhile, on the host without a cable, NetworkManager carries out a change that cuts off SSH.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fabric.fleet import FabricFleet
+from fabric.harm import CATALOGUE
+from fabric.stories import Story, run_harms
 from lab.fixtures import eventually
 
 testinfra_hosts = ["ssh://spark-2"]
@@ -29,14 +36,26 @@ def fleet() -> FabricFleet:
     return FabricFleet(Path(os.environ["GB10_LAB_DIR"]))
 
 
+@pytest.fixture(scope="module")
+def cut_off(fleet: FabricFleet) -> Iterator[Future[dict[str, Story]]]:
+    """A change that cuts off SSH, made while the first tests run."""
+    (harm,) = (harm for harm in CATALOGUE if harm.name == "wrong-gateway")
+    with ThreadPoolExecutor(1) as beside:
+        yield beside.submit(run_harms, fleet, {"titan": harm})
+
+
 def plans(fleet: FabricFleet, bandwidth: str = "changed", **declared: Any) -> dict[str, dict[str, Any]]:
     variables = {"fabric_verify_bandwidth": bandwidth, "fabric_verify_seconds": 1}
     return {host: part | variables for host, part in fleet.plan(PAIR | declared).items()}
 
 
+def of_the_pair(plans: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {host: plans[host] for host in PAIR_HOSTS}
+
+
 def bandwidth(fleet: FabricFleet, how: str) -> tuple[dict[str, str], dict[str, str]]:
     """Each host's word on its bandwidth, and its message."""
-    outcome = fleet.play("verify.yml", plans(fleet, how))
+    outcome = fleet.play("verify.yml", of_the_pair(plans(fleet, how)))
     tables = outcome.verdicts("fabric")
     return {host: (tables[host] or {}).get("bandwidth", "") for host in PAIR_HOSTS}, outcome.verdicts("msg")
 
@@ -59,7 +78,7 @@ def has_rail(fleet: FabricFleet, host: str) -> bool:
     return fleet.ok(host, f"test -e /sys/class/net/{RAIL} -a -e /sys/class/infiniband/{DEVICES[0]}")
 
 
-def test_good_links_are_good(fleet: FabricFleet) -> None:
+def test_good_links_are_good(fleet: FabricFleet, cut_off: Future[dict[str, Story]]) -> None:
     wait_for_both(fleet)
     assert bandwidth(fleet, "always")[0] == dict.fromkeys(PAIR_HOSTS, "ok")
 
@@ -73,7 +92,7 @@ def test_a_pulled_cable_takes_the_adapter_away_and_that_is_named(fleet: FabricFl
         assert "there is no such interface: the adapter is switched off, since hot-plug sees no cable" in words[host]
         assert "restart the machines at both ends at the same time" in words[host]
         assert "never rescan the PCI bus" in words[host]
-    refused = fleet.play("converge.yml", plans(fleet)).failures()
+    refused = fleet.play("converge.yml", of_the_pair(plans(fleet))).failures()
     assert all("[netplan-no-interface]" in refused[host] and "until it clicks" in refused[host] for host in PAIR_HOSTS)
 
 
@@ -95,6 +114,13 @@ def test_a_plugged_cable_shows_200_gbps_and_is_named_slow_from_both_ends(fleet: 
 def test_after_the_remedy_all_is_good_again(fleet: FabricFleet) -> None:
     restart_both(fleet)
     assert bandwidth(fleet, "always")[0] == dict.fromkeys(PAIR_HOSTS, "ok")
+
+
+def test_networkmanagers_change_that_cut_off_ssh_was_taken_back(cut_off: Future[dict[str, Story]]) -> None:
+    story = cut_off.result()["titan"]
+    assert "[netplan-restored]" in story.message
+    assert story.lost
+    assert story.after == story.before
 
 
 def test_hot_plug_that_is_off_leaves_adapter_address_and_gid(fleet: FabricFleet) -> None:

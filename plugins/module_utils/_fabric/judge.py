@@ -319,7 +319,9 @@ class _Interface:
         planned = self.wanted["address"]
         for address in (text.partition("/")[0] for text in ([planned] if planned else link["addresses"])):
             if index_of(table, address) is None:
-                remedy = "run site.yml; if the address is set, restart the interface: `networkctl reconfigure`"
+                name = self.wanted["name"]
+                remedy = f"run site.yml; if the address is set, set it anew: `nmcli connection up netplan-{name}`, or "
+                remedy += f"`networkctl reconfigure {name}` where networkd configures it"
                 found = f"{device} has no RoCE v2 GID for {address}"
                 yield error(
                     "fabric-no-gid",
