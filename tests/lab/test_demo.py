@@ -19,7 +19,7 @@ from .workspace import Running
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("moment", ["everything that the lab needs", "TASK [gb10.fleet.host_tuning"])
+@pytest.mark.parametrize("moment", ["titan is up", "TASK [gb10.fleet.host_tuning"])
 def test_interrupted_demo_leaves_nothing(tmp_path: Path, moment: str) -> None:
     """moment: what it has printed. What it does when it is left alone is the scenario `site`."""
     need_lab()

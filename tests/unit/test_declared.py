@@ -23,7 +23,7 @@ NANO: dict[str, Any] = {"recipe": "nano", "hosts": ["titan"], "port": 8003}
 def read(services: Any, **titan: Any) -> tuple[Declared, list[Finding]]:
     titan_variables = {"fleet_services": services, **titan}
     hosts = {
-        "titan": {"address": "10.0.0.1", "variables": titan_variables},
+        "titan": {"address": "10.0.0.1", "port": 2222, "variables": titan_variables},
         "beast": {"address": "10.0.0.2", "variables": {"fleet_services": services}},
     }
     return read_declaration({"hosts": hosts, "folder": "/inventory"})
@@ -52,6 +52,16 @@ def test_a_right_declaration_has_no_findings_and_gets_its_defaults() -> None:
             "ansible-vault",
         ),
         ({"a": NANO, "b": NANO}, "input-port-twice", "fleet_services.b.port", "another port"),
+        ({"nano": NANO | {"port": 22}}, "input-port-of-the-host", "fleet_services.nano.port", "another port"),
+        ({"nano": NANO | {"port": 2222}}, "input-port-of-the-host", "fleet_services.nano.port", "another port"),
+        ({"nano": NANO | {"port": 53}}, "input-port-of-the-host", "fleet_services.nano.port", "another port"),
+        ({"nano": NANO | {"port": 11000}}, "input-port-of-the-host", "fleet_services.nano.port", "another port"),
+        (  # of a group, where its supervisors meet
+            {"nano": NANO | {"hosts": ["titan", "beast"], "port": 1000}},
+            "input-port-of-the-host",
+            "fleet_services.nano.port",
+            "another port",
+        ),
         (["nano"], "schema-type", "fleet_services", ""),
         (
             {"nano": NANO | {"workload": {"max_model_len": 32768}, "flags": {"max-model-len": 65536}}},
@@ -71,6 +81,10 @@ def test_a_wrong_service_is_named(services: Any, rule: str, place: str, remedy: 
     findings = read(services)[1]
     assert [(finding.rule, finding.place) for finding in findings] == [(rule, place)]
     assert remedy in findings[0].remedy
+
+
+def test_a_port_of_this_host_alone_is_free_at_its_other_addresses() -> None:
+    assert read({"nano": NANO | {"port": 11000, "listen": "10.0.0.1"}})[1] == []
 
 
 def test_the_other_services_can_still_be_looked_at() -> None:

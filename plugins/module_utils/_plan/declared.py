@@ -20,6 +20,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import ports_on_head
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean, error
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall import plan as firewall
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import facts
 from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import PURPOSE
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.drift import read_drift
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.keys import key_file
@@ -194,6 +195,7 @@ def _services(
             *_placement(place, service["hosts"], hosts),
             *key_file(name, service, folder),
             *_declared_twice(place, service),
+            *_ports_of_the_host(place, service, hosts),
         ]
         findings += problems
         if not any(problem.severity == "error" for problem in problems):
@@ -334,6 +336,25 @@ def _same_addresses(hosts: Mapping[str, Host]) -> Iterator[Finding]:
                 found=f"{address}, port {port}, is also the address of {names[0]}",
                 expected="one name for each machine",
                 remedy="write its own address, or remove one of the names",
+            )
+
+
+def _ports_of_the_host(place: str, service: Mapping[str, Any], hosts: Mapping[str, Host]) -> Iterator[Finding]:
+    """Ports of the head at which its system listens already: what we reach it by, and what every GB10 has."""
+    head = hosts.get(service["hosts"][0])
+    taken = {entry["value"]["port"]: (name, entry["value"]["everywhere"]) for name, entry in facts()["listens"].items()}
+    if head:
+        taken[head.port] = ("sshd, by which Ansible comes", True)
+    local = service["listen"] in ("0.0.0.0", "::") or service["listen"].startswith("127.")
+    for port in ports_on_head(service["port"], service["hosts"]):
+        who, everywhere = taken.get(port, ("", False))
+        if who and (everywhere or local):
+            yield error(
+                "input-port-of-the-host",
+                f"{place}.port",
+                found=f"port {port} of {service['hosts'][0]} is that of {who}",
+                expected="a port at which nothing else listens",
+                remedy="write another port, as 8000",
             )
 
 
