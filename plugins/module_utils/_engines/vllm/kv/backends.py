@@ -10,7 +10,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.flags 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.model import Model
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.release import OLDEST, Release
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.trouble import not_sized, refusal
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 
 _EIGHT_BIT = ("fp8", "fp8_e4m3", "fp8_e5m2", "fp8_inc")
 _SCALED = ("int8_per_token_head", "fp8_per_token_head")
@@ -27,15 +26,11 @@ def cache_dtype(flags: Flags, model: Model, release: Release) -> str:
         name = model.kv_dtype
     if name not in (*_EIGHT_BIT, *_SCALED, *_WIDE, "nvfp4"):
         remedy = "use fp8, bfloat16 or nvfp4, or size it by a first boot"
-        raise FleetError(
-            not_sized(_PLACE, found=f"unknown KV cache dtype {name}", expected="a known dtype", remedy=remedy)
-        )
+        raise not_sized(_PLACE, found=f"unknown KV cache dtype {name}", expected="a known dtype", remedy=remedy)
     if not release.since(_SINCE.get(name, OLDEST)):
         words = f"ValidationError: 1 validation error for CacheConfig cache_dtype {name} is not known"
         remedy = f"use vLLM {_SINCE[name]} or newer, or fp8"
-        raise FleetError(
-            refusal("kv-dtype", _PLACE, words=words, remedy=remedy, source="vllm/config/cache.py, CacheDType")
-        )
+        raise refusal("kv-dtype", _PLACE, words=words, remedy=remedy, source="vllm/config/cache.py, CacheDType")
     if model.attention.latent:
         _check_latent(name, release)
     return name
@@ -44,16 +39,12 @@ def cache_dtype(flags: Flags, model: Model, release: Release) -> str:
 def _check_latent(name: str, release: Release) -> None:
     if name not in (*_EIGHT_BIT, *_WIDE):
         remedy = "use fp8 or bfloat16"
-        raise FleetError(
-            not_sized(_PLACE, found=f"{name} with latent attention", expected="fp8 or bfloat16", remedy=remedy)
-        )
+        raise not_sized(_PLACE, found=f"{name} with latent attention", expected="fp8 or bfloat16", remedy=remedy)
     if name in _EIGHT_BIT and not release.since("0.18"):
         words = f"ValueError: No valid attention backend found for cuda with kv_cache_dtype={name}, use_mla=True"
         remedy = "use bfloat16, or vLLM 0.18 or newer"
-        raise FleetError(
-            refusal(
-                "kv-backend", _PLACE, words=words, remedy=remedy, source="vllm/v1/attention/backends/mla/triton_mla.py"
-            )
+        raise refusal(
+            "kv-backend", _PLACE, words=words, remedy=remedy, source="vllm/v1/attention/backends/mla/triton_mla.py"
         )
 
 

@@ -68,7 +68,7 @@ def failure(problem: FleetError) -> dict[str, Any]:
 def _sized(case: object) -> dict[str, Any]:
     if not isinstance(case, Mapping):
         expected = "a map with config, flags, available_kv_bytes and vllm_version"
-        raise FleetError(bad_input("kv-case", "case", value=case, expected=expected, remedy="write these keys"))
+        raise bad_input("kv-case", "case", value=case, expected=expected, remedy="write these keys")
     given = {key: case[key] for key in _KEYS if case.get(key) is not None}
     values, findings = check({"type": "map", "options": _KEYS}, given, "case")
     if findings:
@@ -85,10 +85,8 @@ def _sized(case: object) -> dict[str, Any]:
         available = inverse["kv_cache_memory_bytes"] if available is None else available
     if available is None:
         expected = "the bytes for the cache on each rank"
-        raise FleetError(
-            bad_input(
-                "kv-bytes", "case.available_kv_bytes", value=None, expected=expected, remedy="write a whole number"
-            )
+        raise bad_input(
+            "kv-bytes", "case.available_kv_bytes", value=None, expected=expected, remedy="write a whole number"
         )
     return answer(pool.fill(layout, available), model) | inverse
 
@@ -106,7 +104,7 @@ def _inverse(layout: pool.Layout, values: Mapping[str, Any]) -> dict[str, Any]:
     for key in ("sequences", "tokens_per_sequence"):
         if key not in values:
             expected = "sequences together with tokens_per_sequence"
-            raise FleetError(bad_input("kv-case", f"case.{key}", value=None, expected=expected, remedy="write both"))
+            raise bad_input("kv-case", f"case.{key}", value=None, expected=expected, remedy="write both")
     least = least_bytes_to_serve(layout, values["sequences"], values["tokens_per_sequence"])
     inverse: dict[str, Any] = {"kv_cache_memory_bytes": least}
     if "total_memory_bytes" in values and "non_kv_bytes" in values:
@@ -125,14 +123,12 @@ def load_config(path: str) -> object:
     except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: no home for ~, or nested too deeply
         found = f"{path[:200]}: {error}"
         expected = "the path of a model's config.json, or its content"
-        raise FleetError(
-            bad_input(
-                "kv-config",
-                "case.config",
-                value=found,
-                expected=expected,
-                remedy="take config.json from the model's repository",
-            )
+        raise bad_input(
+            "kv-config",
+            "case.config",
+            value=found,
+            expected=expected,
+            remedy="take config.json from the model's repository",
         ) from None
 
 

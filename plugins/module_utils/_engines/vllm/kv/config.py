@@ -51,9 +51,7 @@ class Text:
         found = self.values.get(key)
         if found is None:
             if default is None:
-                raise FleetError(
-                    bad_input("kv-config", f"{self.place}.{key}", value=None, expected="a value", remedy=_REMEDY)
-                )
+                raise bad_input("kv-config", f"{self.place}.{key}", value=None, expected="a value", remedy=_REMEDY)
             return default
         checked, findings = check(spec, found, f"{self.place}.{key}")
         if findings:
@@ -67,9 +65,7 @@ class Text:
         return self.values.get(key) is not None
 
     def refuse(self, key: str, why: str) -> FleetError:
-        return FleetError(
-            not_sized(f"{self.place}.{key}", found=why, expected="a known layout", remedy="size it by a first boot")
-        )
+        return not_sized(f"{self.place}.{key}", found=why, expected="a known layout", remedy="size it by a first boot")
 
 
 def read_model(config: object, release: Release, place: str = "config") -> Model:
@@ -79,36 +75,30 @@ def read_model(config: object, release: Release, place: str = "config") -> Model
     vLLM doesn't run.
     """
     if not isinstance(config, Mapping):
-        raise FleetError(
-            bad_input(
-                "kv-config",
-                place,
-                value=config,
-                expected="the map that config.json holds",
-                remedy="give the file's content",
-            )
+        raise bad_input(
+            "kv-config",
+            place,
+            value=config,
+            expected="the map that config.json holds",
+            remedy="give the file's content",
         )
     file, outer = ConfigJson(config), Text(config, place)
     architecture = outer.value("architectures", _NAMES)[0]
     family = _FAMILIES.get(architecture)
     if family is None:
         remedy = "size it by a first boot; docs/kv-sizing.md lists the known ones"
-        raise FleetError(
-            not_sized(
-                f"{place}.architectures",
-                found=f"unknown architecture {architecture[:80]}",
-                expected="a known architecture",
-                remedy=remedy,
-            )
+        raise not_sized(
+            f"{place}.architectures",
+            found=f"unknown architecture {architecture[:80]}",
+            expected="a known architecture",
+            remedy=remedy,
         )
     since, reader = family
     if not release.since(since):
         words = f"ValidationError: Model architectures ['{architecture}'] are not supported by vLLM {release.text}"
         remedy = f"use an image with vLLM {since} or newer"
         source = "vllm/model_executor/models/registry.py"
-        raise FleetError(
-            refusal("kv-architecture", f"{place}.architectures", words=words, remedy=remedy, source=source)
-        )
+        raise refusal("kv-architecture", f"{place}.architectures", words=words, remedy=remedy, source=source)
     text = Text(file.text, f"{place}.{file.nested}") if file.nested else outer
     model = reader(text, architecture)
     return replace(
@@ -127,9 +117,7 @@ def _dtype(text: Text, outer: Text) -> str:
             name = str(part.value(key, {"type": "str", "max": 40})).removeprefix("torch.")
             if name not in _FLOATS:
                 expected = "float16, bfloat16 or float32"
-                raise FleetError(
-                    bad_input("kv-config", f"{part.place}.{key}", value=name, expected=expected, remedy=_REMEDY)
-                )
+                raise bad_input("kv-config", f"{part.place}.{key}", value=name, expected=expected, remedy=_REMEDY)
             return "float16" if _FLOATS[name] == "float16" else "bfloat16"
     return "bfloat16"
 
@@ -197,10 +185,8 @@ def _layer_types(text: Text, default: list[str]) -> list[str]:
     names: list[str] = text.value("layer_types", _NAMES, default)
     if len(names) != len(default):
         found = f"{len(names)} layer_types for {len(default)} layers"
-        raise FleetError(
-            bad_input(
-                "kv-config", f"{text.place}.layer_types", value=found, expected="one for each layer", remedy=_REMEDY
-            )
+        raise bad_input(
+            "kv-config", f"{text.place}.layer_types", value=found, expected="one for each layer", remedy=_REMEDY
         )
     return names
 
@@ -362,10 +348,8 @@ _FAMILIES: dict[str, tuple[str, Reader]] = {
 def read_drafter(config: object, place: str) -> tuple[Attention, ...]:
     """The attention layers of a drafter with a config.json of its own: EAGLE heads and small models, full attention."""
     if not isinstance(config, Mapping):
-        raise FleetError(
-            bad_input(
-                "kv-config", place, value=config, expected="the drafter's config.json", remedy="give the file's content"
-            )
+        raise bad_input(
+            "kv-config", place, value=config, expected="the drafter's config.json", remedy="give the file's content"
         )
     text = Text(config, place)
     if text.has("sliding_window") and config.get("use_sliding_window", True) is not False:

@@ -15,7 +15,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.flags 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.model import Attention, Mamba2, Model
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.release import Release
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.trouble import bad_input, not_sized, refusal
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 
 _PLACE = "flags.speculative_config"
 _WITHOUT_LAYERS = ("ngram", "suffix")
@@ -47,10 +46,8 @@ def resolve(flags: Flags, model: Model, release: Release) -> Draft:
     tokens = wanted.get("num_speculative_tokens")
     if tokens is None:
         expected = "how many tokens are drafted a step"
-        raise FleetError(
-            bad_input(
-                "kv-flags", f"{_PLACE}.num_speculative_tokens", value=None, expected=expected, remedy="write a number"
-            )
+        raise bad_input(
+            "kv-flags", f"{_PLACE}.num_speculative_tokens", value=None, expected=expected, remedy="write a number"
         )
     _check_recurrent(model, release)
     if method in _WITHOUT_LAYERS:
@@ -59,10 +56,8 @@ def resolve(flags: Flags, model: Model, release: Release) -> Draft:
         return Draft(method, tokens, _external(wanted, model), external=True, assumed="draft_config" not in wanted)
     found = f"method {str(method)[:60]}"
     remedy = "use mtp, ngram or eagle3, or size it by a first boot"
-    raise FleetError(
-        not_sized(
-            f"{_PLACE}.method", found=found, expected="mtp, ngram, suffix, eagle, eagle3 or draft_model", remedy=remedy
-        )
+    raise not_sized(
+        f"{_PLACE}.method", found=found, expected="mtp, ngram, suffix, eagle, eagle3 or draft_model", remedy=remedy
     )
 
 
@@ -72,9 +67,7 @@ def _external(wanted: Mapping[str, Any], model: Model) -> tuple[Attention, ...]:
         return read_drafter(wanted["draft_config"], f"{_PLACE}.draft_config")
     if wanted["method"] == "draft_model":
         remedy = "give the drafter's config.json as draft_config"
-        raise FleetError(
-            not_sized(f"{_PLACE}.draft_config", found="missing", expected="the drafter's config.json", remedy=remedy)
-        )
+        raise not_sized(f"{_PLACE}.draft_config", found="missing", expected="the drafter's config.json", remedy=remedy)
     return (replace(model.attention, window=None),)
 
 
@@ -84,15 +77,11 @@ def _prediction(model: Model, release: Release, tokens: int) -> Draft:
     if model.mtp is None:
         words = "NotImplementedError: Unsupported speculative method: 'mtp'"
         remedy = "leave --speculative-config out: the config.json names no prediction layer"
-        raise FleetError(
-            refusal("kv-drafter", f"{_PLACE}.method", words=words, remedy=remedy, source="vllm/config/speculative.py")
-        )
+        raise refusal("kv-drafter", f"{_PLACE}.method", words=words, remedy=remedy, source="vllm/config/speculative.py")
     if isinstance(model.recurrent, Mamba2) and not release.since("0.17"):
         words = "NotImplementedError: Speculative decoding with draft model is not supported yet."
         remedy = "use vLLM 0.17 or newer, or leave --speculative-config out"
-        raise FleetError(
-            refusal("kv-drafter", f"{_PLACE}.method", words=words, remedy=remedy, source="vllm/config/speculative.py")
-        )
+        raise refusal("kv-drafter", f"{_PLACE}.method", words=words, remedy=remedy, source="vllm/config/speculative.py")
     return Draft("mtp", tokens, (model.mtp,))
 
 
@@ -103,4 +92,4 @@ def _check_recurrent(model: Model, release: Release) -> None:
     words = "NotImplementedError: Mamba with speculative decoding is not supported yet."
     remedy = "use vLLM 0.17 or newer, or leave --speculative-config out"
     source = "vllm/model_executor/layers/mamba/abstract.py"
-    raise FleetError(refusal("kv-drafter", _PLACE, words=words, remedy=remedy, source=source))
+    raise refusal("kv-drafter", _PLACE, words=words, remedy=remedy, source=source)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import Any, cast
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.trouble import (
     bad_input,
@@ -26,29 +26,6 @@ _RANKS: Spec = {"type": "int", "min": 1, "max": 4096}
 _TOKENS: Spec = {"type": "int", "min": 1, "max": 2**40}
 _SWITCH: Spec = {"type": "bool"}
 _WORD: Spec = {"type": "str", "min": 1, "max": 80}
-_FLAGS: dict[str, Spec] = {
-    "async_scheduling": _SWITCH,
-    "attention_backend": _WORD,
-    "block_size": {"type": "int", "min": 1, "max": 2**31 - 1},
-    "disable_hybrid_kv_cache_manager": _SWITCH,
-    "distributed_executor_backend": _WORD,
-    "dtype": {"type": "str", "choices": ["auto", "half", "float16", "bfloat16", "float", "float32"]},
-    "enable_chunked_prefill": _SWITCH,
-    "enable_prefix_caching": _SWITCH,
-    "enforce_eager": _SWITCH,
-    "kv_cache_dtype": _WORD,
-    "kv_cache_memory_bytes": {"type": "int", "min": 0, "max": _BIG},
-    "language_model_only": _SWITCH,
-    "mamba_cache_dtype": {"type": "str", "choices": ["auto", "float32", "float16", "bfloat16"]},
-    "mamba_cache_mode": {"type": "str", "choices": ["none", "align", "all"]},
-    "mamba_ssm_cache_dtype": {"type": "str", "choices": ["auto", "float32", "float16", "bfloat16"]},
-    "max_model_len": {"type": "int", "min": -1, "max": 2**40},
-    "max_num_batched_tokens": _TOKENS,
-    "max_num_seqs": {"type": "int", "min": 1, "max": 2**31 - 1},
-    "num_gpu_blocks_override": {"type": "int", "min": 1, "max": 2**31 - 1},
-    "pipeline_parallel_size": _RANKS,
-    "tensor_parallel_size": _RANKS,
-}
 # Options that change the pool in ways that are not known here, with the value that leaves it alone.
 _NEUTRAL: dict[str, Any] = {
     "decode_context_parallel_size": 1,
@@ -61,32 +38,41 @@ _NEUTRAL: dict[str, Any] = {
 _HUMAN = ("kv_cache_memory_bytes", "max_model_len", "max_num_batched_tokens")
 
 
+def _option(spec: Spec, default: Any = None) -> Any:
+    return field(default=default, metadata=cast(dict[str, Any], spec))
+
+
 @dataclass(frozen=True)
 class Flags:
     """Options as given; None where they are left to vLLM. speculative: the map of --speculative-config."""
 
-    async_scheduling: bool | None = None
-    attention_backend: str | None = None
-    block_size: int | None = None
-    disable_hybrid_kv_cache_manager: bool = False
-    distributed_executor_backend: str | None = None
-    dtype: str = "auto"
-    enable_chunked_prefill: bool | None = None
-    enable_prefix_caching: bool | None = None
-    enforce_eager: bool = False
-    kv_cache_dtype: str = "auto"
-    kv_cache_memory_bytes: int | None = None
-    language_model_only: bool = False
-    mamba_cache_dtype: str = "auto"
-    mamba_cache_mode: str | None = None
-    mamba_ssm_cache_dtype: str = "auto"
-    max_model_len: int | None = None
-    max_num_batched_tokens: int | None = None
-    max_num_seqs: int | None = None
-    num_gpu_blocks_override: int | None = None
-    pipeline_parallel_size: int = 1
-    tensor_parallel_size: int = 1
+    async_scheduling: bool | None = _option(_SWITCH)
+    attention_backend: str | None = _option(_WORD)
+    block_size: int | None = _option({"type": "int", "min": 1, "max": 2**31 - 1})
+    disable_hybrid_kv_cache_manager: bool = _option(_SWITCH, False)
+    distributed_executor_backend: str | None = _option(_WORD)
+    dtype: str = _option(
+        {"type": "str", "choices": ["auto", "half", "float16", "bfloat16", "float", "float32"]}, "auto"
+    )
+    enable_chunked_prefill: bool | None = _option(_SWITCH)
+    enable_prefix_caching: bool | None = _option(_SWITCH)
+    enforce_eager: bool = _option(_SWITCH, False)
+    kv_cache_dtype: str = _option(_WORD, "auto")
+    kv_cache_memory_bytes: int | None = _option({"type": "int", "min": 0, "max": _BIG})
+    language_model_only: bool = _option(_SWITCH, False)
+    mamba_cache_dtype: str = _option({"type": "str", "choices": ["auto", "float32", "float16", "bfloat16"]}, "auto")
+    mamba_cache_mode: str | None = _option({"type": "str", "choices": ["none", "align", "all"]})
+    mamba_ssm_cache_dtype: str = _option({"type": "str", "choices": ["auto", "float32", "float16", "bfloat16"]}, "auto")
+    max_model_len: int | None = _option({"type": "int", "min": -1, "max": 2**40})
+    max_num_batched_tokens: int | None = _option(_TOKENS)
+    max_num_seqs: int | None = _option({"type": "int", "min": 1, "max": 2**31 - 1})
+    num_gpu_blocks_override: int | None = _option({"type": "int", "min": 1, "max": 2**31 - 1})
+    pipeline_parallel_size: int = _option(_RANKS, 1)
+    tensor_parallel_size: int = _option(_RANKS, 1)
     speculative: Mapping[str, Any] | None = None
+
+
+_SPECS = {one.name: cast(Spec, one.metadata) for one in fields(Flags) if one.metadata}
 
 
 def read_flags(flags: object, place: str = "flags") -> Flags:
@@ -94,35 +80,24 @@ def read_flags(flags: object, place: str = "flags") -> Flags:
     if flags is None:
         flags = {}
     if not isinstance(flags, Mapping):
-        raise FleetError(
-            bad_input("kv-flags", place, value=flags, expected="a map of vLLM options", remedy="write option: value")
-        )
+        raise bad_input("kv-flags", place, value=flags, expected="a map of vLLM options", remedy="write option: value")
     named = {key.lstrip("-").replace("-", "_"): value for key, value in flags.items() if isinstance(key, str)}
-    known = {key: _plain_number(key, named[key]) for key in _FLAGS if named.get(key) is not None}
-    values, findings = check({"type": "map", "options": _FLAGS}, known, place)
+    known = {key: _plain_number(key, named[key]) for key in _SPECS if named.get(key) is not None}
+    values, findings = check({"type": "map", "options": _SPECS}, known, place)
     if values.get("max_model_len") == 0:
         expected = "a number of tokens, or -1 for as many as fit"
-        findings.append(
-            bad_input(
-                "kv-flags",
-                f"{place}.max_model_len",
-                value=0,
-                expected=expected,
-                remedy="write a length or leave it out",
-            )
-        )
+        remedy = "write a length or leave it out"
+        findings += bad_input("kv-flags", f"{place}.max_model_len", value=0, expected=expected, remedy=remedy).findings
     for key, neutral in _NEUTRAL.items():
         value = named.get(key)
         if value is not None and value != neutral:
             remedy = "size it by a first boot"
-            findings.append(
-                not_sized(f"{place}.{key}", found=f"--{key.replace('_', '-')} set", expected="left out", remedy=remedy)
-            )
+            found = f"--{key.replace('_', '-')} set"
+            findings += not_sized(f"{place}.{key}", found=found, expected="left out", remedy=remedy).findings
     if findings:
         raise FleetError(*with_remedy(findings, remedy="correct the value or leave it out"))
-    known_fields = {field.name for field in fields(Flags)}
     speculative = _speculative(named.get("speculative_config"), f"{place}.speculative_config")
-    return Flags(**{key: value for key, value in values.items() if key in known_fields}, speculative=speculative)
+    return Flags(**values, speculative=speculative)
 
 
 def _plain_number(key: str, value: Any) -> Any:
@@ -143,7 +118,7 @@ def _speculative(value: object, place: str) -> Mapping[str, Any] | None:
             value = json.loads(value)
     if not isinstance(value, Mapping):
         remedy = 'write {"method": "mtp", "num_speculative_tokens": 1}'
-        raise FleetError(bad_input("kv-flags", place, value=value, expected="a map", remedy=remedy))
+        raise bad_input("kv-flags", place, value=value, expected="a map", remedy=remedy)
     spec: Spec = {
         "type": "map",
         "options": {

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.pages import Page, ceil_div
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.settings import Settings
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.trouble import refusal
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 
 
 @dataclass(frozen=True)
@@ -88,4 +87,4 @@ def _grown(page: Page, largest: int, settings: Settings) -> Page:
     )
     remedy = "use vLLM 0.26 or newer, or --disable-hybrid-kv-cache-manager"
     source = "vllm/v1/core/kv_cache_utils.py, unify_kv_cache_spec_page_size"
-    raise FleetError(refusal("kv-pages", "config", words=words, remedy=remedy, source=source))
+    raise refusal("kv-pages", "config", words=words, remedy=remedy, source=source)

@@ -16,7 +16,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.pool i
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.release import requested_bytes
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.trouble import bad_input, not_sized
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 
 _STEPS = 10_000
 
@@ -31,20 +30,16 @@ def least_bytes(layout: Layout, sequences: int, tokens: int) -> int:
     if tokens > settings.max_model_len:
         expected = f"at most --max-model-len, {settings.max_model_len}"
         remedy = "lower it, or raise --max-model-len"
-        raise FleetError(
-            bad_input("kv-workload", "case.tokens_per_sequence", value=tokens, expected=expected, remedy=remedy)
-        )
+        raise bad_input("kv-workload", "case.tokens_per_sequence", value=tokens, expected=expected, remedy=remedy)
     if sequences > settings.max_num_seqs:
         expected = f"at most --max-num-seqs, {settings.max_num_seqs}"
-        raise FleetError(
-            bad_input(
-                "kv-workload", "case.sequences", value=sequences, expected=expected, remedy="raise --max-num-seqs"
-            )
+        raise bad_input(
+            "kv-workload", "case.sequences", value=sequences, expected=expected, remedy="raise --max-num-seqs"
         )
     if settings.blocks_override is not None:
         remedy = "leave --num-gpu-blocks-override out: it sets the number of blocks itself"
         found = "--num-gpu-blocks-override set"
-        raise FleetError(not_sized("flags.num_gpu_blocks_override", found=found, expected="left out", remedy=remedy))
+        raise not_sized("flags.num_gpu_blocks_override", found=found, expected="left out", remedy=remedy)
     blocks = sequences * layout.request_blocks(tokens) + 1
     return max(blocks * layout.bytes_per_block, least_bytes_to_start(layout))
 
@@ -52,7 +47,7 @@ def least_bytes(layout: Layout, sequences: int, tokens: int) -> int:
 def least_bytes_to_serve(layout: Layout, sequences: int, tokens: int) -> int:
     """least_bytes, and FleetError too for a start that vLLM refuses with any memory."""
     if block := block_refusal(layout):
-        raise FleetError(block)
+        raise block
     return least_bytes(layout, sequences, tokens)
 
 
@@ -68,9 +63,7 @@ def least_utilization(total: int, non_kv: int, kv_bytes: int, release: Version) 
     if step > _STEPS:
         found = f"{non_kv + kv_bytes} bytes of {total}"
         expected = "a workload that fits beside the weights"
-        raise FleetError(
-            bad_input(
-                "kv-workload", "case.total_memory_bytes", value=found, expected=expected, remedy="ask for less context"
-            )
+        raise bad_input(
+            "kv-workload", "case.total_memory_bytes", value=found, expected=expected, remedy="ask for less context"
         )
     return step / _STEPS

@@ -19,7 +19,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.model import Attention, DeltaNet, Model
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.settings import DEFAULT_BLOCK, Settings
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.trouble import not_sized
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 
 Kind = Literal["FullAttention", "MLAAttention", "SlidingWindow", "Mamba"]
 # FlashInfer's DeltaNet kernels export states inside a prefill at multiples of these tokens (0.33).
@@ -68,10 +67,8 @@ def pages_by_stage(model: Model, settings: Settings) -> list[list[Page]]:
     if not all(stages):
         remedy = "use fewer stages"
         found = f"a stage of {settings.pipeline_parallel} without attention or recurrent layers"
-        raise FleetError(
-            not_sized(
-                "flags.pipeline_parallel_size", found=found, expected="layers with a cache on each stage", remedy=remedy
-            )
+        raise not_sized(
+            "flags.pipeline_parallel_size", found=found, expected="layers with a cache on each stage", remedy=remedy
         )
     stages[-1] += [_page(layer, settings, common, settings.draft_backend) for layer in settings.drafters]
     return stages

@@ -14,7 +14,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.model 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.pages import Page, ceil_div, pages_by_stage
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.settings import Settings
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.trouble import refusal
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 
 _GIB = 2**30
 
@@ -50,7 +50,7 @@ def arrange(model: Model, settings: Settings) -> Layout:
     stages = pages_by_stage(model, settings)
     layout = Layout(settings, tuple(make_groups(stages, settings)), tuple(map(tuple, stages)))
     if settings.release.limits_aligned_block_early and (block := block_refusal(layout)):
-        raise FleetError(block)
+        raise block
     return layout
 
 
@@ -140,7 +140,7 @@ def _check_any(layout: Layout, available: int) -> None:
     needed = layout.bytes_per_block + 1 if layout.settings.release.sets_null_block_aside else 1
     remedy = f"give the KV cache at least {needed} bytes: raise --gpu-memory-utilization"
     source = "vllm/v1/core/kv_cache_utils.py, _check_enough_kv_cache_memory"
-    raise FleetError(refusal("kv-memory", "available_kv_bytes", words=words, remedy=remedy, source=source))
+    raise refusal("kv-memory", "available_kv_bytes", words=words, remedy=remedy, source=source)
 
 
 def needed_bytes(layout: Layout, length: int, stage: int) -> int:
@@ -184,7 +184,7 @@ def _fit_length(layout: Layout, available: int) -> Layout:
         )
         remedy = f"give the KV cache at least {layout.request_bytes(1)} bytes"
         source = "vllm/v1/core/kv_cache_utils.py, _auto_fit_max_model_len"
-        raise FleetError(refusal("kv-length", "available_kv_bytes", words=words, remedy=remedy, source=source))
+        raise refusal("kv-length", "available_kv_bytes", words=words, remedy=remedy, source=source)
     return replace(layout, settings=replace(layout.settings, max_model_len=longest))
 
 
@@ -194,10 +194,10 @@ def _check_request(layout: Layout, available: int) -> None:
         needed, usable = needed_bytes(layout, length, stage), _usable(layout, available, stage)
         if needed > usable:
             longest = longest_fitting(layout, available)
-            raise FleetError(_too_long(length, needed, usable, longest))
+            raise _too_long(length, needed, usable, longest)
 
 
-def _too_long(length: int, needed: int, usable: int, longest: int) -> Finding:
+def _too_long(length: int, needed: int, usable: int, longest: int) -> FleetError:
     estimate = f" Based on the available memory, the estimated maximum model length is {longest}." if longest else ""
     words = (
         f"ValueError: To serve at least one request with the model's max seq len ({length}), ({_gib(needed)} GiB KV "
@@ -217,7 +217,7 @@ def _needs_state_blocks(settings: Settings) -> bool:
     return settings.cudagraph_mode == "FULL_AND_PIECEWISE" and settings.release.checks_state_blocks
 
 
-def block_refusal(layout: Layout) -> Finding | None:
+def block_refusal(layout: Layout) -> FleetError | None:
     """Mode `align` with a block larger than a batch, which some releases refuse whatever the memory is."""
     settings = layout.settings
     if settings.state is None or settings.state.mode != "align" or not settings.release.limits_aligned_block:
@@ -243,7 +243,7 @@ def late_refusal(pool: Pool) -> str | None:
     """Why vLLM stops after it printed the pool's size; None if it goes on."""
     settings = pool.layout.settings
     if block := block_refusal(pool.layout):
-        return block.found
+        return block.findings[0].found
     if settings.state is not None and _needs_state_blocks(settings) and settings.max_num_seqs > pool.blocks:
         return (
             f"ValueError: max_num_seqs ({settings.max_num_seqs}) exceeds available Mamba cache blocks ({pool.blocks}). "

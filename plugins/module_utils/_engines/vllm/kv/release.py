@@ -21,7 +21,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue
     parse_range,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.trouble import bad_input
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 
 OLDEST = "0.11.0"
 NEWEST = "0.33.0"
@@ -145,4 +144,4 @@ def parse_release(text: object) -> Release:
         expected, remedy = f"{OLDEST} or newer", "use an image with a newer vLLM"
     else:
         return Release(version.text, version.release, version.candidate, version.dev)
-    raise FleetError(bad_input("kv-version", "vllm_version", value=text, expected=expected, remedy=remedy))
+    raise bad_input("kv-version", "vllm_version", value=text, expected=expected, remedy=remedy)

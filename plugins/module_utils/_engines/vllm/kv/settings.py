@@ -13,7 +13,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.flags 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.model import Attention, Model
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.release import Release
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.trouble import refusal
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 
 DEFAULT_BLOCK = 16
 # The items of one request that Gemma 4 can't split: a video of 32 frames (vLLM 0.33.0 on the model's defaults).
@@ -107,9 +106,7 @@ def _length(flags: Flags, model: Model, release: Release, long_allowed: bool) ->
             return model.longest
         words = f"ValueError: --max-model-len -1 is not known to vLLM {release.text}"
         remedy = "write a length, or use vLLM 0.14 or newer"
-        raise FleetError(
-            refusal("kv-length", "flags.max_model_len", words=words, remedy=remedy, source="vllm/config/model.py")
-        )
+        raise refusal("kv-length", "flags.max_model_len", words=words, remedy=remedy, source="vllm/config/model.py")
     if wanted > model.longest and not long_allowed:
         words = (
             f"ValidationError: 1 validation error for ModelConfig Value error, User-specified max_model_len ({wanted}) "
@@ -121,7 +118,7 @@ def _length(flags: Flags, model: Model, release: Release, long_allowed: bool) ->
             'VLLM_ALLOW_LONG_MAX_MODEL_LEN: "1" in env'
         )
         source = "vllm/config/model.py, _get_and_verify_max_len"
-        raise FleetError(refusal("kv-length", "flags.max_model_len", words=words, remedy=remedy, source=source))
+        raise refusal("kv-length", "flags.max_model_len", words=words, remedy=remedy, source=source)
     return wanted
 
 
@@ -134,19 +131,13 @@ def _check_ranks(flags: Flags, model: Model) -> None:
         )
         remedy = "use a number of ranks that divides the heads"
         source = "vllm/config/model.py, verify_with_parallel_config"
-        raise FleetError(refusal("kv-ranks", "flags.tensor_parallel_size", words=words, remedy=remedy, source=source))
+        raise refusal("kv-ranks", "flags.tensor_parallel_size", words=words, remedy=remedy, source=source)
     _check_shares(model, tensor)
     if pipeline > len(model.layers):
         words = f"{pipeline} stages for {len(model.layers)} layers"
         remedy = "use at most one stage a layer"
-        raise FleetError(
-            refusal(
-                "kv-ranks",
-                "flags.pipeline_parallel_size",
-                words=words,
-                remedy=remedy,
-                source="vllm/distributed/utils.py",
-            )
+        raise refusal(
+            "kv-ranks", "flags.pipeline_parallel_size", words=words, remedy=remedy, source="vllm/distributed/utils.py"
         )
 
 
@@ -159,10 +150,8 @@ def _check_shares(model: Model, ranks: int) -> None:
     if uneven:
         words = f"AssertionError: {uneven[0]} is not divisible by {ranks}"
         remedy = f"use a number of ranks that divides {uneven[0]} heads"
-        raise FleetError(
-            refusal(
-                "kv-ranks", "flags.tensor_parallel_size", words=words, remedy=remedy, source="vllm/distributed/utils.py"
-            )
+        raise refusal(
+            "kv-ranks", "flags.tensor_parallel_size", words=words, remedy=remedy, source="vllm/distributed/utils.py"
         )
 
 
@@ -173,21 +162,17 @@ def _check_block(flags: Flags, release: Release) -> None:
     allowed = (1, 8, 16, 32, 64, 128, 256)
     if not release.since("0.18") and block not in allowed:
         words = f"ValidationError: 1 validation error for CacheConfig block_size Input should be one of {allowed}"
-        raise FleetError(
-            refusal(
-                "kv-block",
-                "flags.block_size",
-                words=words,
-                remedy="write one of these",
-                source="vllm/config/cache.py, BlockSize",
-            )
+        raise refusal(
+            "kv-block",
+            "flags.block_size",
+            words=words,
+            remedy="write one of these",
+            source="vllm/config/cache.py, BlockSize",
         )
     if block % DEFAULT_BLOCK:
         words = f"ValueError: No valid attention backend found for cuda: block_size {block} not supported"
         source = "vllm/v1/attention/backends, get_supported_kernel_block_sizes"
-        raise FleetError(
-            refusal("kv-block", "flags.block_size", words=words, remedy="write a multiple of 16", source=source)
-        )
+        raise refusal("kv-block", "flags.block_size", words=words, remedy="write a multiple of 16", source=source)
 
 
 def _prefix_caching(flags: Flags, model: Model, release: Release) -> bool:
@@ -217,14 +202,8 @@ def _batch(flags: Flags, model: Model, release: Release, length: int) -> tuple[i
             f"must be greater than or equal to max_num_seqs ({sequences})."
         )
         remedy = f"write at most {tokens} sequences, or at least {sequences} tokens"
-        raise FleetError(
-            refusal(
-                "kv-batch",
-                "flags.max_num_batched_tokens",
-                words=words,
-                remedy=remedy,
-                source="vllm/config/scheduler.py",
-            )
+        raise refusal(
+            "kv-batch", "flags.max_num_batched_tokens", words=words, remedy=remedy, source="vllm/config/scheduler.py"
         )
     return tokens, sequences
 

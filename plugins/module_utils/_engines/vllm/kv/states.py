@@ -18,7 +18,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.model 
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.release import OLDEST, Release
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.trouble import refusal
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ def resolve(
         words = "AssertionError: Chunked prefill is required for mamba cache mode 'align'."
         remedy = "leave --no-enable-chunked-prefill out"
         source = "vllm/model_executor/models/config.py, MambaModelConfig"
-        raise FleetError(refusal("kv-state", "flags.enable_chunked_prefill", words=words, remedy=remedy, source=source))
+        raise refusal("kv-state", "flags.enable_chunked_prefill", words=words, remedy=remedy, source=source)
     exports = release.delta_net_exports_checkpoints
     if isinstance(model.recurrent, Mamba2):
         exports = release.mamba2_exports_checkpoints
@@ -81,9 +80,7 @@ def _check_mode(flags: Flags, release: Release) -> None:
         words = "ValidationError: 1 validation error for CacheConfig mamba_cache_mode Input should be 'align' or 'none'"
         remedy = "write align"
     if words:
-        raise FleetError(
-            refusal("kv-state", "flags.mamba_cache_mode", words=words, remedy=remedy, source="vllm/config/cache.py")
-        )
+        raise refusal("kv-state", "flags.mamba_cache_mode", words=words, remedy=remedy, source="vllm/config/cache.py")
 
 
 def _check_dtypes(flags: Flags, release: Release) -> None:
@@ -94,10 +91,8 @@ def _check_dtypes(flags: Flags, release: Release) -> None:
         if not release.since(since.get(name, OLDEST)):
             words = f"ValidationError: 1 validation error for CacheConfig {key} Input should be 'auto' or 'float32'"
             remedy = f"use float32, or vLLM {since[name]} or newer"
-            raise FleetError(
-                refusal(
-                    "kv-dtype", f"flags.{key}", words=words, remedy=remedy, source="vllm/config/cache.py, MambaDType"
-                )
+            raise refusal(
+                "kv-dtype", f"flags.{key}", words=words, remedy=remedy, source="vllm/config/cache.py, MambaDType"
             )
 
 

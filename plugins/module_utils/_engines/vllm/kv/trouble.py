@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, error
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import describe
 
 
-def bad_input(rule: str, place: str, *, value: object, expected: str, remedy: str) -> Finding:
-    return error(rule, place, found=describe(value), expected=expected, remedy=remedy)
+def bad_input(rule: str, place: str, *, value: object, expected: str, remedy: str) -> FleetError:
+    return FleetError(error(rule, place, found=describe(value), expected=expected, remedy=remedy))
 
 
 def with_remedy(findings: Iterable[Finding], *, remedy: str) -> list[Finding]:
@@ -22,11 +22,11 @@ def with_remedy(findings: Iterable[Finding], *, remedy: str) -> list[Finding]:
     return [finding if finding.remedy else replace(finding, remedy=remedy) for finding in findings]
 
 
-def not_sized(place: str, *, found: str, expected: str, remedy: str) -> Finding:
+def not_sized(place: str, *, found: str, expected: str, remedy: str) -> FleetError:
     """What this plugin doesn't know well enough to size: reported, never guessed."""
-    return error("kv-unknown", place, found=found, expected=expected, remedy=remedy, kind="memory")
+    return FleetError(error("kv-unknown", place, found=found, expected=expected, remedy=remedy, kind="memory"))
 
 
-def refusal(rule: str, place: str, *, words: str, remedy: str, source: str) -> Finding:
+def refusal(rule: str, place: str, *, words: str, remedy: str, source: str) -> FleetError:
     """vLLM would stop its start with these words."""
-    return error(rule, place, found=words, remedy=remedy, source=source, kind="memory")
+    return FleetError(error(rule, place, found=words, remedy=remedy, source=source, kind="memory"))
