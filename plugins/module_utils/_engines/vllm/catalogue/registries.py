@@ -10,7 +10,7 @@ Where a release keeps a registry moved over time; each reader below names the pl
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import Variable
@@ -25,20 +25,35 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue
 
 _VALIDATING = ("env_with_choices", "env_list_with_choices", "env_set_with_choices")
 
-REGISTRIES: dict[str, Callable[[Source], Iterable[str]]] = {}
-
-
-def _registry(name: str) -> Callable[[Callable[[Source], Iterable[str]]], Callable[[Source], Iterable[str]]]:
-    def add(reader: Callable[[Source], Iterable[str]]) -> Callable[[Source], Iterable[str]]:
-        REGISTRIES[name] = reader
-        return reader
-
-    return add
+# Registries that are one `Literal` each: module and name.
+_LITERALS = {
+    "quantization": ("vllm.model_executor.layers.quantization", "QuantizationMethods"),
+    "load_format": ("vllm.model_executor.model_loader", "LoadFormats"),
+    "kv_cache_dtype": ("vllm.config.cache", "CacheDType"),
+    "moe_backend": ("vllm.config.kernel", "MoEBackend"),
+    "linear_backend": ("vllm.config.kernel", "LinearBackend"),
+    "speculative_method": ("vllm.config.speculative", "SpeculativeMethod"),
+}
+# Packages that hold a release's parsers, and the table in them.
+_PARSERS = {
+    "reasoning_parser": (("vllm.reasoning",), "_REASONING_PARSERS_TO_REGISTER"),
+    "tool_call_parser": (
+        ("vllm.tool_parsers", "vllm.entrypoints.openai.tool_parsers"),
+        "_TOOL_PARSERS_TO_REGISTER",
+    ),
+}
 
 
 def read_registries(source: Source) -> dict[str, tuple[str, ...]]:
     """Every registry of the package, its names sorted; one that a release lacks is empty."""
-    return {name: tuple(sorted(set(reader(source)))) for name, reader in REGISTRIES.items()}
+    found = {
+        "architecture": _architectures(source),
+        "attention_backend": _attention_backends(source),
+        "speculative_config": _speculative_config(source),
+        **{name: _parsers(source, *place) for name, place in _PARSERS.items()},
+        **{name: _literal(source, *place) for name, place in _LITERALS.items()},
+    }
+    return {name: tuple(sorted(set(names))) for name, names in found.items()}
 
 
 def _literal(source: Source, module: str, name: str) -> list[str]:
@@ -47,44 +62,12 @@ def _literal(source: Source, module: str, name: str) -> list[str]:
     return [str(value) for value in literal_values(node, found)] if node and found else []
 
 
-@_registry("quantization")
-def _quantization(source: Source) -> Iterable[str]:
-    return _literal(source, "vllm.model_executor.layers.quantization", "QuantizationMethods")
-
-
-@_registry("load_format")
-def _load_format(source: Source) -> Iterable[str]:
-    return _literal(source, "vllm.model_executor.model_loader", "LoadFormats")
-
-
-@_registry("kv_cache_dtype")
-def _kv_cache_dtype(source: Source) -> Iterable[str]:
-    return _literal(source, "vllm.config.cache", "CacheDType")
-
-
-@_registry("moe_backend")
-def _moe_backend(source: Source) -> Iterable[str]:
-    return _literal(source, "vllm.config.kernel", "MoEBackend")
-
-
-@_registry("linear_backend")
-def _linear_backend(source: Source) -> Iterable[str]:
-    return _literal(source, "vllm.config.kernel", "LinearBackend")
-
-
-@_registry("speculative_method")
-def _speculative_method(source: Source) -> Iterable[str]:
-    return _literal(source, "vllm.config.speculative", "SpeculativeMethod")
-
-
-@_registry("speculative_config")
 def _speculative_config(source: Source) -> Iterable[str]:
     symbol = source.resolve_path("vllm.config.speculative.SpeculativeConfig")
     return [field.name for field in class_fields(symbol)] if symbol else []
 
 
-@_registry("attention_backend")
-def _attention_backend(source: Source) -> Iterable[str]:
+def _attention_backends(source: Source) -> Iterable[str]:
     for place in (
         "vllm.v1.attention.backends.registry.AttentionBackendEnum",
         "vllm.attention.backends.registry.AttentionBackendEnum",
@@ -97,8 +80,7 @@ def _attention_backend(source: Source) -> Iterable[str]:
     return []
 
 
-@_registry("architecture")
-def _architecture(source: Source) -> Iterable[str]:
+def _architectures(source: Source) -> Iterable[str]:
     """The keys of the model registry's tables, e.g. ``_TEXT_GENERATION_MODELS``."""
     module = source.module("vllm.model_executor.models.registry")
     names: list[str] = []
@@ -108,14 +90,8 @@ def _architecture(source: Source) -> Iterable[str]:
     return names
 
 
-@_registry("reasoning_parser")
 def reasoning_parsers(source: Source) -> Iterable[str]:
-    return _parsers(source, ("vllm.reasoning",), "_REASONING_PARSERS_TO_REGISTER")
-
-
-@_registry("tool_call_parser")
-def _tool_call_parser(source: Source) -> Iterable[str]:
-    return _parsers(source, ("vllm.tool_parsers", "vllm.entrypoints.openai.tool_parsers"), "_TOOL_PARSERS_TO_REGISTER")
+    return _parsers(source, *_PARSERS["reasoning_parser"])
 
 
 def _parsers(source: Source, packages: tuple[str, ...], table: str) -> list[str]:

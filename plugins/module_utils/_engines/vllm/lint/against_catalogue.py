@@ -11,10 +11,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import Catalogue, Option
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.names import name_findings
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.option_values import value_findings
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.wording import View, cut, history, meant
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.wording import (
+    View,
+    cut,
+    error,
+    history,
+    judged,
+    meant,
+    warning,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.command import MODULE, Command, Given, Words
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.values import variable_expects
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, Severity, error, warning
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, Severity
 
 # What the catalogue says of a name, and the table of misleading names says better.
 _LESS = ("catalogue-unknown-option", "catalogue-unknown-variable", "catalogue-wrong-value")
@@ -48,7 +56,6 @@ def _catalogue_findings(view: View, words: Words, command: Command, env: Mapping
             expected="options after the model",
             remedy=remedy,
             reason="vLLM refuses it",
-            kind="catalogue",
         )
     for name, value in env.items():
         if name.startswith("VLLM_"):
@@ -58,15 +65,7 @@ def _catalogue_findings(view: View, words: Words, command: Command, env: Mapping
 def _no_model(command: Command) -> Iterator[Finding]:
     if command.model is None and not command.has("--config"):
         remedy, reason = "write the model as the first word", "vLLM serves Qwen/Qwen3-0.6B then"
-        yield error(
-            "catalogue-no-model",
-            "argv",
-            found="no model",
-            expected="a model",
-            remedy=remedy,
-            reason=reason,
-            kind="catalogue",
-        )
+        yield error("catalogue-no-model", "argv", found="no model", expected="a model", remedy=remedy, reason=reason)
 
 
 def _module_words(view: View, command: Command) -> Iterator[Finding]:
@@ -80,18 +79,11 @@ def _module_words(view: View, command: Command) -> Iterator[Finding]:
             expected="--model MODEL",
             remedy="write --model before it",
             reason=reason,
-            kind="catalogue",
         )
     if view.since("0.29.0"):
         remedy = "write vllm serve MODEL"
         yield warning(
-            "catalogue-deprecated-entry",
-            "argv",
-            found=MODULE,
-            expected="vllm serve",
-            remedy=remedy,
-            source=view.source,
-            kind="catalogue",
+            "catalogue-deprecated-entry", "argv", found=MODULE, expected="vllm serve", remedy=remedy, source=view.source
         )
 
 
@@ -103,9 +95,8 @@ def _model_words(view: View, words: Words, command: Command) -> Iterator[Finding
         reason = "vLLM moves it to the front and warns" if warned else "vLLM raises a ValueError"
         remedy = f"write {cut(option)} as the first word"
         severity = "warning" if warned else view.weight(None)
-        yield Finding(
+        yield judged(
             rule="catalogue-model-option",
-            kind="catalogue",
             severity=severity,
             place="argv --model",
             found="an option",
@@ -123,7 +114,6 @@ def _model_words(view: View, words: Words, command: Command) -> Iterator[Finding
             expected="the model first",
             remedy="move it",
             reason=reason,
-            kind="catalogue",
         )
 
 
@@ -143,7 +133,6 @@ def _options(view: View, command: Command) -> Iterator[Finding]:
                 found="given more than once",
                 expected="once",
                 remedy=remedy,
-                kind="catalogue",
             )
         if not given.path:
             seen.add(given.name)
@@ -165,18 +154,10 @@ def _spelling(view: View, given: Given, option: Option) -> Iterator[Finding]:
             expected=option.name,
             remedy=remedy,
             reason=reason,
-            kind="catalogue",
         )
     if option.deprecated:
         remedy = "see the release's own words"
-        yield warning(
-            "catalogue-deprecated-option",
-            place,
-            found=option.deprecated,
-            remedy=remedy,
-            source=view.source,
-            kind="catalogue",
-        )
+        yield warning("catalogue-deprecated-option", place, found=option.deprecated, remedy=remedy, source=view.source)
     if given.surplus is not None:
         wanted = f"{option.name} alone" + (f", or {option.negations[0]}" if option.negations else "")
         yield error(
@@ -185,17 +166,11 @@ def _spelling(view: View, given: Given, option: Option) -> Iterator[Finding]:
             found=f"={cut(given.surplus)}",
             expected=wanted,
             remedy="drop the value",
-            kind="catalogue",
         )
     if given.missing:
         wanted = "one of " + ", ".join(option.choices) if option.choices else _KINDS.get(option.type, "a value")
         yield error(
-            "catalogue-missing-value",
-            place,
-            found="no value",
-            expected=wanted,
-            remedy="write the value after it",
-            kind="catalogue",
+            "catalogue-missing-value", place, found="no value", expected=wanted, remedy="write the value after it"
         )
 
 
@@ -207,7 +182,6 @@ def _unknown_option(view: View, given: Given) -> Finding:
             place,
             found="the beginning of several options",
             remedy=" or ".join(given.ambiguous),
-            kind="catalogue",
         )
     positive = view.release.spellings.get("--" + given.spelling.removeprefix("--no-"))
     if positive is not None and given.spelling.startswith("--no-"):
@@ -220,12 +194,10 @@ def _unknown_option(view: View, given: Given) -> Finding:
             expected=name,
             remedy=f"leave {name} out",
             reason=reason,
-            kind="catalogue",
         )
     known = view.catalogue.option_range(given.spelling)
-    return Finding(
+    return judged(
         rule="catalogue-unknown-option",
-        kind="catalogue",
         severity=view.weight(known),
         place=place,
         found=history("option", known),
@@ -241,9 +213,8 @@ def _variable(view: View, name: str, value: str) -> Iterator[Finding]:
     place = f"env {cut(name)}"
     if variable is None:
         known = view.catalogue.variable_range(name)
-        yield Finding(
+        yield judged(
             rule="catalogue-unknown-variable",
-            kind="catalogue",
             severity="error" if view.own else "warning",
             place=place,
             found=history("variable", known),
@@ -254,15 +225,12 @@ def _variable(view: View, name: str, value: str) -> Iterator[Finding]:
         )
         return
     if variable.deprecated:
-        yield warning(
-            "catalogue-deprecated-variable", place, found=variable.deprecated, source=view.source, kind="catalogue"
-        )
+        yield warning("catalogue-deprecated-variable", place, found=variable.deprecated, source=view.source)
     expected = variable_expects(variable, value)
     if expected:
         found = f'"{cut(value)}"'
-        yield Finding(
+        yield judged(
             rule="catalogue-wrong-value",
-            kind="catalogue",
             severity=view.weight(None),
             place=place,
             found=found,
@@ -289,9 +257,8 @@ def _never_known(
         if given.option is None and not given.ambiguous and catalogue.option_range(given.spelling) is None:
             remedy = meant(given.spelling, catalogue.newest.spellings)
             found, expected = history("option", None), "an option of vLLM"
-            yield Finding(
+            yield judged(
                 rule="catalogue-unknown-option",
-                kind="catalogue",
                 severity=severity,
                 place=_place(given),
                 found=found,
@@ -303,9 +270,8 @@ def _never_known(
         if name.startswith("VLLM_") and catalogue.variable_range(name) is None:
             remedy = meant(name, catalogue.newest.variables)
             found, expected = history("variable", None), "a variable of vLLM"
-            yield Finding(
+            yield judged(
                 rule="catalogue-unknown-variable",
-                kind="catalogue",
                 severity=severity,
                 place=f"env {cut(name)}",
                 found=found,

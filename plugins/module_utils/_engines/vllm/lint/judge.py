@@ -25,11 +25,11 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.agai
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.names import misleading
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.request import Request, read_request
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.wording import View
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.wording import View, warning
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules import RULES, rules_for
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.launch import Launch
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.command import Words, read_command
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, ordered, warning
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, ordered
 
 _WEIGHT = ("error", "warning", "hint")
 
@@ -139,4 +139,4 @@ def _unused(silence: Mapping[str, str]) -> Iterator[Finding]:
         if not known and not identity.startswith(("catalogue-", "schema-", "lint-")):
             place, remedy = f"silence.{identity[:80]}", "docs/rules.md lists them"
             found, expected = "no rule of that id", "the id of a finding"
-            yield warning("lint-silence", place, found=found, expected=expected, remedy=remedy, kind="catalogue")
+            yield warning("lint-silence", place, found=found, expected=expected, remedy=remedy)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import Range, parse_range
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.wording import cut
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.wording import cut, judged
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.command import Command
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, Severity
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import ROOT
@@ -34,9 +34,8 @@ class Name:
 
     def finding(self, name: str, place: str, value: str | None) -> Finding:
         """What is found about one of its names where it is used."""
-        return Finding(
+        return judged(
             rule=self.id,
-            kind="catalogue",
             severity=self.severity,
             place=place,
             found="given" if value is None else f'"{cut(value)}"',

@@ -9,10 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import Option, choices_of
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.wording import View, cut, history, meant
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.wording import (
+    View,
+    cut,
+    error,
+    history,
+    judged,
+    meant,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.command import Command, Given, as_json
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.values import option_expects
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, Severity, error
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, Severity
 
 _JSON = ("json", "json-or-text")
 _SPECULATION = "--speculative-config"
@@ -37,7 +44,6 @@ def value_findings(view: View, given: Given, option: Option, command: Command) -
             found="a key",
             expected=f"{option.name} VALUE",
             remedy="it isn't a JSON option",
-            kind="catalogue",
         )
     elif given.path:
         yield from _keys(view, option, [given.path.split(".")[0].rstrip("+")], place)
@@ -67,9 +73,8 @@ def _wrong(view: View, option: Option, value: str, expected: str, place: str) ->
     remedy = "quote it for the shell as '{...}'" if expected == "JSON" else "correct the value"
     if option.choices:
         remedy = meant(value, option.choices)
-    return Finding(
+    return judged(
         rule="catalogue-wrong-value",
-        kind="catalogue",
         severity=view.weight(known),
         place=place,
         found=found,
@@ -90,9 +95,8 @@ def _keys(view: View, option: Option, keys: Iterable[str], place: str) -> Iterat
         if key not in known:
             severity: Severity = "error" if strict and view.own else "warning"
             found = f'key "{cut(key)}"'
-            yield Finding(
+            yield judged(
                 rule="catalogue-unknown-key",
-                kind="catalogue",
                 severity=severity,
                 place=place,
                 found=found,
@@ -121,9 +125,8 @@ def _unknown(view: View, registry: str, value: str, known: tuple[str, ...], plug
         remedy = view.gone(elsewhere)
     elif plugin:
         remedy = f"give its file with {plugin}, or {remedy}"
-    return Finding(
+    return judged(
         rule="catalogue-unknown-name",
-        kind="catalogue",
         severity="error" if view.own else "warning",
         place=place,
         found=f'"{cut(value)}": ' + history("name", elsewhere),

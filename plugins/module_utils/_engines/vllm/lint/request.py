@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import Catalogue, Release
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.wording import error, hint, warning
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.launch import Group, Host, Launch, Service
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.command import (
     SHELLS,
@@ -23,7 +24,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.dock
     split_docker_command,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.image_facts import FAMILIES, Image, image_of
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, error, hint, warning
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._models.facts import model_of
 from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import PURPOSE
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check
@@ -165,7 +166,7 @@ def _as_catalogue(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _problem(place: str, *, found: str, expected: str, remedy: str) -> Finding:
-    return error("lint-input", f"lint.{place}", found=found, expected=expected, remedy=remedy, kind="catalogue")
+    return error("lint-input", f"lint.{place}", found=found, expected=expected, remedy=remedy)
 
 
 def _docker(command: Any) -> tuple[dict[str, Any], list[Finding]]:
@@ -280,7 +281,6 @@ def _between(version: str, releases: Sequence[Release]) -> Finding:
         found=f"vLLM {version}, a build between {between}",
         remedy="for an exact answer read the image's own source (gb10.fleet.vllm_catalogue_info)",
         reason="what only one of the two knows is reported as a warning",
-        kind="catalogue",
     )
 
 
@@ -291,5 +291,4 @@ def _distance(version: str, rule: str, releases: Sequence[Release], words: str) 
         found=f"vLLM {version}, {words} all that is catalogued",
         expected=f"checked against {releases[0].version}, the nearest",
         remedy="add the release to the catalogue, or read the image's own source (gb10.fleet.vllm_catalogue_info)",
-        kind="catalogue",
     )
