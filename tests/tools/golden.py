@@ -28,6 +28,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGESTS = ROOT / "tests" / "data" / "golden_plans.json"
+OF_WISHES = ROOT / "tests" / "data" / "wishes"  # recipes that wishes name, and that were private to the review
 WISHES = ROOT.parent / "shared" / "reviews" / "domain-services.yml"
 INVENTORIES = ("inventories/example", "inventories/lab", "tests/drift/inventory")
 sys.path.insert(0, str(ROOT / "collections"))
@@ -49,7 +50,7 @@ def entries(wishes: Path = WISHES) -> Iterator[tuple[str, dict[str, Any], list[P
             yield f"recipes/{path.stem} on {count}", _with(example, {"fleet_services": {"s": service}}), []
     if wishes.is_file():
         for name, variables in yaml.safe_load(wishes.read_text("utf-8").split("---", 1)[1]).items():
-            yield f"wishes/{name}", _with(example, _renamed(variables)), []
+            yield f"wishes/{name}", _with(example, _renamed(variables)), [OF_WISHES]
 
 
 def inventory_of(folder: Path) -> dict[str, Any]:

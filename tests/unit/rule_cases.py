@@ -508,6 +508,10 @@ CASES: dict[str, tuple[Launch, Launch]] = {
         serve(f"{QWEN36} --no-enable-chunked-prefill", "0.28.0"),
         serve(f"{QWEN36} --no-enable-chunked-prefill --no-enable-prefix-caching", "0.28.0"),
     ),
+    "X17": (
+        serve(f"{PLAIN} --cpu-offload-gb 90"),
+        serve(f"{PLAIN} --cpu-offload-gb 0"),
+    ),
     "X16": (
         serve(f"{QWEN36} --kv-cache-dtype nvfp4", "0.24.0"),
         serve(f"{QWEN36} --kv-cache-dtype nvfp4", "0.33.0"),

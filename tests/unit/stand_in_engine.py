@@ -81,6 +81,9 @@ class Echo:
     def draft(self, flags: Mapping[str, Any]) -> str | None:
         return None
 
+    def adapters(self, flags: Mapping[str, Any]) -> Sequence[str]:
+        return ()
+
     def problems(self, placed: Placed) -> Iterable[Finding]:
         return ()
 

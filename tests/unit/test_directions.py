@@ -59,7 +59,7 @@ MAY_IMPORT = {
     f"{VLLM}/rules": f"{VLLM}/catalogue {VLLM}/text _models",
     f"{VLLM}/lint": f"{VLLM}/catalogue {VLLM}/rules {VLLM}/text _models",
     "_engines": f"{VLLM}/catalogue {VLLM}/kv {VLLM}/lint {VLLM}/rules {VLLM}/text _fabric _memory _models _rank",
-    "_recipes": f"{VLLM}/catalogue {VLLM}/text _engines _weights",
+    "_recipes": f"{VLLM}/catalogue {VLLM}/text _engines _models _weights",
     "_probe": "_settings _transfer",
     "_host": "_container_engine _fabric _firewall _images _peers _probe _services _transfer _weights",
     "_host_tuning": "_settings",

@@ -5,14 +5,21 @@
 
 from __future__ import annotations
 
+import io
 import re
+import threading
+import wave
+from collections.abc import Iterator
 from dataclasses import asdict
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._engines import openai
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.probes import RAY_NODE
-from ansible_collections.gb10.fleet.plugins.module_utils._rank import judge, service
+from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import KINDS
+from ansible_collections.gb10.fleet.plugins.module_utils._rank import endpoint, judge, service
 from planned import ranks_of
 from test_ranks import RAY, plan
 
@@ -96,3 +103,67 @@ Recent failures:
 )
 def test_nodes_of_ray(text: str, nodes: int) -> None:
     assert len(re.findall(RAY_NODE, text, re.MULTILINE)) == nodes
+
+
+# kind: where it is asked, the body's keys beside the model's name, and a reply of vLLM 0.32 (entrypoints/pooling).
+ASKED: dict[str, tuple[str, set[str], str]] = {
+    "chat": ("/v1/chat/completions", {"messages", "max_tokens", "temperature"}, '{"usage": {"completion_tokens": 1}}'),
+    "embed": ("/v1/embeddings", {"input"}, '{"data": [{"embedding": [0.5, -0.25]}]}'),
+    "rerank": ("/rerank", {"query", "documents"}, '{"results": [{"index": 0, "relevance_score": 0.98}]}'),
+    "score": ("/score", {"text_1", "text_2"}, '{"data": [{"index": 0, "score": 0.98}]}'),
+    "classify": ("/classify", {"input"}, '{"data": [{"label": "A", "probs": [0.75, 0.25]}]}'),
+    "transcribe": ("/v1/audio/transcriptions", set(), '{"text": "", "usage": {"type": "duration", "seconds": 1}}'),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_each_kind_of_model_is_asked(kind: str) -> None:
+    path, keys, reply = ASKED[kind]
+    asked, example = openai.request(kind, "m", "gb10"), openai.example(kind, "m")
+    assert (asked.path, asked.body.keys() - {"model"}, asked.body["model"]) == (path, keys, "m")
+    assert (example.path, example.sound_s) == (path, asked.sound_s)
+    assert (asked.sound_s > 0) == (kind == "transcribe")
+    assert endpoint.judged(asked.answer, endpoint.Reply(200, reply)).ok
+    assert not endpoint.judged(asked.answer, endpoint.Reply(200, "{}")).ok
+    assert kind == "chat" or list(asked.answer) in [list(one) for one in example.answers]
+
+
+@pytest.fixture
+def transcriber() -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
+    """(url, requests): a server that answers like a transcribing one, and what it has been sent."""
+    requests: list[tuple[str, bytes]] = []
+
+    class Server(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            requests.append((self.headers["Content-Type"], body))
+            reply = ASKED["transcribe"][2].encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(reply)))
+            self.end_headers()
+            self.wfile.write(reply)
+
+        def log_message(self, *_words: Any) -> None:
+            return
+
+    with HTTPServer(("127.0.0.1", 0), Server) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", requests
+        server.shutdown()
+
+
+def test_a_transcribing_model_is_sent_a_form_with_sound(transcriber: tuple[str, list[tuple[str, bytes]]]) -> None:
+    url, requests = transcriber
+    assert endpoint.ask(url, "", openai.request("transcribe", "m", ""), 30).ok
+    ((kind, body),) = requests
+    boundary = kind.partition("boundary=")[2].encode()
+    parts = [part.strip(b"\r\n").split(b"\r\n\r\n", 1) for part in body.split(b"--" + boundary)[1:-1]]
+    assert kind.startswith("multipart/form-data; ")
+    assert [head for head, _ in parts] == [
+        b'Content-Disposition: form-data; name="model"',
+        b'Content-Disposition: form-data; name="file"; filename="sound.wav"',
+    ]
+    assert parts[0][1] == b"m"
+    start = body.index(b"RIFF")
+    with wave.open(io.BytesIO(body[start:])) as sound:
+        assert (sound.getframerate(), sound.getnframes(), sound.getnchannels()) == (16_000, 16_000, 1)

@@ -35,11 +35,13 @@ class KeyFile:
 @dataclass(frozen=True)
 class Example:
     """A request whose answer a person can read. path, body: of the POST, below the endpoint's URL. answers: keys and
-    indexes that lead through the JSON reply to where the answer may be; the first that is not empty counts."""
+    indexes that lead through the JSON reply to where the answer may be; the first that is not empty counts. sound_s: as
+    of `Request`."""
 
     path: str
     body: Mapping[str, Any]
     answers: Sequence[Sequence[str | int]]
+    sound_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,9 @@ class Engine(Protocol):
 
     def draft(self, flags: Mapping[str, Any]) -> str | None:
         """The hub's id of the draft model that the flags ask for."""
+
+    def adapters(self, flags: Mapping[str, Any]) -> Sequence[str]:
+        """Folders of the host and hub ids of adapters that the flags ask for, by their paths or ids."""
 
     def problems(self, placed: Placed) -> Iterable[Finding]:
         """What can't be, before flags are decided."""

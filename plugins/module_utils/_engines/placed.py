@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -57,7 +58,7 @@ class Placed:
 
     image, model: the recipe's with what the service says otherwise. overlays: the recipe's and the engine's, decided.
     members: each host's part in the group. flags: the engine's options. environments: each host's variables.
-    isolation: what its container may do, by the keys of ``container``.
+    adapters: folders of the host, and hub ids. isolation: what its container may do, by the keys of ``container``.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Placed:
     members: Mapping[str, Member] = field(default_factory=dict)
     flags: Mapping[str, Value] = field(default_factory=dict)
     environments: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
+    adapters: Sequence[str] = ()
     isolation: Mapping[str, Value] = field(default_factory=dict)
 
     @property
@@ -104,6 +106,16 @@ class Placed:
     def key_file(self) -> str | None:
         """The API key on the head, in the engine's form; None for a service that asks for none."""
         return _layout.key_file(self.name) if self.settings.get("api_key_file") else None
+
+    @property
+    def adapter_folders(self) -> list[str]:
+        """Adapters that lie on the host; the containers see them at the same place."""
+        return [source for source in self.adapters if source.startswith("/")]
+
+    @property
+    def adapter_repositories(self) -> list[str]:
+        """Adapters that are fetched from the hub."""
+        return [source for source in self.adapters if re.fullmatch(r"[\w.-]+/[\w.-]+", source)]
 
     @property
     def overlay_folder(self) -> str:

@@ -100,6 +100,8 @@ class Budget:
             rows["offload"] = (exactly(share.offload), "options that keep data in the host's memory")
         if share.non_kv is not None:
             rows["weights"] = (exactly(share.non_kv.weights), share.non_kv.weights_source)
+            if share.non_kv.adapters:
+                rows["adapters"] = (exactly(share.non_kv.adapters), "enable-lora, its places and rank")
             rows["runtime"] = (share.non_kv.runtime, share.non_kv.source)
             rows["graphs"] = (exactly(share.non_kv.graphs), share.non_kv.source)
         if share.kv_pool is not None:

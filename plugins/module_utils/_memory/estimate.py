@@ -77,7 +77,8 @@ class Demand:
     """What one rank of a service asks of its host; one rank a host.
 
     requested: what a utilization of a total means to its engine: the bytes that must be free at the start, and that
-    the pool is cut from. weights_bytes: of the whole model. kv_bytes: the least pool that holds the workload, 0 for
+    the pool is cut from. weights_bytes: of the whole model. adapters: what the engine sets aside for them beside the
+    weights. offload: what options keep in the host's memory. kv_bytes: the least pool that holds the workload, 0 for
     a model without KV cache, None where it isn't known. kv_start: the least that it starts with, which holds one
     request of full length; as kv_bytes where None. takes_rest, pool_weight: the pool is declared to be what is
     left, and its part of that. utilization, kv_cache_memory_bytes: what the owner declared, else None. limits:
@@ -98,6 +99,7 @@ class Demand:
     kv_bytes: int | None
     activations: int | None = None
     takes_images: bool = False
+    adapters: int = 0
     offload: int = 0
     kv_start: int | None = None
     takes_rest: bool = False
@@ -123,7 +125,8 @@ class Demand:
 class NonKv:
     """What a rank takes beside its KV pool, as vLLM counts it; the whole uncertainty is in runtime.
 
-    source: of runtime and graphs. weights_source: of the weights.
+    source: of runtime and graphs. weights_source: of the weights. adapters: 0 where the weights of a boot contain
+    what is set aside for them.
     """
 
     weights: int
@@ -131,15 +134,17 @@ class NonKv:
     graphs: int
     source: str
     weights_source: str
+    adapters: int = 0
 
     @property
     def total(self) -> Interval:
-        return self.runtime + exactly(self.weights + self.graphs)
+        return self.runtime + exactly(self.weights + self.adapters + self.graphs)
 
 
 def estimate(demand: Demand) -> NonKv | None:
     """What decisions take a rank's non-KV memory for: the recipe's record, else a formula; None without weights."""
-    return _estimate(demand, demand.calibration)
+    found = _estimate(demand, demand.calibration)
+    return replace(found, adapters=demand.adapters) if found else None
 
 
 def known(demand: Demand) -> NonKv | None:
@@ -151,7 +156,7 @@ def known(demand: Demand) -> NonKv | None:
         return _estimate(demand, own)
     # a boot with a pinned pool shows weights and graphs alone
     if own.weights is not None:
-        decided = replace(decided, weights=own.weights, weights_source=own.source)
+        decided = replace(decided, weights=own.weights, weights_source=own.source, adapters=0)
     return decided if own.graphs is None else replace(decided, graphs=own.graphs)
 
 

@@ -2,11 +2,17 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""What a service is for, as its owner writes it: in ``workload`` of fleet_services, and for the linter."""
+"""What a model is for, as its recipe writes it (``kind``), and a service, as its owner does: in ``workload`` of
+fleet_services, and for the linter."""
 
 from __future__ import annotations
 
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
+
+CHAT, TRANSCRIBE = "chat", "transcribe"
+# What models do that give one result for a text instead of generating one.
+POOLING = ("embed", "rerank", "score", "classify")
+KINDS = (CHAT, *POOLING, TRANSCRIBE)
 
 _YES_NO: Spec = {"type": "bool"}
 

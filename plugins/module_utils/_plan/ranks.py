@@ -184,6 +184,8 @@ def _mounts(placed: Placed) -> Iterator[Mount]:
     yield Mount(_layout.MODELS, _layout.IN_MODELS)
     for folder, target in zip(written_folders(placed), placed.engine.spec.caches.values(), strict=True):
         yield Mount(folder, target, read_only=False)
+    for folder in placed.adapter_folders:
+        yield Mount(folder, folder)
     for mount in [*placed.overlays.mounts, *placed.recipe["mounts"]]:
         yield Mount(mount["source"], mount["target"], mount["read_only"])
 

@@ -74,7 +74,9 @@ def place(
         return None, findings
     members, wrong = group_environment(fabric, settings["hosts"], f"{where}.hosts")
     placed = replace(placed, overlays=overlays, members=members, flags=_flags(placed))
-    placed = replace(placed, model=overrides.with_draft(placed.model, engine.draft(_values(placed.flags))))
+    values = _values(placed.flags)
+    placed = replace(placed, model=overrides.with_draft(placed.model, engine.draft(values)))
+    placed = replace(placed, adapters=engine.adapters(values))
     if placed.is_group:
         wrong += engine.group_problems(placed)
     if wrong:

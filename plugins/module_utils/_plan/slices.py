@@ -51,7 +51,7 @@ def images(services: Iterable[Decided]) -> list[dict[str, Any]]:
 
 
 def models(services: Iterable[Decided]) -> list[dict[str, Any]]:
-    """``model_store_plan``: each model and draft model once."""
+    """``model_store_plan``: each model, draft model and adapter once."""
     return _unique(model for service in services for model in _models(service.placed))
 
 
@@ -73,6 +73,8 @@ def _models(placed: Placed) -> Iterator[dict[str, Any]]:
             "source": {"kind": "hub"},
             "known": _known(draft),
         }
+    for adapter in placed.adapter_repositories:
+        yield {"repository": adapter, "revision": None, "bytes": None, "source": {"kind": "hub"}, "known": None}
 
 
 def _known(model: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -209,6 +211,9 @@ def _files(placed: Placed) -> Iterator[dict[str, Any]]:
             "place": place,
             "unless": _layout.model_folder(model["repository"], model["revision"]),
         }
+    for folder in placed.adapter_folders:
+        place = f"{placed.place}: the folder of an adapter"
+        yield {"path": folder, "weights_bytes": None, "place": place, "unless": None}
     if isinstance(image["source"], Mapping) and "archive" in image["source"]:
         yield {"path": image["source"]["archive"], "place": f"{placed.place}: image.source.archive", "unless": None}
 

@@ -22,7 +22,19 @@ from ansible_collections.gb10.fleet.plugins.module_utils._sizes import size
 
 WIDTH = 120
 # The lines of a budget, from the model outwards.
-_LINES = ("weights", "runtime", "graphs", "kv_pool", "offload", "processes", "slack", "reserve", "co_tenants", "left")
+_LINES = (
+    "weights",
+    "adapters",
+    "runtime",
+    "graphs",
+    "kv_pool",
+    "offload",
+    "processes",
+    "slack",
+    "reserve",
+    "co_tenants",
+    "left",
+)
 _LABELS = ("found", "expected", "reason", "remedy", "source")
 _MOST_PLACES = 6
 _WORST_LAST = ("hint", "warning", "error")

@@ -47,6 +47,11 @@ def trust_problems(placed: Placed, lock: Lock, relock: str) -> Iterator[Finding]
                 yield _untrusted(
                     "mounts", f"{recipe}.mounts[{index}]", f"{mount['source']}, to be written", "read_only: true"
                 )
+        own = placed.engine.adapters(placed.settings["flags"])
+        for folder in placed.adapter_folders:
+            if folder not in own and not folder.startswith(_DATA):
+                found = f"{folder} of the host, the folder of an adapter"
+                yield _untrusted("mounts", f"{recipe}.flags", found, f"a folder below {', '.join(_DATA[:4])}")
     if "development" not in trusted:
         yield from _development(placed)
 

@@ -7,9 +7,11 @@
 from __future__ import annotations
 
 import http.client
+import io
 import json
 import urllib.error
 import urllib.request
+import wave
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +27,8 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 # An owner's proxy is for the world outside, not for this host's own service.
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects())
 _REPLY_BYTES = 16 << 20
+_BOUNDARY = "gb10-fleet-form"
+_SAMPLES_A_SECOND = 16_000
 
 
 @dataclass(frozen=True)
@@ -35,10 +39,14 @@ class Reply:
     text: str
 
 
-def fetch(url: str, key: str, timeout_s: float, body: Mapping[str, Any] | None = None) -> Reply:
-    """GET, or POST of a JSON body; never raises for what a server or the network does."""
-    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
-    asked = urllib.request.Request(url, json.dumps(body).encode() if body is not None else None, headers)
+def fetch(url: str, key: str, timeout_s: float, body: Mapping[str, Any] | None = None, sound_s: float = 0.0) -> Reply:
+    """GET, or POST of a JSON body, or of a form with it and so many seconds of silence; never raises for what a server
+    or the network does."""
+    kind, data = "application/json", json.dumps(body).encode() if body is not None else None
+    if sound_s and body is not None:
+        kind, data = f"multipart/form-data; boundary={_BOUNDARY}", _form(body, _silence(sound_s))
+    headers = {"Content-Type": kind} | ({"Authorization": f"Bearer {key}"} if key else {})
+    asked = urllib.request.Request(url, data, headers)
     try:
         with _OPENER.open(asked, timeout=timeout_s) as reply:
             return Reply(reply.status, reply.read(_REPLY_BYTES).decode("utf-8", "replace"))
@@ -47,3 +55,23 @@ def fetch(url: str, key: str, timeout_s: float, body: Mapping[str, Any] | None =
             return Reply(error.code, error.read(_REPLY_BYTES).decode("utf-8", "replace"))
     except (OSError, http.client.HTTPException) as error:
         return Reply(0, str(getattr(error, "reason", error)) or type(error).__name__)
+
+
+def _form(fields: Mapping[str, Any], sound: bytes) -> bytes:
+    """The fields and a sound file as multipart/form-data (RFC 7578)."""
+    parts = [(f'name="{name}"', str(value).encode()) for name, value in fields.items()]
+    parts.append(('name="file"; filename="sound.wav"', sound))
+    texts = [
+        f"--{_BOUNDARY}\r\nContent-Disposition: form-data; {head}\r\n\r\n".encode() + data + b"\r\n"
+        for head, data in parts
+    ]
+    return b"".join([*texts, f"--{_BOUNDARY}--\r\n".encode()])
+
+
+def _silence(seconds: float) -> bytes:
+    """A WAV file."""
+    file = io.BytesIO()
+    with wave.open(file, "wb") as sound:
+        sound.setparams((1, 2, _SAMPLES_A_SECOND, 0, "NONE", ""))
+        sound.writeframes(bytes(2 * int(seconds * _SAMPLES_A_SECOND)))
+    return file.getvalue()

@@ -33,7 +33,7 @@ def is_healthy(url: str, timeout_s: float) -> bool:
 
 def ask(url: str, key: str, request: Request, timeout_s: float) -> Answer:
     """One real request to the endpoint."""
-    return judged(request.answer, fetch(url + request.path, key, timeout_s, request.body))
+    return judged(request.answer, fetch(url + request.path, key, timeout_s, request.body, request.sound_s))
 
 
 def judged(path: Sequence[str | int], reply: Reply) -> Answer:

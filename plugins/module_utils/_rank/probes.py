@@ -19,11 +19,13 @@ from typing import Any
 @dataclass(frozen=True)
 class Request:
     """One POST. path: below the endpoint's URL. body: JSON. answer: keys and indexes that lead through the JSON reply
-    to what the model computed: a number above 0, or a text or list that is not empty."""
+    to what the model computed: a number above 0, or a text or list that is not empty. sound_s: seconds of silence that
+    are sent with it, as the file of a form whose fields the body is; 0 for a body that is sent as JSON."""
 
     path: str
     body: Mapping[str, Any]
     answer: Sequence[str | int]
+    sound_s: float = 0.0
 
     def __post_init__(self) -> None:
         _check_path(self.path)

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import EngineSpec
+from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import CHAT, KINDS
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 
 # One line: a recipe's words end in units, logs and tables.
@@ -303,7 +304,7 @@ def recipe_spec(engine: EngineSpec) -> Spec:
                 "pattern": rf"{_LINE}*[^\\\s]",
                 "expected": "one line of at most 200 characters that does not end in a backslash",
             },
-            "kind": {"type": "str", "choices": ["chat", "embed"], "default": "chat"},
+            "kind": {"type": "str", "choices": [*KINDS], "default": CHAT},
             "host_counts": {"type": "list", "min": 1, "default": [1], "elements": {"type": "int", "min": 1}},
             "startup_limit_s": {"type": "int", "nullable": True, "default": None, "min": 60},
             "model": MODEL,

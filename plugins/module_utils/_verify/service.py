@@ -50,7 +50,9 @@ def boot_log(run: Run, unit: str, invocation: str) -> str:
 
 def ask(url: str, request: Mapping[str, Any], key: str) -> dict[str, Any]:
     """One real request, `_engines.interface.Example` as a map: {ok, answer, fingerprint, error}."""
-    return answered(request["answers"], fetch(url + request["path"], key, _REQUEST_S, request["body"]))
+    return answered(
+        request["answers"], fetch(url + request["path"], key, _REQUEST_S, request["body"], request["sound_s"])
+    )
 
 
 def answered(places: Sequence[Sequence[str | int]], reply: Reply) -> dict[str, Any]:

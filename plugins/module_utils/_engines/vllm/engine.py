@@ -23,6 +23,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface impo
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Overlays, Placed
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm import (
+    adapters,
     launch,
     lint_request,
     parallel,
@@ -60,6 +61,9 @@ class Vllm:
 
     def draft(self, flags: Mapping[str, Any]) -> str | None:
         return draft_repository(flags)
+
+    def adapters(self, flags: Mapping[str, Any]) -> Sequence[str]:
+        return adapters.sources(flags)
 
     def problems(self, placed: Placed) -> Iterable[Finding]:
         return [*placement.own_middleware(placed), *placement.foreign_image(placed)]

@@ -19,6 +19,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.imag
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, merge
+from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import POOLING
 
 # The one that asks for the API key on every route.
 _KEY_CHECK = "gb10_api_key"
@@ -73,7 +74,16 @@ def key_check(placed: Placed) -> Overlays:
 def flags(placed: Placed, written: Sequence[Layer]) -> dict[str, Value]:
     """The written options, how they are split over the hosts, and what follows from the placement."""
     ranks = split(merge(written), len(placed.hosts), placed.image["release"])
-    return merge([*written, ranks, _from_placement(placed)])
+    return merge([_of_kind(placed), *written, ranks, _from_placement(placed)])
+
+
+def _of_kind(placed: Placed) -> Layer:
+    """What a model is run as. vLLM guesses it from the architecture's name, which for a model that generates in one
+    recipe and embeds in another is the same (vllm/config/model.py, _get_default_runner_type)."""
+    kind = placed.recipe["kind"]
+    if kind not in POOLING:
+        return Layer("computed", {})
+    return Layer("computed", {"runner": "pooling"}, {"runner": f"the recipe's kind: {kind}"})
 
 
 def _from_placement(placed: Placed) -> Layer:

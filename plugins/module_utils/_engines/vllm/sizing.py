@@ -14,9 +14,11 @@ from typing import Any
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import EMPTY_POOL
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed, image_key
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm import adapters
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.activations import Start, peak, takes_images
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import ServiceKv, kv_for_service
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.config import keeps_nothing
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.release import requested_bytes
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.placement import group_layers
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import (
@@ -156,11 +158,12 @@ def size_service(placed: Placed, config: Mapping[str, Any] | None, observed: Obs
     values = {name: decided.value for name, decided in placed.flags.items()}
     kv, findings = _kv(placed, config, values, placed.image["release"])
     workload = placed.settings["workload"]
-    asked, problems = _asked(placed, kv, workload.get("pool"))
+    asked, problems = _asked(placed, overridden(config, values.get("hf-overrides")), kv, workload.get("pool"))
     findings += problems
     eager = values.get("enforce-eager") is True
     written = _whole(values.get(BATCHED), BATCHED_TOKENS)
     batched = kv.layout.settings.max_num_batched_tokens if kv else written
+    lora = adapters.memory(config, values)
     limits = placed.recipe["memory"].get("utilization", {"min": 0.0, "max": 1.0})
     records = placed.recipe["memory"].get("calibrations", [])
     findings += _unused_records(placed, records, batched)
@@ -180,7 +183,8 @@ def size_service(placed: Placed, config: Mapping[str, Any] | None, observed: Obs
         pool_weight=workload.get("pool_weight", 1),
         activations=None if config is None else peak(config, _start(config, kv, values, batched)),
         takes_images=config is not None and takes_images(config) and not _without_images(values),
-        offload=_offload(values),
+        adapters=lora.slots if lora else 0,
+        offload=_offload(values) + (lora.copies if lora else 0),
         utilization=values.get("gpu-memory-utilization"),
         kv_cache_memory_bytes=values.get("kv-cache-memory-bytes", asked.declared),
         limits=(limits["min"], limits["max"]),
@@ -256,19 +260,18 @@ def _kv(
 ) -> tuple[ServiceKv | None, list[Finding]]:
     """How the release arranges the model's cache; None where that isn't known. A model that we can't size may be served
     all the same, from all the memory that is free: that is a warning."""
-    if config is None or not version:
+    config = overridden(config, flags.get("hf-overrides"))
+    if config is None or not version or keeps_nothing(config):
         return None, []
     try:
-        return kv_for_service(
-            overridden(config, flags.get("hf-overrides")), flags, version, long_allowed=_long_allowed(placed)
-        ), []
+        return kv_for_service(config, flags, version, long_allowed=_long_allowed(placed)), []
     except FleetError as problem:
         return None, [_at_service(placed, finding) for finding in problem.findings]
 
 
-def overridden(config: Mapping[str, Any], changes: Any) -> Mapping[str, Any]:
+def overridden(config: Mapping[str, Any] | None, changes: Any) -> Mapping[str, Any] | None:
     """config.json with ``--hf-overrides`` over it, part by part (vllm/transformers_utils/config.py, get_config)."""
-    if not isinstance(changes, Mapping):
+    if config is None or not isinstance(changes, Mapping):
         return config
     parts = {
         key: overridden(config[key], value)
@@ -300,9 +303,11 @@ class _Asked:
     rest: bool = False
 
 
-def _asked(placed: Placed, kv: ServiceKv | None, pool: int | str | None) -> tuple[_Asked, list[Finding]]:
+def _asked(
+    placed: Placed, config: Mapping[str, Any] | None, kv: ServiceKv | None, pool: int | str | None
+) -> tuple[_Asked, list[Finding]]:
     """What `workload.pool` comes to with this model's cache."""
-    if placed.recipe["kind"] == "embed":
+    if config is not None and keeps_nothing(config):
         return _Asked(0), []
     declared = quantity(pool) if is_bytes(pool) else None
     if kv is None:

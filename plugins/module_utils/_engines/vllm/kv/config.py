@@ -328,6 +328,8 @@ _FAMILIES: dict[str, tuple[str, Reader]] = {
     "Glm4MoeLiteForCausalLM": ("0.15", _latent),
     "GptOssForCausalLM": ("0.11", _gpt_oss),
     "LlamaForCausalLM": ("0.11", _plain),
+    "LlamaForSequenceClassification": ("0.11", _plain),
+    "LlamaModel": ("0.11", _plain),
     "MiniMaxM2ForCausalLM": ("0.11.1", _plain),
     "Mistral3ForConditionalGeneration": ("0.11", _plain),
     "MistralForCausalLM": ("0.11", _plain),
@@ -335,14 +337,35 @@ _FAMILIES: dict[str, tuple[str, Reader]] = {
     "NemotronH_Nano_Omni_Reasoning_V3": ("0.20", _nemotron_h),
     "NemotronH_Nano_VL_V2": ("0.11", _nemotron_h),
     "Qwen2ForCausalLM": ("0.11", _plain),
+    "Qwen2ForSequenceClassification": ("0.11", _plain),
+    "Qwen2Model": ("0.11", _plain),
     "Qwen3ForCausalLM": ("0.11", _plain),
+    "Qwen3ForSequenceClassification": ("0.11", _plain),
+    "Qwen3Model": ("0.11", _plain),
     "Qwen3MoeForCausalLM": ("0.11", _plain),
     "Qwen3NextForCausalLM": ("0.11", _qwen_hybrid),
     "Qwen3VLForConditionalGeneration": ("0.11", _plain),
+    "Qwen3VLForSequenceClassification": ("0.14", _plain),
     "Qwen3VLMoeForConditionalGeneration": ("0.11", _plain),
     "Qwen3_5ForConditionalGeneration": ("0.17", _qwen_hybrid),
     "Qwen3_5MoeForConditionalGeneration": ("0.17", _qwen_hybrid),
 }
+
+# Encoders, which keep nothing of a token (vllm/model_executor/models, with EncoderOnlyAttention).
+_ENCODERS = (
+    *("BertForMaskedLM", "BertForSequenceClassification", "BertForTokenClassification", "BertModel"),
+    *("BertSpladeSparseEmbeddingModel", "BgeM3EmbeddingModel", "CamembertModel", "GteModel", "GteNewModel"),
+    *("GteNewForSequenceClassification", "LlamaBidirectionalForSequenceClassification", "LlamaBidirectionalModel"),
+    *("ModernBertForSequenceClassification", "ModernBertForTokenClassification", "ModernBertModel", "NewModel"),
+    *("NewForSequenceClassification", "NomicBertModel", "RobertaForMaskedLM", "RobertaForSequenceClassification"),
+    *("RobertaModel", "VoyageQwen3BidirectionalEmbedModel", "XLMRobertaForSequenceClassification", "XLMRobertaModel"),
+)
+
+
+def keeps_nothing(config: Mapping[Any, Any]) -> bool:
+    """Whether a model has no KV cache: an encoder, or a decoder whose config.json has it attend both ways."""
+    file = ConfigJson(config)
+    return file.architecture in _ENCODERS or file.text.get("is_causal") is False
 
 
 def read_drafter(config: object, place: str) -> tuple[Attention, ...]:

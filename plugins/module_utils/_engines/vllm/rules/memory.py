@@ -321,6 +321,21 @@ def qwen_vl_share(launch: Launch) -> Hits:
 
 
 @rule(
+    "X17",
+    "warning",
+    kind="memory",
+    expected="no --cpu-offload-gb",
+    remedy="drop it, and take a smaller quantization or a second host for weights that don't fit",
+    reason="CPU and GPU share one memory: offloaded weights take the same bytes of it, and each step copies them",
+    source="data/gb10.yml, hardware; vllm/config/offload.py",
+)
+def offloaded_weights(launch: Launch) -> Hits:
+    """Weights offloaded to the CPU's memory, which on GB10 is the GPU's."""
+    if launch.gb10 and (launch.number("--cpu-offload-gb") or 0) > 0:
+        yield Hit("argv --cpu-offload-gb", show(launch.text("--cpu-offload-gb")))
+
+
+@rule(
     "R108",
     {"0.11.0..0.11.0": "warning"},
     kind="memory",
