@@ -68,9 +68,10 @@ def _files(placed: Placed, rank: Rank, inventory: str) -> dict[str, dict[str, st
 
 
 def _models(placed: Placed) -> list[str]:
-    """The folder of the model, and of the one that drafts for it."""
+    """The folder of the model, of the one that drafts for it, and of adapters of the hub."""
     staged = [placed.model, *([placed.model["draft"]] if "draft" in placed.model else [])]
-    return [_layout.model_folder(model["repository"], model["revision"]) for model in staged]
+    folders = [_layout.model_folder(model["repository"], model["revision"]) for model in staged]
+    return [*folders, *(_layout.model_folder(adapter, None) for adapter in placed.adapter_repositories)]
 
 
 def _overlay_folders(placed: Placed) -> list[str]:
