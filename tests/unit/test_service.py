@@ -15,6 +15,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import 
 RECIPE: dict[str, Any] = {
     "name": "nano",
     "engine": "vllm",
+    "kind": "chat",
     "host_counts": [1],
     "model": {"repository": "nvidia/Nano", "revision": "a" * 40, "source": "hub"},
     "image": {"reference": "img:1", "digest": None, "family": "upstream", "release": "0.23.0", "entrypoint": None},
