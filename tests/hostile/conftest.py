@@ -26,6 +26,7 @@ HOSTS = ("titan", "spark-2", "spark-3")
 ADDRESSES = {"titan": "10.77.0.11", "spark-2": "10.77.0.12", "spark-3": "10.77.0.13"}
 HEADS = {"tiny": "titan", "pair": "spark-2"}
 VERBOSE = ("-vvv", "--diff")
+LISTENED = "ss -Htln | awk '{print $4}' | grep -v -e ^127 -e '^\\[::1' | sed 's/.*://' | sort -u"
 # All characters that an API key may have besides letters and digits.
 ODD = "-._~+/="
 
@@ -33,19 +34,21 @@ ODD = "-._~+/="
 class Owner:
     """The owner: an inventory of his own outside of the project, and playbooks run as he runs them.
 
-    secrets: by file below the inventory's folder `secrets`. outputs: what all runs have printed.
+    secrets: by file below the inventory's folder `secrets`. outputs: what all runs have printed. before: TCP ports that
+    each host listened on for others when nothing of ours was there.
     """
 
     def __init__(self, fleet: Fleet, folder: Path) -> None:
         self.fleet, self.folder, self.inventory = fleet, folder, folder / "inventory"
         self.home, self.reports = folder / "home", folder / "reports"
         self.outputs: list[str] = []
+        self.before = {host: {*map(int, fleet.root(host, LISTENED).split())} for host in HOSTS}
         shutil.copytree(ROOT / "tests" / "hostile" / "inventory", self.inventory)
         shutil.copytree(ROOT / "inventories" / "lab" / "recipes", self.inventory / "recipes")
         (self.inventory / "secrets").mkdir(mode=0o700)
         self.secrets = {
             "tiny": f"canary-api{ODD}{secrets.token_hex(8)}",
-            "pair": f"{ODD}canary-api{secrets.token_hex(8)}{ODD}",
+            "pair": f"{ODD[1:]}canary-api{secrets.token_hex(8)}{ODD}",
             "hub": f"hf_canary{secrets.token_hex(12)}",
             "ngc": f"nvapi-canary{secrets.token_hex(12)}",
             "sudo": f'canary sudo "{secrets.token_hex(8)}" \'ä',

@@ -19,10 +19,15 @@ GROUP = f"{canary.HOLDS}pair.group"
 HELD = ("/root/.docker/config.json", "/run/gb10-fleet/pair/token")
 
 
-def test_a_key_that_logs_could_show_otherwise_is_refused_before_anything_changes(owner: Owner) -> None:
+def test_a_key_that_could_be_shown_or_read_otherwise_is_refused_before_anything_changes(owner: Owner) -> None:
     file = owner.inventory / "secrets" / "tiny"
     before = file.read_text(encoding="utf-8")
-    for odd in ("canary\"quoted'0123456789", "canary-ümläut-0123456789", "canary 0123456789abcdef"):
+    for odd in (
+        "canary\"quoted'0123456789",
+        "canary-ümläut-0123456789",
+        "canary 0123456789abcdef",
+        "-canary-0123456789",
+    ):
         file.write_text(odd, encoding="utf-8")
         refused = owner.play("site.yml")
         assert refused.returncode != 0

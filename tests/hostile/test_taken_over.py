@@ -124,11 +124,12 @@ def put(owner: Owner, path: str, text: str) -> None:
 
 
 def files_of(owner: Owner, host: str) -> dict[str, str]:
-    """Path -> mode, owner and sum of each file and link that a host doesn't change by itself."""
-    left_out = " ".join(f"-path {path} -prune -o" for path in OWN)
-    each = "-type f -printf '%p\\t%m %U ' -exec sha256sum -z {} \\; -printf '\\n' -o -type l -printf '%p\\t%l\\n'"
-    text = owner.fleet.root(host, f"find / -xdev {left_out} \\( {each} \\) | tr -d '\\0'")
-    return dict(line.split("\t", 1) for line in text.splitlines() if "\t" in line)
+    """Path -> kind, mode, owner, target and sum of each file and link that a host doesn't change by itself."""
+    find = f"find / -xdev {' '.join(f'-path {path} -prune -o' for path in OWN)}"
+    kinds = owner.fleet.root(host, f"{find} \\( -type f -o -type l \\) -printf '%p\\t%y %m %U %l\\n'").splitlines()
+    sums = owner.fleet.root(host, f"{find} -type f -print0 | xargs -0 sha256sum").splitlines()
+    found = dict(line.split("\t", 1) for line in kinds)
+    return found | {path: f"{found.get(path)} {sum_}" for sum_, path in (line.split("  ", 1) for line in sums)}
 
 
 def changed(before: dict[str, str], after: dict[str, str]) -> set[str]:

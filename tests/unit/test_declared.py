@@ -132,6 +132,7 @@ KEY = "0123456789abcdef-0123456789abcdef"
         (f"two words {KEY}", 0o600, "error", "openssl rand"),
         ('p"ass\\wörd', 0o600, "error", "openssl rand"),
         ("\x1b[2J" + KEY, 0o600, "error", "openssl rand"),
+        (f"-{KEY}", 0o600, "error", "openssl rand"),  # vLLM takes it for an option: "expected at least one argument"
         (KEY * 4096, 0o600, None, ""),
         (KEY, 0o644, "warning", "chmod 600"),
         (KEY, 0o640, "warning", "chmod 600"),

@@ -17,8 +17,9 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import Findin
 # Beside the inventory, in a folder that no inventory plugin reads.
 MADE = ".fleet/keys"
 _VAULT = b"$ANSIBLE_VAULT;"
-# A header's value without quoting anywhere on its way; what an endless file may cost to find that it is none.
-_KEY = re.compile(r"[A-Za-z0-9._~+/=-]{16,}")
+# A header's value without quoting anywhere on its way, which no engine takes for an option of its own; what an endless
+# file may cost to find that it is none.
+_KEY = re.compile(r"[A-Za-z0-9._~+/=][A-Za-z0-9._~+/=-]{15,}")
 _KEY_BYTES = 4096
 
 
@@ -91,7 +92,7 @@ def key_problems(place: str, path: Path, content: bytes) -> Iterator[Finding]:
             "input-key-file",
             place,
             found=f"{path} {fault}",
-            expected="one key of at least 16 characters of A-Z, a-z, 0-9 and ._~+/=-",
+            expected="one key of at least 16 characters of A-Z, a-z, 0-9 and ._~+/=-, which begins with no -",
             remedy=f"(umask 077; openssl rand -hex 32 > {path})",
         )
 
