@@ -18,7 +18,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._doctor.bundle import a
 from ansible_collections.gb10.fleet.plugins.module_utils._doctor.bundle import make_bundle, parse_bundle
 from ansible_collections.gb10.fleet.plugins.module_utils._doctor.judge import Examined, examine, silent, together
 from ansible_collections.gb10.fleet.plugins.module_utils._doctor.text import as_text
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import Reading, compare
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import Reading, compare, judged
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import WIDTH, sentence
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import replace_file
@@ -42,7 +42,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             else:
                 plan = options["plan"]
                 errors = [sentence(one) for one in plan["findings"] if one["severity"] == "error"]
-                hosts = _from_hosts(plan, {host: _reading(variables["hostvars"], host) for host in options["hosts"]})
+                readings = {host: _reading(variables["hostvars"], host) for host in options["hosts"]}
+                hosts = _from_hosts(plan, readings)
                 if not self._task.check_mode:
                     files = _write(Path(options["folder"]), hosts)
         except FleetError as refusal:
@@ -78,6 +79,10 @@ def _from_file(path: Path) -> Examined:
 
 
 def _from_hosts(plan: Mapping[str, Any], readings: Mapping[str, Reading]) -> list[Examined]:
+    return judged(readings, lambda some: _examined(plan, some))
+
+
+def _examined(plan: Mapping[str, Any], readings: Mapping[str, Reading]) -> list[Examined]:
     states = {host: reading.state for host, reading in readings.items() if reading.state is not None}
     compared = compare(plan, readings, time.strftime("%Y-%m-%d", time.gmtime()))
     shared: dict[str, list[Finding]] = together(plan, states)
@@ -90,6 +95,7 @@ def _from_hosts(plan: Mapping[str, Any], readings: Mapping[str, Reading]) -> lis
         bundle = make_bundle(host, plan, reading.state, reading.unknown, changes)
         bundle["together"] = [one.as_dict() for one in shared.get(host, [])]
         found.append(examine(bundle))
+    as_text(found, [], [], WIDTH)  # an answer that can't be shown is none either
     return found
 
 

@@ -8,7 +8,6 @@ A host that can't be read is an answer too: the task never fails, so that the ot
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -16,26 +15,20 @@ from typing import Any
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.module_utils import _own_files
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.answer import read_answer
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.history import parse
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.managed import managed_files
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import DEEP_SECONDS, questions
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.secrets import compared, new_salt
-from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import checked, one_line
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import one_line
 from ansible_collections.gb10.fleet.plugins.modules.drift_info import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._bounded import bounded
 
 HISTORY = "history.json"
-# A host of a hundred services answers with less than a tenth of it.
-_MOST_BYTES = 32 << 20
 _MOST_WORDS = 4096
-_ANSWER: Spec = {
-    "type": "map",
-    "options": {
-        "state": {"type": "map", "required": True},
-        "unknown": {"type": "map", "required": True, "values": {"type": "str"}},
-    },
-}
+# What an answer may take while it comes, and is read as JSON: enough for many times the largest that is taken.
+_MEMORY_BYTES = 512 << 20
 NOT_DEEP = {"days": 1, "today": 0, "seconds": 0, "seen": {}}
 
 
@@ -51,25 +44,26 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         before, salt = time.time(), options["salt"] or new_salt()
         try:
             asked = {"ask": ask, "salt": salt, "paths": plan["hosts"][host]["needs"]["paths"]}
-            answer = self._execute_module("gb10.fleet.host_info", asked, task_vars=variables)
+            with bounded(_MEMORY_BYTES):
+                answer = self._execute_module("gb10.fleet.host_info", asked, task_vars=variables)
+        except MemoryError:
+            return result | _silent(f"its answer takes more than {_MEMORY_BYTES} bytes of memory")
         except AnsibleConnectionFailure as error:
             return result | _silent(f"unreachable: {_first_line(error)}")
         except AnsibleError as error:
             return result | _silent(_first_line(error))
         if answer.get("failed") or "state" not in answer:
             why = str(answer.get("module_stderr") or answer.get("msg") or "no answer").strip()
-            return result | _silent(why[-_MOST_WORDS:])
+            return result | _silent("\n".join(map(one_line, why[-_MOST_WORDS:].splitlines())))
         try:
-            checked(_ANSWER, {key: answer.get(key) for key in _ANSWER["options"]}, "its answer")
-            if len(json.dumps(answer, default=str)) > _MOST_BYTES:
-                raise ValueError(f"its answer has more than {_MOST_BYTES} bytes")
-            state = answer["state"] | {"asked_between": [before, time.time()]}
+            state, unknown = read_answer(answer)
+            state |= {"asked_between": [before, time.time()]}
             if state["files"] is not None:
                 wanted = managed_files(plan["hosts"][host])
                 state["files"] = compared(state["files"], wanted, salt, self._loader.get_text_file_contents)
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as problem:
             return result | _silent(one_line(f"its answer is not what this collection reads: {problem}"))
-        return result | {"changed": False, "state": state, "unknown": answer["unknown"], "why": ""}
+        return result | {"changed": False, "state": state, "unknown": unknown, "why": ""}
 
 
 def _deep(plan: dict[str, Any], host: str, folder: Path) -> dict[str, Any]:

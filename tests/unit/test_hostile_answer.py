@@ -1,0 +1,161 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whatever a host answers to a drift check or a doctor, and however large: it is a host without an answer, no more."""
+
+from __future__ import annotations
+
+import json
+import resource
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ansible.plugins.action import ActionBase
+from ansible_collections.gb10.fleet.plugins.action import doctor, drift_info
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.answer import MOST_BYTES, read_answer
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import Reading
+from ansible_collections.gb10.fleet.plugins.plugin_utils._bounded import bounded
+from drift_fleet import planned, readings
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+PLAN = planned()
+GOOD: dict[str, Any] = json.loads(json.dumps(readings(PLAN)["titan"].state))
+LIMIT = resource.getrlimit(resource.RLIMIT_DATA)
+FILE = next(iter(GOOD["files"]))
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12)
+JSON = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def nested(levels: int) -> Any:
+    value: Any = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def ask(monkeypatch: pytest.MonkeyPatch, answers: Any) -> dict[str, Any]:
+    """What the action makes of what `_execute_module` returns, or does when called."""
+    action = drift_info.ActionModule.__new__(drift_info.ActionModule)
+    options = {"plan": PLAN, "folder": "/nonexistent", "deep": False, "salt": ""}
+    monkeypatch.setattr(ActionBase, "run", lambda *_given, **_named: {})
+    monkeypatch.setattr(action, "validate_argument_spec", lambda _spec: (None, options))
+    loader = SimpleNamespace(get_text_file_contents=lambda _path: "a key")
+    monkeypatch.setattr(action, "_loader", loader, raising=False)
+    given = answers if callable(answers) else lambda *_given, **_named: dict(answers)
+    monkeypatch.setattr(action, "_execute_module", given)
+    found: dict[str, Any] = action.run(task_vars={"inventory_hostname": "titan"})
+    assert {*found} == {"changed", "state", "unknown", "why"}
+    assert isinstance(found["state"], dict) == (found["why"] == "")
+    return found
+
+
+def test_an_answer_as_it_should_be_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = ask(monkeypatch, {"state": GOOD, "unknown": {"gpu": "no tool"}})
+    assert (found["why"], found["unknown"]) == ("", {"gpu": "no tool"})
+    assert found["state"]["platform"] == GOOD["platform"]
+
+
+ANSWERS: dict[str, Any] = {
+    "nothing": {},
+    "no state": {"unknown": {}},
+    "a state of nothing": {"state": None, "unknown": {}},
+    "a state that is a list": {"state": [GOOD], "unknown": {}},
+    "a state that is a text": {"state": "{}", "unknown": {}},
+    "a state that is a number": {"state": 7, "unknown": {}},
+    "no parts": {"state": {}, "unknown": {}},
+    "no list of what is unknown": {"state": GOOD},
+    "unknown parts of other types": {"state": GOOD, "unknown": {"gpu": {"a": 1}}},
+    "unknown parts that are a list": {"state": GOOD, "unknown": ["gpu"]},
+    "files that are a list": {"state": GOOD | {"files": [1]}, "unknown": {}},
+    "files that are a text": {"state": GOOD | {"files": "x"}, "unknown": {}},
+    "files that are none": {"state": GOOD | {"files": {}}, "unknown": {}},
+    "a file that is a number": {"state": GOOD | {"files": GOOD["files"] | {FILE: 5}}, "unknown": {}},
+    "a file that is nothing": {"state": GOOD | {"files": dict.fromkeys(GOOD["files"])}, "unknown": {}},
+    "33 levels": {"state": GOOD | {"gpu": nested(33)}, "unknown": {}},
+    "5,000 levels": {"state": GOOD | {"gpu": nested(5000)}, "unknown": {}},
+    "a text of 33 MiB": {"state": GOOD | {"gpu": "x" * (33 << 20)}, "unknown": {}},
+    "a name of 33 MiB": {"state": GOOD | {"x" * (33 << 20): 1}, "unknown": {}},
+    "a reason of 33 MiB": {"state": GOOD, "unknown": {"gpu": "x" * (33 << 20)}},
+    "9 million values": {"state": GOOD | {"gpu": [0] * (9 << 20)}, "unknown": {}},
+    "a failure": {"failed": True, "msg": "x\x1b[2J" * 10000},
+    "a failure of a list": {"failed": True, "msg": ["x"] * 1000},
+    "a traceback": {"failed": "yes", "module_stderr": "Traceback" * 100000},
+    "facts": {"ansible_facts": {"ansible_connection": "local"}},
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
+def test_a_hostile_answer_is_none(monkeypatch: pytest.MonkeyPatch, answer: Any) -> None:
+    found = ask(monkeypatch, answer)
+    if found["state"] is None:
+        assert 0 < len(found["why"]) <= 4096
+        assert "\x1b" not in found["why"]
+    else:  # taken, since nothing of it was looked at yet; it is judged with the others
+        assert answer["state"].keys() <= found["state"].keys()
+
+
+@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.dictionaries(st.sampled_from(["state", "unknown", "failed", "msg", "module_stderr", "x"]), JSON))
+def test_any_answer_is_taken_or_none(monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any]) -> None:
+    ask(monkeypatch, answer)
+
+
+@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(sorted(GOOD)), JSON)
+def test_any_part_is_taken_or_none(monkeypatch: pytest.MonkeyPatch, part: str, value: Any) -> None:
+    found = ask(monkeypatch, {"state": GOOD | {part: value}, "unknown": {}})
+    assert not found["why"] or part == "files"
+
+
+@settings(deadline=None, max_examples=200)
+@given(JSON)
+def test_what_is_read_fits_its_bounds(value: Any) -> None:
+    try:
+        state, unknown = read_answer({"state": value, "unknown": {}})
+    except ValueError as refused:
+        assert "\n" not in str(refused)
+    else:
+        assert (state, unknown) == (value, {})
+        assert len(json.dumps(state)) < MOST_BYTES
+
+
+def without_end(*_given: Any, **_named: Any) -> dict[str, Any]:
+    """As Ansible's connections collect what a host sends (``ssh.py`` ``_bare_run``)."""
+    sent, chunk = b"", b"x" * (16 << 20)
+    for _ in range(1 << 10):
+        sent += chunk
+    return {"state": {}, "unknown": {}, "sent": len(sent)}
+
+
+def test_an_answer_without_end_takes_a_bounded_amount_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert ask(monkeypatch, without_end)["why"] == "its answer takes more than 536870912 bytes of memory"
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < (600 << 10)
+    assert resource.getrlimit(resource.RLIMIT_DATA) == LIMIT
+    assert ask(monkeypatch, {"state": GOOD, "unknown": {}})["why"] == ""
+
+
+def test_without_figures_of_the_system_there_is_no_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ansible_collections.gb10.fleet.plugins.plugin_utils._bounded._STATUS", Path("/nonexistent"))
+    with bounded(1):
+        assert resource.getrlimit(resource.RLIMIT_DATA) == LIMIT
+
+
+NO_ANSWERS: list[Any] = [{}, ["x"], 5, {"\x1b[2J": {"x": None}}]
+
+
+@pytest.mark.parametrize("part", sorted(GOOD))
+@pytest.mark.parametrize("value", NO_ANSWERS, ids=repr)
+def test_a_host_that_answers_anything_keeps_a_doctor_from_no_other(part: str, value: Any) -> None:
+    alone = {one.host: one for one in doctor._from_hosts(PLAN, readings(PLAN))}
+    evil = readings(PLAN) | {"titan": Reading(GOOD | {part: value}, {})}
+    found = {one.host: one for one in doctor._from_hosts(PLAN, evil)}
+    assert {*found} == {*alone}
+    assert all(found[host].verdict == alone[host].verdict for host in ("spark-2", "spark-3"))
