@@ -57,6 +57,9 @@ class Finding:
 error = partial(Finding, "error")
 warning = partial(Finding, "warning")
 hint = partial(Finding, "hint")
+host_error, host_warning = partial(error, kind="host"), partial(warning, kind="host")
+fabric_error, fabric_warning, fabric_hint = (partial(build, kind="fabric") for build in (error, warning, hint))
+memory_error, memory_hint = partial(error, kind="memory"), partial(hint, kind="memory")
 
 
 F = TypeVar("F", bound=Finding)

@@ -17,6 +17,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import (
     Finding,
     FleetError,
     error,
+    host_error,
     ordered,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._host.state import READS
@@ -133,8 +134,8 @@ def silent(host: str, why: str) -> Examined:
     remedy = "bring it up, see that `ansible HOST -m ping` comes back, then run doctor.yml again"
     if "sudo password" in why.lower() or "a password is required" in why:
         remedy = "sudo asks for a password on it: give this command -K, and every other one too"
-    finding = error(
-        "doctor-silent", host, found=why or "no answer", expected="a host that can be read", remedy=remedy, kind="host"
+    finding = host_error(
+        "doctor-silent", host, found=why or "no answer", expected="a host that can be read", remedy=remedy
     )
     return Examined(host, (finding,), None, why)
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.declared import End, HostFacts, Segment
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import HALVES
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, fabric_error
 
 Interface = ipaddress.IPv4Interface
 Network = ipaddress.IPv4Network
@@ -82,16 +82,14 @@ def _indices(segments: Iterable[Segment]) -> tuple[dict[str, int], list[Finding]
         found = f"index {index} is taken by " + " and ".join(segment.name for segment in rivals)
         reason = "an address depends on nothing but its own cable's index, so that no change renumbers the others"
         for rival in rivals:
-            remedy = f"if this is the newer one, write {_with_index(rival, free)}; leave the older as it is"
             findings.append(
-                error(
+                fabric_error(
                     "fabric-index-taken",
                     rival.place,
                     found=found,
                     expected="an index of its own",
-                    remedy=remedy,
+                    remedy=f"if this is the newer one, write {_with_index(rival, free)}; leave the older as it is",
                     reason=reason,
-                    kind="fabric",
                 )
             )
     return {rivals[0].place: index for index, rivals in users.items() if len(rivals) == 1}, findings
@@ -113,13 +111,8 @@ def _from_pool(
         found = f"index {index} needs subnets {first} and {first + 1} of /{prefix}; {pool} holds {holds}"
         remedy = "write a larger pool, a longer prefix (28 still gives .10 and .11) or a lower index"
         return {}, [
-            error(
-                "fabric-pool-too-small",
-                segment.place,
-                found=found,
-                expected="a pool that holds them",
-                remedy=remedy,
-                kind="fabric",
+            fabric_error(
+                "fabric-pool-too-small", segment.place, found=found, expected="a pool that holds them", remedy=remedy
             )
         ]
     numbers, problems = _numbers(segment, size)
@@ -146,26 +139,16 @@ def _numbers(segment: Segment, size: int) -> tuple[dict[End, int], list[Finding]
             found = f"number {number} of {' and '.join(sorted(ends))}"
             remedy = "give each port a number of its own"
             problems.append(
-                error(
-                    "fabric-number-taken",
-                    segment.place,
-                    found=found,
-                    expected="one port a number",
-                    remedy=remedy,
-                    kind="fabric",
+                fabric_error(
+                    "fabric-number-taken", segment.place, found=found, expected="one port a number", remedy=remedy
                 )
             )
         if number > size - 2:
             found = f"number {number} of {ends[0]}"
             remedy = "write a lower number or a shorter prefix"
             problems.append(
-                error(
-                    "fabric-number-range",
-                    segment.place,
-                    found=found,
-                    expected=f"1 to {size - 2}",
-                    remedy=remedy,
-                    kind="fabric",
+                fabric_error(
+                    "fabric-number-range", segment.place, found=found, expected=f"1 to {size - 2}", remedy=remedy
                 )
             )
     return dict(segment.numbers), problems
@@ -194,13 +177,8 @@ def _interface(place: str, text: str, problems: list[Finding]) -> Interface | No
         interface = ipaddress.IPv4Interface(text)
     except ValueError as reason:
         problems.append(
-            error(
-                "fabric-address-invalid",
-                place,
-                found=f'"{text}": {reason}',
-                expected=expected,
-                remedy="correct it",
-                kind="fabric",
+            fabric_error(
+                "fabric-address-invalid", place, found=f'"{text}": {reason}', expected=expected, remedy="correct it"
             )
         )
         return None
@@ -209,13 +187,8 @@ def _interface(place: str, text: str, problems: list[Finding]) -> Interface | No
     if "/" not in text or network.prefixlen == 32 or interface.ip in edges or interface.ip.is_multicast:
         found = f'"{text}"' + ("" if "/" in text else " without a prefix")
         problems.append(
-            error(
-                "fabric-address-invalid",
-                place,
-                found=found,
-                expected=expected,
-                remedy="write a host's address",
-                kind="fabric",
+            fabric_error(
+                "fabric-address-invalid", place, found=found, expected=expected, remedy="write a host's address"
             )
         )
         return None
@@ -227,20 +200,19 @@ def _unlike_networks(segment: Segment, addresses: Mapping[End, Interface]) -> It
     if len(networks) > 1:
         found = "the ends are in " + " and ".join(networks)
         remedy = "give all ends of a half addresses of one subnet"
-        yield error(
-            "fabric-ends-differ", segment.place, found=found, expected="one subnet a half", remedy=remedy, kind="fabric"
+        yield fabric_error(
+            "fabric-ends-differ", segment.place, found=found, expected="one subnet a half", remedy=remedy
         )
     ends = sorted(addresses)
     for first, second in combinations(ends, 2):
         if addresses[first].ip == addresses[second].ip:
             found = f"{addresses[first].ip} on {first} and on {second}"
-            yield error(
+            yield fabric_error(
                 "fabric-address-twice",
                 segment.place,
                 found=found,
                 expected="an address of its own",
                 remedy="change one of them",
-                kind="fabric",
             )
 
 
@@ -248,15 +220,13 @@ def _network(place: str, text: str) -> tuple[Network | None, list[Finding]]:
     try:
         return ipaddress.IPv4Network(text), []
     except ValueError as reason:
-        remedy = "write the network's first address with its prefix"
         return None, [
-            error(
+            fabric_error(
                 "fabric-network-invalid",
                 place,
                 found=f'"{text}": {reason}',
                 expected="a network like 192.168.100.0/22",
-                remedy=remedy,
-                kind="fabric",
+                remedy="write the network's first address with its prefix",
             )
         ]
 
@@ -273,30 +243,22 @@ def _overlaps(addressed: Sequence[Addressed]) -> Iterator[Finding]:
         place = second.segment.place
         if first is second:
             found = f"both halves of {first.segment.name} in {left if left == right else f'{left} and {right}'}"
-            reason = "traffic of both halves then leaves by one of them: 3 GB/s, and large transfers hang"
             remedy = "give each half a subnet of its own, like 192.168.100.0/24 and 192.168.101.0/24"
-            source = "NVIDIA/dgx-spark-playbooks issue 102; eugr issue 270"
-            yield error(
+            yield fabric_error(
                 "fabric-halves-share-subnet",
                 place,
                 found=found,
                 expected="a subnet for each half",
                 remedy=remedy,
-                reason=reason,
-                source=source,
-                kind="fabric",
+                reason="traffic of both halves then leaves by one of them: 3 GB/s, and large transfers hang",
+                source="NVIDIA/dgx-spark-playbooks issue 102; eugr issue 270",
             )
         else:
             found = f"{right} of {second.segment.name} overlaps {left} of {first.segment.name}"
             remedy = "give one of them another index, or other addresses"
             for one in (first, second):
-                yield error(
-                    "fabric-overlap",
-                    one.segment.place,
-                    found=found,
-                    expected="a subnet for each half",
-                    remedy=remedy,
-                    kind="fabric",
+                yield fabric_error(
+                    "fabric-overlap", one.segment.place, found=found, expected="a subnet for each half", remedy=remedy
                 )
 
 
@@ -323,18 +285,13 @@ def _management_overlaps(
                 if ip in subnet and (name, ip) not in own
             ]
             if clashes:
-                found = f"{subnet} of {one.segment.name} {clashes[0]}"
-                reason = "the host would answer the controller through the cable: locked out"
-                remedy = "write another pool, index or addresses"
-                expected = "a subnet of the fabric alone"
-                yield error(
+                yield fabric_error(
                     "fabric-overlap-management",
                     one.segment.place,
-                    found=found,
-                    expected=expected,
-                    remedy=remedy,
-                    reason=reason,
-                    kind="fabric",
+                    found=f"{subnet} of {one.segment.name} {clashes[0]}",
+                    expected="a subnet of the fabric alone",
+                    remedy="write another pool, index or addresses",
+                    reason="the host would answer the controller through the cable: locked out",
                 )
 
 

@@ -20,7 +20,11 @@ from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import
     SPEED_MBPS,
     where,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, warning
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import (
+    Finding,
+    fabric_error,
+    fabric_warning,
+)
 
 # perftest's own default; the following ports are ours while a measurement runs.
 FIRST_PORT = 18515
@@ -92,14 +96,13 @@ def judge_bandwidth(host: str, gates: Mapping[str, float], result: Mapping[str, 
 
 
 def _not_in_the_run(host: str, peer: str) -> Finding:
-    return warning(
+    return fabric_warning(
         "fabric-bandwidth-partner",
         f"{host}: ib_write_bw",
         found=f"not measured with {peer}",
         expected="a figure",
         remedy=f"run again with -l {host},{peer}, or without a limit",
         reason=f"{peer} is not in this run, or failed before",
-        kind="fabric",
     )
 
 
@@ -129,7 +132,7 @@ def _judge_one(
         message = "; ".join(f"{rail['device']}: {rail['message']}" for rail in failed)
         remedy = f"`show_gids` on {host} and {one['peer']}; a firewall must let the fabric's addresses through"
         found = f"ib_write_bw to {one['peer']} failed: {message}"
-        yield error("fabric-bandwidth-failed", place, found=found, expected="a result", remedy=remedy, kind="fabric")
+        yield fabric_error("fabric-bandwidth-failed", place, found=found, expected="a result", remedy=remedy)
         return
     yield from _not_by_rdma(place, rails)
     total = sum(rail["gbps"] for rail in rails)
@@ -149,7 +152,7 @@ def _judge_one(
         reason = "; ".join(
             filter(None, ("a ConnectX-7 that came up degraded is slow in sending, its link does not show it", aside))
         )
-        yield error(
+        yield fabric_error(
             "fabric-degraded",
             place,
             found=found,
@@ -157,11 +160,10 @@ def _judge_one(
             remedy=power_drain(host),
             reason=reason,
             source=POWER_DRAIN_SOURCE,
-            kind="fabric",
         )
     else:
         remedy = "see that both halves have addresses of their own subnets and MTU 9000, and that nothing else runs"
-        yield error(
+        yield fabric_error(
             "fabric-bandwidth",
             place,
             found=found,
@@ -169,7 +171,6 @@ def _judge_one(
             remedy=remedy,
             reason=aside,
             source="NVIDIA playbook: its gate",
-            kind="fabric",
         )
 
 
@@ -193,14 +194,11 @@ def _not_by_rdma(place: str, rails: Sequence[Mapping[str, Any]]) -> Iterator[Fin
     for rail in rails:
         counted = rail["counted_bytes"]
         if counted is not None and counted < _CARRIED * rail["payload_bytes"]:
-            found = f"{rail['device']} counted {counted} bytes of {rail['payload_bytes']}"
-            remedy = "look which device carried it: /sys/class/infiniband/*/ports/1/counters/port_xmit_data"
-            yield error(
+            yield fabric_error(
                 "fabric-not-rdma",
                 place,
-                found=found,
+                found=f"{rail['device']} counted {counted} bytes of {rail['payload_bytes']}",
                 expected="all of them",
-                remedy=remedy,
+                remedy="look which device carried it: /sys/class/infiniband/*/ports/1/counters/port_xmit_data",
                 source="cluster owner's notes, Verify RoCE",
-                kind="fabric",
             )

@@ -17,7 +17,12 @@ from typing import Any, Literal, Protocol
 
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import MTU_MAX, MTU_MIN, PORTS, RAILS
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.spec import FABRIC, MTU
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean, error, hint
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import (
+    Finding,
+    did_you_mean,
+    fabric_error,
+    fabric_hint,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import check
 
 Kind = Literal["cable", "switch", "link"]
@@ -92,15 +97,13 @@ def _speed_problems(speeds: Mapping[str, int], segments: Sequence[Segment]) -> I
         place = f"fleet_fabric.speeds.{end}"
         if end not in used:
             found = "no cable and no switch has this port"
-            yield error("fabric-speed-unused", place, found=found, remedy=did_you_mean(end, used), kind="fabric")
+            yield fabric_error("fabric-speed-unused", place, found=found, remedy=did_you_mean(end, used))
             continue
         others = [str(other) for other in used[end].ends if str(other) in speeds and speeds[str(other)] != speed]
         if used[end].kind == "cable" and others:
             found = f"{speed} Gb/s, and {speeds[others[0]]} at its other end {others[0]}"
             remedy = "write the speed of one end"
-            yield error(
-                "fabric-speeds-differ", place, found=found, expected="one speed a cable", remedy=remedy, kind="fabric"
-            )
+            yield fabric_error("fabric-speeds-differ", place, found=found, expected="one speed a cable", remedy=remedy)
 
 
 def _merged(*tables: Mapping[str, list[Finding]]) -> dict[str, list[Finding]]:
@@ -114,17 +117,11 @@ def _mtu_problems(place: str, mtu: int | None) -> Iterator[Finding]:
     if not MTU_MIN <= mtu <= MTU_MAX:
         remedy = f"write {MTU}, or 1500 where a switch can't carry more"
         reason = "the interface refuses any other MTU"
-        yield error(
-            "fabric-mtu-range",
-            place,
-            found=str(mtu),
-            expected=f"{MTU_MIN} to {MTU_MAX}",
-            remedy=remedy,
-            reason=reason,
-            kind="fabric",
+        yield fabric_error(
+            "fabric-mtu-range", place, found=str(mtu), expected=f"{MTU_MIN} to {MTU_MAX}", remedy=remedy, reason=reason
         )
     elif mtu < MTU and place == "fleet_fabric.mtu":
-        yield hint(
+        yield fabric_hint(
             "fabric-mtu-small",
             place,
             found=str(mtu),
@@ -132,7 +129,6 @@ def _mtu_problems(place: str, mtu: int | None) -> Iterator[Finding]:
             remedy=f"write {MTU} unless a switch can't carry it",
             reason="jumbo frames are worth 0.7 to 1.5 % of all-reduce, and stable GIDs were seen with them",
             source="Pulsar",
-            kind="fabric",
         )
 
 
@@ -149,9 +145,7 @@ def _segments(settings: Mapping[str, Any]) -> tuple[list[Segment], list[Finding]
             found = "keys " + ", ".join(sorted(cable)) if cable else "an empty map"
             expected = "either ends (with an index where needed) or addresses"
             remedy = "write {ends: [spark-2:1, spark-3:1], index: 0}, or the addresses of both ends by hand"
-            findings.append(
-                error("fabric-cable-form", place, found=found, expected=expected, remedy=remedy, kind="fabric")
-            )
+            findings.append(fabric_error("fabric-cable-form", place, found=found, expected=expected, remedy=remedy))
             continue
         addresses = {_end(end): both for end, both in cable.get("addresses", {}).items()}
         ends = tuple(sorted(addresses or map(_end, cable["ends"])))
@@ -165,13 +159,8 @@ def _segments(settings: Mapping[str, Any]) -> tuple[list[Segment], list[Finding]
         if numbers and by_hand:
             remedy = "give every port a number, or every port its addresses"
             findings.append(
-                error(
-                    "fabric-switch-form",
-                    place,
-                    found="numbers and addresses",
-                    expected="one of the two",
-                    remedy=remedy,
-                    kind="fabric",
+                fabric_error(
+                    "fabric-switch-form", place, found="numbers and addresses", expected="one of the two", remedy=remedy
                 )
             )
             continue
@@ -197,24 +186,22 @@ def _segment_problems(segment: Segment, hosts: Mapping[str, HostFacts]) -> Itera
     for end in segment.ends:
         if end.host not in hosts:
             remedy = did_you_mean(end.host, hosts)
-            yield error(
+            yield fabric_error(
                 "fabric-unknown-host",
                 segment.place,
                 found=f'no host "{end.host}"',
                 expected="a host of the inventory",
                 remedy=remedy,
-                kind="fabric",
             )
         yield from _port_problems(segment, end)
     if segment.kind == "cable" and segment.ends[0].host == segment.ends[1].host:
         remedy = "write the host that the other end goes to"
-        yield error(
+        yield fabric_error(
             "fabric-same-host",
             segment.place,
             found=f"both ends on {segment.ends[0].host}",
             expected="two hosts",
             remedy=remedy,
-            kind="fabric",
         )
     yield from _mtu_problems(f"{segment.place}.mtu", segment.mtu)
 
@@ -224,25 +211,22 @@ def _port_problems(segment: Segment, end: End) -> Iterator[Finding]:
         if end.port in RAILS:
             port = RAILS[end.port].port
             remedy = f"write a cable or a switch with {end.host}:{port}"
-            reason = "both halves of a port have to be configured together"
-            yield error(
+            yield fabric_error(
                 "fabric-link-on-rail",
                 segment.place,
                 found=f"{end} is half of port {port}",
                 remedy=remedy,
-                reason=reason,
-                kind="fabric",
+                reason="both halves of a port have to be configured together",
             )
     elif end.port not in map(str, PORTS):
         known = RAILS.get(end.port)
         remedy = f"write {end.host}:{known.port}" if known else f"write {end.host}:0 (next to the RJ45) or {end.host}:1"
-        yield error(
+        yield fabric_error(
             "fabric-unknown-port",
             segment.place,
             found=f'port "{end.port}" of {end.host}',
             expected="port 0 or 1",
             remedy=remedy,
-            kind="fabric",
         )
 
 
@@ -261,7 +245,7 @@ def _twice(segments: Sequence[Segment]) -> dict[str, list[Finding]]:
             found = f"{end} is used by " + ", ".join(others) + " too"
             remedy = "a port takes one cable: correct one of them"
             problems.setdefault(place, []).append(
-                error("fabric-port-twice", place, found=found, expected="one use a port", remedy=remedy, kind="fabric")
+                fabric_error("fabric-port-twice", place, found=found, expected="one use a port", remedy=remedy)
             )
     return problems
 
@@ -276,19 +260,15 @@ def _crossed_pairs(segments: Sequence[Segment]) -> dict[str, list[Finding]]:
             continue
         if _hosts_joined(first.host, cables) != {first.host, second.host}:
             continue
-        found = f"port {first.port} of {first.host} goes to port {second.port} of {second.host}"
-        remedy = f"plug the cable into port {first.port} on both sides and write {second.host}:{first.port}"
-        reason = "in a direct pair cross-connecting fails"
         problems[cable.place] = [
-            error(
+            fabric_error(
                 "fabric-crossed-pair",
                 cable.place,
-                found=found,
+                found=f"port {first.port} of {first.host} goes to port {second.port} of {second.host}",
                 expected="like ports",
-                remedy=remedy,
-                reason=reason,
+                remedy=f"plug the cable into port {first.port} on both sides and write {second.host}:{first.port}",
+                reason="in a direct pair cross-connecting fails",
                 source="cluster owner's notes, Cabling",
-                kind="fabric",
             )
         ]
     return problems

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, fabric_error
 
 Variable = dict[str, str]  # name, value, reason, source
 Slices = Mapping[str, Mapping[str, Any]]
@@ -94,14 +94,13 @@ def _unconnected(usable: Mapping[str, Sequence[Mapping[str, Any]]], hosts: Seque
         if any(peer["host"] == second for one in usable[first] for peer in one["peers"]):
             continue
         findings.append(
-            error(
+            fabric_error(
                 "fabric-group-unconnected",
                 place,
                 found=f"no cable between {first} and {second}",
                 expected="a cable or a switch between every two hosts of a group",
                 remedy=f"declare one in fleet_fabric, like [{first}:1, {second}:1], or choose other hosts",
                 reason="every rank exchanges tensors with every other",
-                kind="fabric",
             )
         )
     return findings
@@ -112,26 +111,24 @@ def _unaddressed(usable: Mapping[str, Sequence[Mapping[str, Any]]], slices: Slic
     for host, interfaces in usable.items():
         if any(one["address"] is None for one in interfaces):
             findings.append(
-                error(
+                fabric_error(
                     "fabric-group-link-local",
                     place,
                     found=f"{host} has link-local addresses",
                     expected="addresses that the plan knows",
                     remedy="write mode: static in fleet_fabric",
                     reason="the ranks get each other's addresses before they start",
-                    kind="fabric",
                 )
             )
         elif not _common_segments(usable) and _as_ip(slices[host]["management"]["address"]) is None:
             address = slices[host]["management"]["address"]
             findings.append(
-                error(
+                fabric_error(
                     "fabric-group-management",
                     place,
                     found=f'{host} is reached as "{address}"',
                     expected="its management address, which a ring's ranks meet over",
                     remedy=f"write ansible_host: <address> for {host} in the inventory",
-                    kind="fabric",
                 )
             )
     return findings

@@ -21,7 +21,7 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.bandwidth import POWER_DRAIN_SOURCE, gate, power_drain
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import DEGRADED_GBPS, SPEED_MBPS
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, warning
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, fabric_error, warning
 
 MARKER = "/etc/nvidia/cx7-hotplug-enabled"
 # The name that NVIDIA's own guide gives it.
@@ -129,6 +129,6 @@ def judge_earlier(
         found = f"it sent {row['gbps']:.1f} Gb/s to {row['peer']} when it was last measured, since the machine's start"
         expected, remedy = f"at least {wanted:g} Gb/s", power_drain(host)
         findings.append(
-            error(rule, place, found=found, expected=expected, remedy=remedy, source=POWER_DRAIN_SOURCE, kind="fabric")
+            fabric_error(rule, place, found=found, expected=expected, remedy=remedy, source=POWER_DRAIN_SOURCE)
         )
     return findings

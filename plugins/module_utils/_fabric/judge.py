@@ -21,7 +21,13 @@ from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hotplug import 
     judge_adapter,
     judge_earlier,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, warning
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import (
+    Finding,
+    error,
+    fabric_error,
+    fabric_warning,
+    warning,
+)
 
 Plan = Mapping[str, Any]
 Reading = Mapping[str, Any]
@@ -128,22 +134,16 @@ class _Interface:
             found = "there is no such interface"
             if why := absent(self.reading["adapter"]) if self.wanted["rdma_device"] else "":
                 found, remedy = f"{found}: {why}", SEAT
-            yield error(
-                "fabric-no-interface",
-                self.place,
-                found=found,
-                expected="a ConnectX-7 half",
-                remedy=remedy,
-                kind="fabric",
+            yield fabric_error(
+                "fabric-no-interface", self.place, found=found, expected="a ConnectX-7 half", remedy=remedy
             )
         elif not self.link["up"]:
-            yield error(
+            yield fabric_error(
                 "fabric-link-down",
                 self.place,
                 found="the interface is switched off",
                 expected="up",
                 remedy="run site.yml",
-                kind="fabric",
             )
         elif not self.link["carrier"]:
             yield self._without_carrier()
@@ -156,10 +156,10 @@ class _Interface:
     def _of_peer(self, peer: str, rule: str, *, found: str, expected: str, remedy: str, reason: str = "") -> Finding:
         """What also the other end may be the reason of: no error when the run leaves that host out."""
         if peer not in self.left_out:
-            return error(rule, self.place, found=found, expected=expected, remedy=remedy, reason=reason, kind="fabric")
+            return fabric_error(rule, self.place, found=found, expected=expected, remedy=remedy, reason=reason)
         found += f"; {peer} is not part of this run, so the cable is not proven"
         remedy = f"run again with -l {self.host},{peer}, or without a limit"
-        return warning(rule, self.place, found=found, expected=expected, remedy=remedy, reason=reason, kind="fabric")
+        return fabric_warning(rule, self.place, found=found, expected=expected, remedy=remedy, reason=reason)
 
     # Link ---------------------------------------------------------------------------------------------------------
 
@@ -168,11 +168,10 @@ class _Interface:
         peer = self.wanted["peers"][0]["host"] if self.wanted["kind"] == "cable" else ""
         if self.other_half is not None and self.other_half["carrier"]:
             remedy = "look at the same half of the other end; if it is up, reseat the cable, then power both off and on"
-            found = "no carrier, while the port's other half has one"
             return self._of_peer(
                 peer,
                 "fabric-half-dead",
-                found=found,
+                found="no carrier, while the port's other half has one",
                 expected=self.expected,
                 remedy=remedy,
                 reason="half the bandwidth is missing",
@@ -186,35 +185,27 @@ class _Interface:
         wanted = self.wanted
         yield from self._speed(link["speed_mbps"])
         if wanted["mtu"] not in (None, link["mtu"]):
-            yield error(
+            yield fabric_error(
                 "fabric-mtu",
                 self.place,
                 found=f"MTU {link['mtu']}",
                 expected=f"MTU {wanted['mtu']}",
                 remedy="run site.yml",
-                kind="fabric",
             )
         if wanted["address"] is not None and link["addresses"] != [wanted["address"]]:
             found = ", ".join(link["addresses"]) or "no address"
-            yield error(
-                "fabric-address",
-                self.place,
-                found=found,
-                expected=wanted["address"],
-                remedy="run site.yml",
-                kind="fabric",
+            yield fabric_error(
+                "fabric-address", self.place, found=found, expected=wanted["address"], remedy="run site.yml"
             )
         if wanted["rdma_device"] and link["pcie_width"] is not None and link["pcie_width"] < PCIE_LANES:
-            reason = "firmware before April 2026 gives the second controller two lanes: half of its bandwidth"
-            yield warning(
+            yield fabric_warning(
                 "fabric-pcie-narrow",
                 self.place,
                 found=f"PCIe x{link['pcie_width']}",
                 expected=f"x{PCIE_LANES}",
                 remedy="update the firmware: `fwupdmgr update`",
-                reason=reason,
+                reason="firmware before April 2026 gives the second controller two lanes: half of its bandwidth",
                 source="tonyd2wild DeepSeek-v4-Flash pull request 35",
-                kind="fabric",
             )
 
     def _speed(self, speed: int | None) -> Iterator[Finding]:
@@ -255,13 +246,12 @@ class _Interface:
         strangers = [where(host, name) if host else f"an unknown machine ({name})" for host, name in sorted(seen)]
         if self.wanted["kind"] == "cable" and strangers:
             remedy = f"plug this cable where it is declared to go, or declare it as it hangs: {', '.join(strangers)}"
-            return error(
+            return fabric_error(
                 "fabric-wrong-peer",
                 self.place,
                 found="connected to " + ", ".join(strangers),
                 expected=expected,
                 remedy=remedy,
-                kind="fabric",
             )
         found = f"it does not answer, {', '.join(strangers)} do" if strangers else "a carrier, but nobody answers"
         remedy = f"see that {peer['host']} is converged (site.yml) and its interface up"
@@ -284,36 +274,33 @@ class _Interface:
         port = self.reading["rdma"].get(device)
         if port is None:
             remedy = "load the driver: `modprobe mlx5_ib`; `rdma link`"
-            yield error(
+            yield fabric_error(
                 "fabric-no-rdma-device",
                 self.place,
                 found=f"there is no RDMA device {device}",
                 expected=device,
                 remedy=remedy,
-                kind="fabric",
             )
             return
         if port["state"] != "ACTIVE":
             found = f"{device} is {port['state'] or 'unreadable'}"
-            yield error(
+            yield fabric_error(
                 "fabric-rdma-state",
                 self.place,
                 found=found,
                 expected="ACTIVE",
                 remedy="look at `rdma link`, `dmesg | grep mlx5`",
-                kind="fabric",
             )
         if port["link_layer"] != "Ethernet":
             remedy = "set the port to Ethernet: `mlxconfig -d ... set LINK_TYPE_P1=2`, then power off and on"
             found = f"link layer {port['link_layer'] or 'unknown'}"
-            yield error(
+            yield fabric_error(
                 "fabric-link-layer",
                 self.place,
                 found=found,
                 expected="Ethernet (RoCE)",
                 remedy=remedy,
                 source="cluster owner's notes, Key Facts",
-                kind="fabric",
             )
         table = [Gid(row["index"], row["gid"], row["type"], self.wanted["name"]) for row in port["gids"]]
         planned = self.wanted["address"]
@@ -323,7 +310,7 @@ class _Interface:
                 remedy = f"run site.yml; if the address is set, set it anew: `nmcli connection up netplan-{name}`, or "
                 remedy += f"`networkctl reconfigure {name}` where networkd configures it"
                 found = f"{device} has no RoCE v2 GID for {address}"
-                yield error(
+                yield fabric_error(
                     "fabric-no-gid",
                     self.place,
                     found=found,
@@ -331,5 +318,4 @@ class _Interface:
                     remedy=remedy,
                     reason="NCCL has nothing to send from",
                     source="NCCL issue 1333",
-                    kind="fabric",
                 )

@@ -13,7 +13,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._fabric.addresses impor
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.bandwidth import measurements
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.declared import End, HostFacts, Segment, read_fabric
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import HALVES, rail
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, hint
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, fabric_hint
 from ansible_collections.gb10.fleet.plugins.module_utils._layout import LIBRARY
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan import document as netplan
 
@@ -64,7 +64,7 @@ def guard_files() -> dict[str, dict[str, str]]:
 
 def _mode_hints(settings: Mapping[str, Any], addressed: Sequence[Addressed]) -> Iterator[Finding]:
     if settings["mode"] == "link-local" and addressed:
-        yield hint(
+        yield fabric_hint(
             "fabric-link-local",
             "fleet_fabric.mode",
             found="link-local",
@@ -73,7 +73,6 @@ def _mode_hints(settings: Mapping[str, Any], addressed: Sequence[Addressed]) -> 
             reason="one half of each port gets an address, so half of its bandwidth; and a group's addresses are not "
             "known before its hosts are up",
             source="NVIDIA playbook, cx7-netplan.yaml; cluster owner's notes, Option A and B",
-            kind="fabric",
         )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Difference, Finding, error
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Difference, Finding, host_error
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall.host import FILE, UNIT
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall.plan import HOST, plan_firewall
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall.reading import READS
@@ -111,14 +111,13 @@ def _obstacles(look: Look) -> Iterator[Finding]:
 
 
 def _cut(port: int, protocol: str, who: str) -> Finding:
-    return error(
+    return host_error(
         "firewall-unknown-listener",
         f"port {port}/{protocol}",
         found=f"{who or 'a program'} listens to everybody, and closing the host would cut it off",
         expected="each listener named, open or shut",
         remedy=f"write {{port: {port}, protocol: {protocol}}} in fleet_host.firewall.allow to keep it open, "
         f"{port} in fleet_host.firewall.shut to close it, or stop it",
-        kind="host",
     )
 
 

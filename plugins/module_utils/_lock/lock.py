@@ -18,7 +18,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, did_you_mean, error
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import (
+    Finding,
+    FleetError,
+    did_you_mean,
+    error,
+    host_error,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import DIGEST, REVISION, SHA256
 
@@ -304,13 +310,12 @@ def _agreed(
     found = "; ".join(f"{_words(kind, value)} on {host}" for host, value in values.items())
     for host in values:
         refused.setdefault(host, []).append(
-            error(
+            host_error(
                 "lock-hosts-differ",
                 f"{host}: {name}",
                 found=found,
                 expected="the same on all hosts",
                 remedy="give all of them the right one, by source: {host: ...} or by a pin, and run again",
-                kind="host",
             )
         )
     return None
@@ -319,7 +324,7 @@ def _agreed(
 def _other(
     kind: str, name: str, value: Mapping[str, Any], anchor: Mapping[str, Any], entry: Mapping[str, Any]
 ) -> Finding:
-    return error(
+    return host_error(
         "lock-differs",
         f"{name}",
         found=_words(kind, value),
@@ -327,7 +332,6 @@ def _other(
         remedy=f"if the new one is wanted, on all hosts: -e relock={entry[KINDS[kind].name]}; if not, see where this "
         "host has it from",
         reason="what is served must be what was first brought and looked at",
-        kind="host",
     )
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, error
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, host_error
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan.document import MARK
 
 Files = dict[str, bytes]
@@ -185,19 +185,15 @@ def _missing(name: str, host: Host) -> Finding:
     if name in host.altnames:
         own = host.altnames[name]
         found = f"it is another name of {own}, and netplan goes by that one"
-        return error("netplan-altname", name, found=found, expected=own, remedy=f"write {own}", kind="host")
+        return host_error("netplan-altname", name, found=found, expected=own, remedy=f"write {own}")
     why, remedy = host.absent
     if why:
         found = f"there is no such interface: {why}"
-        return error("netplan-no-interface", name, found=found, remedy=remedy, kind="host")
+        return host_error("netplan-no-interface", name, found=found, remedy=remedy)
     present = ", ".join(sorted(host.links)) or "none"
     remedy = "correct the port in fleet_fabric, or look why the adapter is missing: `lspci -d 15b3:`, `dmesg`"
-    return error(
-        "netplan-no-interface",
-        name,
-        found=f"there is no such interface; there are {present}",
-        remedy=remedy,
-        kind="host",
+    return host_error(
+        "netplan-no-interface", name, found=f"there is no such interface; there are {present}", remedy=remedy
     )
 
 
@@ -205,14 +201,8 @@ def _claim(path: str, claimed: set[str]) -> Finding:
     found = "also configures " + ", ".join(sorted(claimed))
     remedy = f"{foreign_remedy(path)}, or run with -e fabric_foreign=move: it is then kept in {MOVED}"
     reason = "netplan joins all files: the interface would have both files' addresses"
-    return error(
-        "netplan-foreign-claim",
-        path,
-        found=found,
-        expected="one file for each interface",
-        remedy=remedy,
-        reason=reason,
-        kind="host",
+    return host_error(
+        "netplan-foreign-claim", path, found=found, expected="one file for each interface", remedy=remedy, reason=reason
     )
 
 
@@ -233,17 +223,14 @@ def _profiles(host: Host, names: Iterable[str]) -> Iterator[Finding]:
         claimed = [name for name in names if any(_matches(text, name, host.links[name]))]
         if claimed and not re.search(r"^autoconnect\s*=\s*(false|no|0)\s*$", text, re.MULTILINE):
             known = re.search(r"^(?:uuid|id)\s*=\s*(\S.*?)\s*$", text, re.MULTILINE)
-            found = f"a profile of NetworkManager's own configures {', '.join(claimed)}"
             remedy = f"`nmcli connection delete '{known[1]}'` on the host" if known else "remove it"
-            reason = "it may be brought up instead of the fabric's, by its owner or at the next boot"
-            yield error(
+            yield host_error(
                 "netplan-foreign-profile",
                 path,
-                found=found,
+                found=f"a profile of NetworkManager's own configures {', '.join(claimed)}",
                 expected="netplan's files alone",
                 remedy=remedy,
-                reason=reason,
-                kind="host",
+                reason="it may be brought up instead of the fabric's, by its owner or at the next boot",
             )
 
 
@@ -261,59 +248,44 @@ def _overlaps(routes: Iterable[str], asked: Mapping[str, str | None]) -> Iterato
         if device and device not in asked and not _RAIL.fullmatch(device) and clashes:
             found = f"{wanted[clashes[0]]} overlaps {network}, which this host reaches by {device}"
             remedy = "write another pool in fleet_fabric, like 10.100.0.0/22, or renumber that network"
-            yield error(
-                "netplan-overlap",
-                clashes[0],
-                found=found,
-                expected="a subnet of the fabric alone",
-                remedy=remedy,
-                kind="host",
+            yield host_error(
+                "netplan-overlap", clashes[0], found=found, expected="a subnet of the fabric alone", remedy=remedy
             )
 
 
 def _shared(path: str, others: set[str]) -> Finding:
-    found = f"also configures {', '.join(sorted(others))}: it can't be moved as a whole"
-    return error(
+    return host_error(
         "netplan-foreign-shared",
         path,
-        found=found,
+        found=f"also configures {', '.join(sorted(others))}: it can't be moved as a whole",
         expected="a file for the fabric alone",
         remedy="take the rails out of it by hand",
-        kind="host",
     )
 
 
 def _already_invalid(message: str) -> Finding:
-    remedy = "repair them first: `netplan generate` on the host says the same"
-    return error(
+    return host_error(
         "netplan-already-invalid",
         "/etc/netplan",
         found=f"netplan refuses the files as they are: {message}",
-        remedy=remedy,
-        kind="host",
+        remedy="repair them first: `netplan generate` on the host says the same",
     )
 
 
 def _invalid(path: str, message: str) -> Finding:
-    return error(
+    return host_error(
         "netplan-invalid",
         path,
         found=f"netplan refuses it: {message}",
         remedy="nothing was changed; correct the fabric",
-        kind="host",
     )
 
 
 def _carries_ssh(path: str, name: str) -> Finding:
     found = f"would change {name}, which this SSH connection comes over"
     remedy = f"run with -e fabric_ssh_interface={name} if you mean it: the host takes it back unless SSH works after it"
-    return error(
-        "netplan-ssh-interface",
-        path,
-        found=found,
-        expected="interfaces of the fabric alone",
-        remedy=remedy,
-        kind="host",
+    return host_error(
+        "netplan-ssh-interface", path, found=found, expected="interfaces of the fabric alone", remedy=remedy
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, host_error
 
 
 def of_groups(groups: Sequence[Mapping[str, Any]], states: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
@@ -51,12 +51,6 @@ def _pair(group: Mapping[str, Any], head: str, host: str, states: Mapping[str, M
 
 
 def _problem(rule: str, group: Mapping[str, Any], *, found: str, expected: str, remedy: str, reason: str) -> Finding:
-    return error(
-        rule,
-        f"fleet_services.{group['service']}",
-        found=found,
-        expected=expected,
-        remedy=remedy,
-        reason=reason,
-        kind="host",
+    return host_error(
+        rule, f"fleet_services.{group['service']}", found=found, expected=expected, remedy=remedy, reason=reason
     )

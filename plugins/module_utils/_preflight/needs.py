@@ -12,7 +12,12 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, ordered, warning
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import (
+    Finding,
+    host_error,
+    host_warning,
+    ordered,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._preflight.groups import of_groups
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.listeners import PROXY, holder
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import room_for, size
@@ -50,13 +55,12 @@ def _is_there(path: str | None, state: Mapping[str, Any]) -> bool:
 def _files(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Finding]:
     for file in needs["files"]:
         if not _is_there(file["path"], state) and not _is_there(file.get("unless"), state):
-            yield error(
+            yield host_error(
                 "preflight-file",
                 file["place"],
                 found=f"{file['path']} is not on this host",
                 expected="the file or folder that it names",
                 remedy="put it there, or write another source",
-                kind="host",
             )
 
 
@@ -72,13 +76,12 @@ def _disk(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Findin
         if total > free:
             what = ", ".join(f"{write['what']} {size(write['bytes'])}" for write in writes)
             place = " and ".join(sorted({write["path"] for write in writes}))
-            yield error(
+            yield host_error(
                 "preflight-disk",
                 place,
                 found=f"{size(free)} are free",
                 expected=f"{size(total)} ({what}, and a tenth for partial files)",
                 remedy=f"free {size(total - free)}, for instance with `docker image prune`, or use a larger disk",
-                kind="host",
             )
 
 
@@ -100,27 +103,25 @@ def _ports(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Findi
 def _taken(wanted: Mapping[str, Any], listener: Mapping[str, Any], name: str) -> Finding:
     by = f"the container {name}" if name else listener["process"] or "another process"
     end = f"stop that container (docker stop {name})" if name else "end that process (ss -ltnp sport = :{port})"
-    return error(
+    return host_error(
         "preflight-port",
         wanted["place"],
         found=f"port {wanted['port']} is taken by {by}",
         expected="a free port",
         remedy="write another port, or " + end.format(port=wanted["port"]),
-        kind="host",
     )
 
 
 def _memory(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Finding]:
     memory = state["memory_bytes"]
     if memory is not None and memory["total"] < needs["memory_bytes"] * MEMORY_SLACK:
-        yield error(
+        yield host_error(
             "preflight-memory",
             "fleet_host.memory_kib",
             found=f"this host has {size(memory['total'])} of memory",
             expected=f"{size(needs['memory_bytes'])} as the plan counts on",
             remedy=f"write memory_kib: {memory['total'] // 1024} for this host and read plan.yml again",
             reason="the utilization of each service is a part of it, so that all services of this host start anew once",
-            kind="host",
         )
 
 
@@ -133,7 +134,7 @@ def _weights(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Fin
             expected = f"{size(planned)} as the plan has it" if planned else "a size in the plan"
             remedy = f"write model.weights_bytes: {found}, and the memory is planned with it"
             index = f"the checkpoint's index says {size(found)}"
-            yield warning("preflight-weights", place, found=index, expected=expected, remedy=remedy, kind="host")
+            yield host_warning("preflight-weights", place, found=index, expected=expected, remedy=remedy)
 
 
 def _launches(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Finding]:

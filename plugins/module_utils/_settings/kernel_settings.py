@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, error
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, error, host_error
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import GIB, size
 
 # (exit code, stdout, stderr) of an argument list
@@ -55,7 +55,7 @@ def swap_stays(swapped: int, available: int) -> list[Finding]:
     if swapped == 0 or swapped <= available - _FLOOR:
         return []
     return [
-        error(
+        host_error(
             "swap-does-not-fit",
             SWAP,
             found=f"{size(swapped)} lie in swap, and {size(available)} of memory are available",
@@ -63,7 +63,6 @@ def swap_stays(swapped: int, available: int) -> list[Finding]:
             remedy="stop what takes the memory (docker ps, ps aux --sort=-rss), or restart the host, then run again",
             reason="the copy back takes the last memory, and a GB10 hangs instead of ending a program",
             source="an owner's reading: 8.5 GB swapped, 13.9 GB available; NVCheckup's rule",
-            kind="host",
         )
     ]
 
@@ -154,22 +153,20 @@ def _memory(meminfo: str) -> dict[str, int]:
 
 
 def _unreadable(key: str, cause: OSError) -> Finding:
-    return error(
+    return host_error(
         "tuning-unreadable",
         f"sysctl.{key}",
         found=f"{sysctl_path(key)}: {cause.strerror}",
         expected="a setting of this host's kernel",
         remedy="correct the key, or remove it for this host with null",
-        kind="host",
     )
 
 
 def _refused(name: str, value: str, why: str) -> Finding:
-    return error(
+    return host_error(
         "tuning-refused",
         name,
         found=why,
         expected=f"the kernel to take {value!r}",
         remedy="see `journalctl -k -n 20` on that host; in a container the settings are the outer machine's",
-        kind="host",
     )

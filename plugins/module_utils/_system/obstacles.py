@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
-from functools import partial
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, warning
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, host_error, host_warning
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import GIB, gib, size
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import Look
@@ -25,7 +24,6 @@ REBOOT_PENDING = {
     "expected": "what is installed runs",
     "remedy": "restart the host when its services may stop: sudo systemctl reboot --no-block",
 }
-_error, _warning = partial(error, kind="host"), partial(warning, kind="host")
 # Below this share of what is free in blocks of 2 MiB, a driver asks in vain while memory is free.
 _HUGE_SHARE = 0.05
 _FREE_ENOUGH = 8 * GIB
@@ -61,7 +59,7 @@ def system_obstacles(look: Look) -> Iterator[Finding]:
 
 def _packages(look: Look) -> Iterator[Finding]:
     if holders := look.part("apt").get("holders"):
-        yield _warning(
+        yield host_warning(
             "packages-at-work",
             "the package manager",
             found=f"{', '.join(holders)} holds its lock",
@@ -77,7 +75,7 @@ def _installs(look: Look) -> Iterator[Finding]:
     for package, steps in sorted(look.part("installs").items()):
         torn = [_step(step) for step in steps if _is_torn(step) and step["package"] != package]
         if torn and _is_installed(look, package):
-            yield _error(
+            yield host_error(
                 "packages-pulled-along",
                 f"package {package}",
                 found=f"installing it would {', '.join(torn)}",
@@ -114,7 +112,7 @@ def _step(step: Mapping[str, str]) -> str:
 def _gpu(look: Look) -> Iterator[Finding]:
     gpu, kernel = look.part("gpu"), look.part("kernel").get("release", "")
     if gpu.get("present") and not gpu["module"]:
-        yield _error(
+        yield host_error(
             "driver-missing",
             f"kernel {kernel}",
             found="it has no module of NVIDIA's driver, so the GPU can't be used",
@@ -128,7 +126,7 @@ def _gpu(look: Look) -> Iterator[Finding]:
 
 def _sudo(look: Look) -> Iterator[Finding]:
     if look.part("sudo").get("password"):
-        yield _warning(
+        yield host_warning(
             "sudo-password",
             "sudo",
             found="it asks the account for its password",
@@ -144,7 +142,7 @@ def _wifi(look: Look) -> Iterator[Finding]:
     for name, driver in sorted(network.get("wifi", {}).items()):
         if ways[:1] == [name]:
             bad = driver == _BAD_WIFI
-            yield _warning(
+            yield host_warning(
                 "wifi-management",
                 name,
                 found=f"the host is reached by Wi-Fi ({driver or 'unknown driver'})",
@@ -159,7 +157,7 @@ def _wifi(look: Look) -> Iterator[Finding]:
 
 def _reboot(look: Look) -> Iterator[Finding]:
     if look.part("kernel").get("reboot_required"):
-        yield _warning(**REBOOT_PENDING)
+        yield host_warning(**REBOOT_PENDING)
 
 
 # Memory -----------------------------------------------------------------------------------------------------------
@@ -182,18 +180,17 @@ def _fits(look: Look, others: list[str]) -> Iterator[Finding]:
     wanted = sum(service["memory_bytes"] for service in look.slice["services"])
     floor, leaked = gib(fact("memory", "floor_gib")), _leaked(look, others)
     short = wanted + floor - memory["available"] if wanted else 0
-    found = f"{size(memory['available'])} of {size(memory['total'])} are available before any service starts"
     if short > 0:
-        severity = _error if wanted > memory["available"] else _warning
+        severity = host_error if wanted > memory["available"] else host_warning
         yield severity(
             "memory-leaked" if leaked else "memory-short",
             "memory",
-            found=found,
+            found=f"{size(memory['available'])} of {size(memory['total'])} are available before any service starts",
             expected=f"{size(wanted)} for its services, and {size(floor)} that stay free",
             remedy=_remedy(look, leaked, others),
         )
     elif leaked:
-        yield _warning(
+        yield host_warning(
             "memory-leaked",
             "memory",
             found=f"{size(memory['unaccounted'])} belong to no process and no cache, and no program uses the GPU",
@@ -227,7 +224,7 @@ def _fragmented(look: Look) -> Iterator[Finding]:
     fragments = look.part("fragments")
     free, huge = fragments.get("free", 0), fragments.get("huge", 0)
     if look.part("gpu").get("present") and free >= _FREE_ENOUGH and huge < free * _HUGE_SHARE:
-        yield _warning(
+        yield host_warning(
             "memory-fragmented",
             "memory",
             found=f"{size(free)} are free, of which {size(huge)} in blocks of 2 MiB or more",
@@ -246,7 +243,7 @@ def _reach(look: Look) -> Iterator[Finding]:
             name for name in look.slice["needs"]["reach"].get(server, ()) if not (images.get(name) or models.get(name))
         ]
         if why and missing:
-            yield _error(
+            yield host_error(
                 "server-unreachable",
                 server,
                 found=why,

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Engine
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, warning
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, host_error, host_warning
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.service import silence
 
 # Ports and memory come back within seconds of an end.
@@ -84,7 +84,7 @@ def promised(engine: Engine, service: str, expected: Mapping[str, Any], boot: Ma
     promised_release, release = expected["release"], boot.get("release")
     if promised_release and release and not engine.same_release(promised_release, release):
         findings.append(
-            warning(
+            host_warning(
                 "verify-release",
                 f"fleet_services.{service}: image.release",
                 found=f"the image holds {title} {release}",
@@ -92,13 +92,12 @@ def promised(engine: Engine, service: str, expected: Mapping[str, Any], boot: Ma
                 remedy=f'write "release: {release}" beside the image',
                 reason="options and sizes were checked against another release than the one that runs",
                 source="the service's journal at this start",
-                kind="host",
             )
         )
     low, high, have = expected["kv_tokens_low"], expected["kv_tokens_high"], boot.get("kv_cache_tokens")
     if low is not None and high is not None and have is not None and not low <= have <= high:
         findings.append(
-            warning(
+            host_warning(
                 "verify-kv-pool",
                 f"fleet_services.{service}",
                 found=f"{title}'s KV pool holds {have:,} tokens",
@@ -106,7 +105,6 @@ def promised(engine: Engine, service: str, expected: Mapping[str, Any], boot: Ma
                 remedy=f"compare the image's {title} with the recipe's `image.release`, and report the boot log",
                 reason="the plan is exact for a known release; a difference means another build or other flags",
                 source="the service's journal at this start",
-                kind="host",
             )
         )
     return findings
@@ -133,12 +131,11 @@ def computed_by_others(engine: Engine, service: str, ranks: int, fingerprint: st
     """An answer of fewer or more ranks than the service has, as far as the engine can tell."""
     if engine.ranks_of(fingerprint) in (None, ranks):
         return None
-    return error(
+    return host_error(
         "verify-ranks",
         f"fleet_services.{service}",
         found=f'the answer was computed by other ranks: "{fingerprint}"',
         expected=f"{ranks} ranks",
         remedy="run site.yml, and look at who answers on the service's port (`ss -ltnp`)",
         source="system_fingerprint of the answer",
-        kind="host",
     )

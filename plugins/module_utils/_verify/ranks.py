@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, warning
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, host_warning
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Run
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.system import memory_bytes
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import size
@@ -75,75 +75,56 @@ def problems(rank: Mapping[str, Any]) -> Iterator[Finding]:
     place = f"{name}, rank {rank['rank']}"
     word, owner = health(rank), _layout.unit(name)
     if word == "not there":
-        yield warning(
-            "rank-missing",
-            place,
-            found="is not on this host",
-            expected="a rank, as declared",
-            remedy="run site.yml",
-            kind="host",
+        yield host_warning(
+            "rank-missing", place, found="is not on this host", expected="a rank, as declared", remedy="run site.yml"
         )
         return
     if word in ("failed", _STOPPED) and not rank["docker"]:
         remedy = "run site.yml, which installs and starts it"
-        yield warning(
+        yield host_warning(
             "rank-docker",
             place,
             found=f"does not run, and neither does Docker ({DOCKER})",
             expected="a running Docker",
             remedy=remedy,
-            kind="host",
         )
     elif word == "failed":
         found = supervisor.get("error") or f"its unit failed: {unit['result']}"
         remedy = f"journalctl -u {owner} says why; then: ansible-playbook gb10.fleet.restart -e service={name}"
-        yield warning("rank-failed", place, found=found, remedy=remedy, kind="host")
+        yield host_warning("rank-failed", place, found=found, remedy=remedy)
     elif word == _STOPPED:
         remedy = f"ansible-playbook gb10.fleet.restart -e service={name}"
-        yield warning(
-            "rank-stopped", place, found="does not run", expected="a running rank", remedy=remedy, kind="host"
-        )
+        yield host_warning("rank-stopped", place, found="does not run", expected="a running rank", remedy=remedy)
     elif word == _FROZEN:
         remedy = f"wait: systemd ends it after two minutes and starts it anew; else systemctl restart {owner}"
-        yield warning(
-            "rank-frozen",
-            place,
-            found=silence(supervisor),
-            expected="a word every ten seconds",
-            remedy=remedy,
-            kind="host",
+        yield host_warning(
+            "rank-frozen", place, found=silence(supervisor), expected="a word every ten seconds", remedy=remedy
         )
     elif word != _SERVING:
         yield from _on_its_way(place, word, supervisor)
     elif rank["rank"] == 0 and (missing := _not_serving(rank, supervisor)):
-        yield warning(
+        yield host_warning(
             "rank-apart",
             place,
             found=f"serves without {missing}",
             expected="all ranks",
             remedy="look at the rank that it names",
-            kind="host",
         )
     elif supervisor.get("strikes"):
         found = f"{supervisor['strikes']} looks in a row found no progress: {supervisor['error'] or 'no answer'}"
         remedy = "wait: at the limit the group restarts by itself"
-        yield warning(
-            "rank-strikes", place, found=found, expected="tokens, or an answer to a canary", remedy=remedy, kind="host"
+        yield host_warning(
+            "rank-strikes", place, found=found, expected="tokens, or an answer to a canary", remedy=remedy
         )
     if rank["definition"] != rank["wanted"]:
-        yield warning(
-            "rank-other",
-            place,
-            found="goes by an older declaration",
-            expected="the plan's",
-            remedy="run site.yml",
-            kind="host",
+        yield host_warning(
+            "rank-other", place, found="goes by an older declaration", expected="the plan's", remedy="run site.yml"
         )
     floor = rank["memory_floor_bytes"]
     if word == _SERVING and rank["memory"]["available"] < floor:
         found = f"{size(rank['memory']['available'])} of memory are free"
         remedy = "lower max_model_len or max_num_seqs, or stop what else runs there (`ps aux --sort=-rss | head`)"
-        yield warning("rank-memory", place, found=found, expected=f"at least {size(floor)}", remedy=remedy, kind="host")
+        yield host_warning("rank-memory", place, found=found, expected=f"at least {size(floor)}", remedy=remedy)
 
 
 def _not_serving(rank: Mapping[str, Any], supervisor: Mapping[str, Any]) -> str:
@@ -155,25 +136,18 @@ def _not_serving(rank: Mapping[str, Any], supervisor: Mapping[str, Any]) -> str:
 def _on_its_way(place: str, word: str, supervisor: Mapping[str, Any]) -> Iterator[Finding]:
     """Waiting for a rank needs a person, a load needs time; an earlier end is worth a word."""
     if supervisor.get("error") and word == _PREPARING:
-        yield warning(
-            "rank-obstacle",
-            place,
-            found=supervisor["error"],
-            remedy="it starts by itself once that is gone",
-            kind="host",
+        yield host_warning(
+            "rank-obstacle", place, found=supervisor["error"], remedy="it starts by itself once that is gone"
         )
     elif supervisor.get("error"):
-        yield warning(
+        yield host_warning(
             "rank-waits",
             place,
             found=supervisor["error"],
             expected="all ranks",
             remedy="look at the rank that it names",
-            kind="host",
         )
     elif supervisor.get("last_end"):
         left = supervisor["starts_left"]
         remedy = "wait" if left is None else f"wait; {left} more starts are left before it stays down"
-        yield warning(
-            "rank-restarts", place, found=f"{word} again, since {supervisor['last_end']}", remedy=remedy, kind="host"
-        )
+        yield host_warning("rank-restarts", place, found=f"{word} again, since {supervisor['last_end']}", remedy=remedy)

@@ -11,7 +11,7 @@ from typing import Any
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import pool, states
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.model import Mamba2, Model
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.settings import Settings
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, hint
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, memory_hint
 
 # Names of the recurrent layers' backends, up to 0.12 and since.
 _STATE_BACKENDS = {True: ("Mamba2AttentionBackend", "MAMBA2_ATTN"), False: ("GDNAttentionBackend", "GDN_ATTN")}
@@ -91,15 +91,13 @@ def _hints(settings: Settings) -> list[Finding]:
     if remark := settings.release.remark:
         remedy = "compare with the first boot's log"
         hints.append(
-            hint(
-                "kv-release", "vllm_version", found=settings.release.text, expected=remark, remedy=remedy, kind="memory"
-            )
+            memory_hint("kv-release", "vllm_version", found=settings.release.text, expected=remark, remedy=remedy)
         )
     if settings.drafter_assumed:
         found = "no config.json of the drafter"
         remedy = "give it as draft_config in speculative_config"
         expected = "one layer like the model's is assumed"
         hints.append(
-            hint("kv-drafter", "flags.speculative_config", found=found, expected=expected, remedy=remedy, kind="memory")
+            memory_hint("kv-drafter", "flags.speculative_config", found=found, expected=expected, remedy=remedy)
         )
     return hints

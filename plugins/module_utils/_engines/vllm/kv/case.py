@@ -121,13 +121,11 @@ def load_config(path: str) -> object:
             raise OSError(f"larger than {_MOST_TEXT} bytes")
         return json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: no home for ~, or nested too deeply
-        found = f"{path[:200]}: {error}"
-        expected = "the path of a model's config.json, or its content"
         raise bad_input(
             "kv-config",
             "case.config",
-            value=found,
-            expected=expected,
+            value=f"{path[:200]}: {error}",
+            expected="the path of a model's config.json, or its content",
             remedy="take config.json from the model's repository",
         ) from None
 

@@ -225,16 +225,12 @@ def block_refusal(layout: Layout) -> FleetError | None:
     block = next(group.page.block for group in layout.groups if group.page.kind != "Mamba")
     if block <= settings.max_num_batched_tokens:
         return None
-    words = (
-        f"AssertionError: In Mamba cache align mode, block_size ({block}) must be <= max_num_batched_tokens "
-        f"({settings.max_num_batched_tokens})."
-    )
-    remedy = f"write --max-num-batched-tokens {block} or more"
     return refusal(
         "kv-align",
         "flags.max_num_batched_tokens",
-        words=words,
-        remedy=remedy,
+        words=f"AssertionError: In Mamba cache align mode, block_size ({block}) must be <= max_num_batched_tokens "
+        f"({settings.max_num_batched_tokens}).",
+        remedy=f"write --max-num-batched-tokens {block} or more",
         source="vllm/config/vllm.py, validate_block_size",
     )
 

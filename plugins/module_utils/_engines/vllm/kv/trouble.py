@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, error
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, error, memory_error
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import describe
 
 
@@ -24,9 +24,9 @@ def with_remedy(findings: Iterable[Finding], *, remedy: str) -> list[Finding]:
 
 def not_sized(place: str, *, found: str, expected: str, remedy: str) -> FleetError:
     """What this plugin doesn't know well enough to size: reported, never guessed."""
-    return FleetError(error("kv-unknown", place, found=found, expected=expected, remedy=remedy, kind="memory"))
+    return FleetError(memory_error("kv-unknown", place, found=found, expected=expected, remedy=remedy))
 
 
 def refusal(rule: str, place: str, *, words: str, remedy: str, source: str) -> FleetError:
     """vLLM would stop its start with these words."""
-    return FleetError(error(rule, place, found=words, remedy=remedy, source=source, kind="memory"))
+    return FleetError(memory_error(rule, place, found=words, remedy=remedy, source=source))

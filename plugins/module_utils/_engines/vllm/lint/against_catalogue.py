@@ -48,13 +48,12 @@ def _catalogue_findings(view: View, words: Words, command: Command, env: Mapping
         yield from _module_words(view, command) if words.form == "module" else _model_words(view, words, command)
     yield from _options(view, command)
     for word in command.positional[1:]:
-        remedy = "drop it; if it is the value of a switch, the switch alone is on"
         yield error(
             "catalogue-surplus-word",
             "argv",
             found=f'"{cut(word)}"',
             expected="options after the model",
-            remedy=remedy,
+            remedy="drop it; if it is the value of a switch, the switch alone is on",
             reason="vLLM refuses it",
         )
     for name, value in env.items():
@@ -93,7 +92,6 @@ def _model_words(view: View, words: Words, command: Command) -> Iterator[Finding
     if option is not None and not command.positional:
         warned = view.since("0.11.1")
         reason = "vLLM moves it to the front and warns" if warned else "vLLM raises a ValueError"
-        remedy = f"write {cut(option)} as the first word"
         severity = "warning" if warned else view.weight(None)
         yield judged(
             rule="catalogue-model-option",
@@ -101,7 +99,7 @@ def _model_words(view: View, words: Words, command: Command) -> Iterator[Finding
             place="argv --model",
             found="an option",
             expected="the first word",
-            remedy=remedy,
+            remedy=f"write {cut(option)} as the first word",
             reason=reason,
         )
     elsewhere = option is not None or command.has("--config")
@@ -126,13 +124,12 @@ def _options(view: View, command: Command) -> Iterator[Finding]:
         yield from _spelling(view, given, given.option)
         yield from value_findings(view, given, given.option, command)
         if given.name in seen and not given.path and not given.option.repeatable:
-            remedy = "the last one counts: drop the others"
             yield warning(
                 "catalogue-duplicate-option",
                 _place(given),
                 found="given more than once",
                 expected="once",
-                remedy=remedy,
+                remedy="the last one counts: drop the others",
             )
         if not given.path:
             seen.add(given.name)
@@ -145,7 +142,6 @@ def _place(given: Given) -> str:
 def _spelling(view: View, given: Given, option: Option) -> Iterator[Finding]:
     place = _place(given)
     if given.abbreviated:
-        reason = "argparse accepts a unique beginning; the next release may have a second option that begins so"
         remedy = f"write {option.name}"
         yield warning(
             "catalogue-abbreviated-option",
@@ -153,7 +149,7 @@ def _spelling(view: View, given: Given, option: Option) -> Iterator[Finding]:
             found="an abbreviation",
             expected=option.name,
             remedy=remedy,
-            reason=reason,
+            reason="argparse accepts a unique beginning; the next release may have a second option that begins so",
         )
     if option.deprecated:
         remedy = "see the release's own words"
@@ -186,14 +182,13 @@ def _unknown_option(view: View, given: Given) -> Finding:
     positive = view.release.spellings.get("--" + given.spelling.removeprefix("--no-"))
     if positive is not None and given.spelling.startswith("--no-"):
         name = positive[0].name
-        reason = "only options that are both on and off have a --no- form"
         return error(
             "catalogue-not-negatable",
             place,
             found="no option",
             expected=name,
             remedy=f"leave {name} out",
-            reason=reason,
+            reason="only options that are both on and off have a --no- form",
         )
     known = view.catalogue.option_range(given.spelling)
     return judged(
@@ -228,12 +223,11 @@ def _variable(view: View, name: str, value: str) -> Iterator[Finding]:
         yield warning("catalogue-deprecated-variable", place, found=variable.deprecated, source=view.source)
     expected = variable_expects(variable, value)
     if expected:
-        found = f'"{cut(value)}"'
         yield judged(
             rule="catalogue-wrong-value",
             severity=view.weight(None),
             place=place,
-            found=found,
+            found=f'"{cut(value)}"',
             expected=expected,
             remedy="correct the value",
             source=view.source,

@@ -89,18 +89,16 @@ def _keys(view: View, option: Option, keys: Iterable[str], place: str) -> Iterat
     known, strict = option.keys, option.strict
     if option.name == _SPECULATION:
         known, strict = view.release.registries.get("speculative_config", ()), True
-    expected = f"a key that vLLM {view.release.version} knows"
     reason = "vLLM refuses it" if strict else "vLLM ignores it silently"
     for key in keys if known else ():
         if key not in known:
             severity: Severity = "error" if strict and view.own else "warning"
-            found = f'key "{cut(key)}"'
             yield judged(
                 rule="catalogue-unknown-key",
                 severity=severity,
                 place=place,
-                found=found,
-                expected=expected,
+                found=f'key "{cut(key)}"',
+                expected=f"a key that vLLM {view.release.version} knows",
                 remedy=meant(key, known),
                 reason=reason,
                 source=view.source,
