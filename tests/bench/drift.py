@@ -16,6 +16,7 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.managed import managed_files
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.running import declared_units
+from lab.disk import OWNER_PASSWORD
 
 from .figures import Figure
 from .fleet import ROOT
@@ -54,6 +55,7 @@ class Hosts:
             "ansible_ssh_common_args": f"-F {lab}/ssh_config -o ProxyUseFdpass=no -o 'ProxyCommand={proxy}'",
             "ansible_control_path_dir": f"{lab.parent}/ssh",
             "ansible_python_interpreter": "/usr/bin/python3",
+            "ansible_become_password": OWNER_PASSWORD,
             "fleet_host": {"memory_kib": 15728640},
             "fleet_drift": {"free": {"memory_gib": 0, "disk_gib": 0}},
         }

@@ -42,19 +42,31 @@ class Pair:
     # What its owner does -----------------------------------------------------------------------------------------
 
     def playbook(
-        self, *arguments: str, others: Mapping[str, Mapping[str, Any]] | None = None, **changes: Any
+        self, *arguments: str, others: Mapping[str, Mapping[str, Any]] | None = None, typed: str = "", **changes: Any
     ) -> subprocess.CompletedProcess[str]:
         """With what is declared, changed as asked. What it says is kept in `said`.
 
-        changes: keys of the service. others: services beside it, as it is declared but for these keys.
+        changes: keys of the service. others: services beside it, as it is declared but for these keys. typed: what is
+        typed at its prompts.
         """
         services = {name: {**self.declared, **keys} for name, keys in {NAME: changes, **(others or {})}.items()}
-        return self.run("ansible-playbook", *arguments, "--extra-vars", json.dumps({"fleet_services": services}))
+        declared = json.dumps({"fleet_services": services})
+        return self.run("ansible-playbook", *arguments, "--extra-vars", declared, typed=typed)
 
-    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
+    def run(self, *command: str, typed: str = "") -> subprocess.CompletedProcess[str]:
         mine = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "MOLECULE_"))}
         own = {"GB10_LAB_DIR": str(self.fleet.directory), "ANSIBLE_HOME": self._ansible_home.name, "COLUMNS": "200"}
-        done = subprocess.run(command, cwd=ROOT, env=mine | own, capture_output=True, text=True, check=False)
+        # A session without a terminal: prompts are answered by what is typed here.
+        done = subprocess.run(
+            command,
+            cwd=ROOT,
+            env=mine | own,
+            input=typed,
+            capture_output=True,
+            text=True,
+            check=False,
+            start_new_session=True,
+        )
         self.outputs.append(done.stdout + done.stderr)
         return done
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall.subject import with_files
+from lab.disk import OWNER_PASSWORD
 
 from .group import HOSTS, MANAGEMENT, PORT, ROOT, Group
 
@@ -75,7 +76,8 @@ PLAY = textwrap.dedent("""\
 
 def converge(group: Group, play: Path) -> None:
     hosts = play.with_name("hosts")
-    hosts.write_text("".join(f"{name} ansible_ssh_common_args='-F {group.fleet.ssh_config}'\n" for name in HOSTS))
+    how = f"ansible_ssh_common_args='-F {group.fleet.ssh_config}' ansible_become_password={OWNER_PASSWORD}"
+    hosts.write_text("".join(f"{name} {how}\n" for name in HOSTS))
     command = [Path(sys.executable).with_name("ansible-playbook"), "-i", hosts, play]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout

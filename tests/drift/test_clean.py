@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
+from lab.disk import OWNER_PASSWORD
 from lab.fixtures import eventually
 
 from .conftest import HOSTS, Site
@@ -71,7 +72,7 @@ def boot(site: Site, host: str) -> str:
 def test_clean_after_a_reboot(site: Site) -> None:
     for host in HOSTS:
         before = boot(site, host)
-        site.fleet.ssh(host, "sudo systemctl reboot", check=False)
+        site.fleet.ssh(host, f"echo {OWNER_PASSWORD} | sudo --stdin systemctl reboot", check=False)
         eventually(lambda host=host, before=before: boot(site, host) not in {"", before}, f"{host} is up")  # type: ignore[misc]
     site.serving()
     expect_clean(site)

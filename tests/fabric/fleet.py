@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.plan import plan_fabric
+from lab.disk import OWNER_PASSWORD
 from lab.fixtures import Fleet
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -97,6 +98,7 @@ class FabricFleet(Fleet):
             # Ansible names its shared connections by host alone: another lab may have one of the same name.
             "ansible_control_path_dir": f"{self.directory}/ssh",
             "ansible_python_interpreter": "/usr/bin/python3",
+            "ansible_become_password": OWNER_PASSWORD,
         }
         path.write_text(json.dumps({"all": {"hosts": dict(variables), "vars": common}}))
         return path

@@ -76,7 +76,9 @@ CATALOGUE = [
     Harm("wrong-address", ethernets("enP7s7: {addresses: [10.78.0.11/24]}"), path=MANAGEMENT_FILE, cuts=True),
     Harm("wrong-prefix", ethernets("enP7s7: {addresses: ['{address}/32']}"), path=MANAGEMENT_FILE, cuts=True),
     Harm("moved-to-rail", ethernets("enp1s0f1np1: {addresses: ['{address}/24']}"), path=MANAGEMENT_FILE, cuts=True),
-    Harm("switched-off", ethernets("enP7s7: {addresses: ['{address}/24'], activation-mode: 'off'}"), cuts=True),
+    # netplan knows it for networkd alone.
+    Harm("switched-off", ethernets("enP7s7: {addresses: ['{address}/24'], activation-mode: 'off'}"), cuts=True,
+         renderers=["networkd"]),
     # The kernel refuses this MTU. NetworkManager configures the rest all the same, networkd nothing.
     Harm("mtu-tiny", ethernets("enP7s7: {addresses: ['{address}/24'], mtu: 60}"), cuts=True, renderers=["networkd"]),
     Harm(

@@ -86,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
         help="what carries out netplan's files (default: $GB10_LAB_RENDERER, or NetworkManager as on DGX OS)",
     )
     up.add_argument("--hotplug", action="store_true", help="a host's adapter leaves it while no cable is seen")
+    up.add_argument("--passwordless-sudo", action="store_true", help="sudo asks the account for no password")
 
     _command(commands, "down", _down, "end the lab and remove it")
     status = _command(commands, "status", _status, "hosts, power, cables (3: no lab is up)")
@@ -137,7 +138,7 @@ def _up(options: argparse.Namespace) -> None:
     else:
         cables = topology_cables(options.topology, hosts)
     shares = tuple(parse_share(text) for text in options.share)
-    lab = Lab(hosts, cables, shares, check_renderer(options.renderer), options.hotplug)
+    lab = Lab(hosts, cables, shares, check_renderer(options.renderer), options.hotplug, options.passwordless_sudo)
     lifecycle.up(_workspace(options), lab)
 
 

@@ -15,6 +15,8 @@ from .imitations.lookalikes import HOTPLUG_MARKER, SWAP_FILE
 from .model import MANAGEMENT_INTERFACE, PREFIX_LENGTH, Lab
 
 OWNER = "nvidia"
+# Made with the account, image/customize.sh.
+OWNER_PASSWORD = "nvidia"
 _OWNER_ID = 1000
 _SWAP_BYTES = 16 << 30
 _UNITS = "/etc/systemd/system"
@@ -63,6 +65,7 @@ class HostKey:
 def host_files(lab: Lab, lab_id: str, host: str, key: HostKey, authorized: str) -> list[File]:
     """Everything that is this host's own. ``authorized``: the public key of the lab's user."""
     machine_id = hashlib.md5(f"{lab_id}/{host}".encode(), usedforsecurity=False).hexdigest()
+    tag = "NOPASSWD:" if lab.passwordless_sudo else ""
     return [
         File("/etc/machine-id", f"{machine_id}\n"),
         File("/etc/hostname", f"{host}\n"),
@@ -70,6 +73,7 @@ def host_files(lab: Lab, lab_id: str, host: str, key: HostKey, authorized: str) 
         File("/etc/netplan/00-lab-management.yaml", _management_netplan(lab.address(host)), 0o600),
         *([File(*_DESKTOPS_NETPLAN, 0o600)] if lab.renderer == "NetworkManager" else []),
         *([File(HOTPLUG_MARKER, "")] if lab.hotplug else []),
+        File(f"/etc/sudoers.d/{OWNER}", f"{OWNER} ALL=(ALL) {tag}ALL\n", 0o440),
         File("/etc/fstab", f"{SWAP_FILE} none swap sw 0 0\n"),
         File("/etc/dgx-release", imitations.DGX_RELEASE),
         File("/etc/ssh/ssh_host_ed25519_key", key.private, 0o600),

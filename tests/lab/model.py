@@ -83,6 +83,7 @@ class Lab:
     """What ``up`` was asked for.
 
     renderer: what carries out netplan's files. hotplug: the adapter leaves a host while no cable is seen.
+    passwordless_sudo: sudo does not ask the account for its password.
     """
 
     hosts: tuple[str, ...]
@@ -90,6 +91,7 @@ class Lab:
     shares: tuple[Share, ...] = ()
     renderer: str = RENDERERS[0]
     hotplug: bool = False
+    passwordless_sudo: bool = False
 
     def address(self, host: str) -> str:
         """On the management network."""
@@ -102,6 +104,7 @@ class Lab:
             "shares": [[share.source, share.target] for share in self.shares],
             "renderer": self.renderer,
             "hotplug": self.hotplug,
+            "passwordless_sudo": self.passwordless_sudo,
         }
 
     @classmethod
@@ -112,6 +115,7 @@ class Lab:
             shares=tuple(Share(source, target) for source, target in data["shares"]),
             renderer=data["renderer"],
             hotplug=data["hotplug"],
+            passwordless_sudo=data["passwordless_sudo"],
         )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from .disk import OWNER
+from .disk import OWNER, OWNER_PASSWORD
 from .fixtures import COMMAND, Fleet, eventually
 
 BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
@@ -28,7 +28,9 @@ def test_systemd_runs_without_a_failed_unit(fleet: Fleet) -> None:
 
 
 def test_owner_logs_in_with_checked_keys_and_becomes_root(fleet: Fleet) -> None:
-    assert fleet.ssh("titan", "id -un; sudo id -un; hostname").split() == [OWNER, "root", "titan"]
+    assert not fleet.ok("titan", f"runuser -u {OWNER} -- sudo --non-interactive true")
+    asked = f"id -un; echo {OWNER_PASSWORD} | sudo --stdin --prompt= id -un; hostname"
+    assert fleet.ssh("titan", asked).split() == [OWNER, "root", "titan"]
     fleet.workspace.known_hosts.rename(fleet.workspace.known_hosts.with_suffix(".away"))
     try:
         refused = subprocess.run(

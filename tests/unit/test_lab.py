@@ -111,7 +111,7 @@ def test_bad_words_are_refused_with_what_to_write(parse: Callable[[str], object]
 
 def test_lab_survives_json() -> None:
     cables = (CABLE, Cable(Port("titan", 0), None, "1gbit"))
-    lab = Lab(HOSTS, cables, (model.Share("/a b", "/srv/models"),), "networkd", hotplug=True)
+    lab = Lab(HOSTS, cables, (model.Share("/a b", "/srv/models"),), "networkd", hotplug=True, passwordless_sudo=True)
     assert Lab.from_json(json.loads(json.dumps(lab.as_json()))) == lab
 
 

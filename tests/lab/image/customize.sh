@@ -28,8 +28,7 @@ echo force-unsafe-io > "$root/etc/dpkg/dpkg.cfg.d/lab"
 
 # The owner's account, as DGX OS makes it.
 chroot "$root" useradd --create-home --shell /bin/bash --groups sudo nvidia
-echo 'nvidia ALL=(ALL) NOPASSWD:ALL' > "$root/etc/sudoers.d/nvidia"
-chmod 0440 "$root/etc/sudoers.d/nvidia"
+echo nvidia:nvidia | chroot "$root" chpasswd
 printf 'UseDNS no\nPasswordAuthentication no\n' > "$root/etc/ssh/sshd_config.d/lab.conf"
 
 # As Ubuntu's: administrators' programs are found by users too.
