@@ -5,15 +5,14 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import require_observed
 from ansible_collections.gb10.fleet.plugins.module_utils._settings.json_settings import written
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import replace_file
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
@@ -33,16 +32,5 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         if not copy.exists() or copy.read_text("utf-8") != text:
             result["changed"] = True
             if not self._task.check_mode:
-                _replace(copy, text)
+                replace_file(copy, text.encode())
         return result
-
-
-def _replace(path: Path, text: str) -> None:
-    """Beside the file first: the plan never reads half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with NamedTemporaryFile("w", dir=path.parent, suffix=".new", encoding="utf-8", delete=False) as new:
-        new.write(text)
-        new.flush()
-        os.fsync(new.fileno())
-    Path(new.name).chmod(0o644)
-    Path(new.name).replace(path)

@@ -23,7 +23,7 @@ options:
   patience:
     description: Seconds to wait for another staging job on this host to end.
     type: int
-    default: 0
+    default: 120
   examine_only:
     description: Report what would be done and stop, as in check mode.
     type: bool

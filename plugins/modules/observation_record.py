@@ -57,12 +57,11 @@ content:
 """
 
 import json
-import os
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils._settings.json_settings import written
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import replace_file
 
 
 def main() -> None:
@@ -79,12 +78,7 @@ def main() -> None:
     before = path.read_text("utf-8") if path.exists() else ""
     after = before if content is None else written(content)
     if before != after and not module.check_mode:
-        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        with NamedTemporaryFile("w", dir=module.tmpdir, encoding="utf-8", delete=False) as new:
-            new.write(after)
-            new.flush()
-            os.fsync(new.fileno())
-        module.atomic_move(new.name, str(path))
+        replace_file(path, after.encode())
     try:
         kept = json.loads(after) if after else None
     except ValueError:

@@ -36,7 +36,7 @@ _AGAIN_SECONDS = 0.2
 ARGUMENTS = {
     "streams": {"type": "int", "default": 4},
     "present_hosts": {"type": "list", "elements": "str", "default": []},
-    "patience": {"type": "int", "default": 0},
+    "patience": {"type": "int", "default": 120},
     "examine_only": {"type": "bool", "default": False},
     "progress_file": {"type": "path"},
 }
