@@ -100,6 +100,11 @@ class FleetError(Exception):
         super().__init__("\n".join(finding.sentence() for finding in findings))
 
 
+def refusal(rule: str, place: str, **words: str) -> FleetError:
+    """One error that stops at once. words: as of `error`."""
+    return FleetError(error(rule, place, **words))
+
+
 def ordered(findings: Iterable[F]) -> list[F]:
     """Errors first, then by place and rule: the same findings always come in the same order, each once."""
     return sorted(set(findings), key=lambda f: (_ORDER[f.severity], f.place, f.rule, f.found))

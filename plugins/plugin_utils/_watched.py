@@ -15,7 +15,8 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import obstacle, progress_line
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import host_error
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import progress_line
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 
 _LOOK_SECONDS = 3
@@ -121,7 +122,7 @@ class WatchedAction(ActionBase):  # type: ignore[misc]  # ansible-core ships no 
 
 def _lost(host: str, what: str) -> dict[str, Any]:
     """The result of a job that was killed: Ansible's wrapper, killed with it, would never give it."""
-    finding = obstacle(
+    finding = host_error(
         "job-lost",
         f"{host}: {what}",
         found="its process ended without a result",

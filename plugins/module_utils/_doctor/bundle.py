@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._container_engine.reading import SHOWN
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError, error
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError, refusal
 from ansible_collections.gb10.fleet.plugins.module_utils._host.state import READS
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check
 
@@ -195,14 +195,12 @@ def parse_bundle(text: bytes, place: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         document = None
     if not isinstance(document, Mapping):
-        raise FleetError(
-            error(
-                "doctor-bundle",
-                place,
-                found="no JSON map" if len(text) <= LIMIT else f"more than {LIMIT >> 20} MiB",
-                expected="a file that doctor.yml wrote",
-                remedy="give the file as it lies in .fleet/doctor beside the inventory, or as it was posted",
-            )
+        raise refusal(
+            "doctor-bundle",
+            place,
+            found="no JSON map" if len(text) <= LIMIT else f"more than {LIMIT >> 20} MiB",
+            expected="a file that doctor.yml wrote",
+            remedy="give the file as it lies in .fleet/doctor beside the inventory, or as it was posted",
         )
     checked, findings = check(BUNDLE, dict(document), place)
     if findings:

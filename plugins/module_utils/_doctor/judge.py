@@ -15,10 +15,9 @@ from ansible_collections.gb10.fleet.plugins.module_utils._fabric.subject import 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import (
     Difference,
     Finding,
-    FleetError,
-    error,
     host_error,
     ordered,
+    refusal,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._host.state import READS
 from ansible_collections.gb10.fleet.plugins.module_utils._preflight.groups import of_groups
@@ -61,14 +60,12 @@ def examine(bundle: Mapping[str, Any]) -> Examined:
         found = [*_found(host, bundle, state)]
         found += [Finding(**one) for one in bundle["together"]]
     except (KeyError, TypeError, ValueError, AttributeError) as cause:
-        raise FleetError(
-            error(
-                "doctor-bundle",
-                host,
-                found=f"it can't be judged: {type(cause).__name__} {cause}",
-                expected="a file of this collection's doctor.yml, unchanged",
-                remedy="ask for a new one: ansible-playbook doctor.yml",
-            )
+        raise refusal(
+            "doctor-bundle",
+            host,
+            found=f"it can't be judged: {type(cause).__name__} {cause}",
+            expected="a file of this collection's doctor.yml, unchanged",
+            remedy="ask for a new one: ansible-playbook doctor.yml",
         ) from cause
     seen: dict[tuple[str, str], Finding] = {}
     for one in found:

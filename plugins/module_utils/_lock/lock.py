@@ -24,6 +24,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import (
     did_you_mean,
     error,
     host_error,
+    refusal,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import DIGEST, REVISION, SHA256
@@ -146,15 +147,13 @@ def _line_of(text: str, names: Sequence[str], last: bool = False) -> int:
 
 
 def _damaged(file: str, line: int, found: str) -> FleetError:
-    return FleetError(
-        error(
-            "lock-damaged",
-            f"{file}, line {line}",
-            found=found,
-            expected="a lock as this collection writes it",
-            remedy=_REMEDY.replace("FILE", file),
-            reason="it says what every host's images and models are compared with, so nobody else may begin it anew",
-        )
+    return refusal(
+        "lock-damaged",
+        f"{file}, line {line}",
+        found=found,
+        expected="a lock as this collection writes it",
+        remedy=_REMEDY.replace("FILE", file),
+        reason="it says what every host's images and models are compared with, so nobody else may begin it anew",
     )
 
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError, host_error
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError, refusal
 
 
 def parsed(path: str, text: str) -> dict[str, Any]:
@@ -51,12 +51,11 @@ def written(data: Mapping[str, Any]) -> str:
 
 
 def _unusable(path: str, found: str) -> FleetError:
-    return FleetError(
-        host_error(
-            "json-unusable",
-            path,
-            found=found,
-            expected="one JSON map",
-            remedy="mend the file, or move it away; it was left as it is",
-        )
+    return refusal(
+        "json-unusable",
+        path,
+        found=found,
+        expected="one JSON map",
+        remedy="mend the file, or move it away; it was left as it is",
+        kind="host",
     )

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, error
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError, host_error
 from ansible_collections.gb10.fleet.plugins.module_utils._layout import STATUS
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import duration, room_for, size
 
@@ -46,12 +46,7 @@ _LEAST_TRIES = 5
 
 def refusal(rule: str, place: str, *, found: str, expected: str, remedy: str, reason: str = "") -> FleetError:
     """A host's state that a staging job can't work with."""
-    return FleetError(obstacle(rule, place, found=found, expected=expected, remedy=remedy, reason=reason))
-
-
-def obstacle(rule: str, place: str, *, found: str, expected: str, remedy: str, reason: str = "") -> Finding:
-    """The same as a finding, for who collects several before refusing."""
-    return error(rule, place, found=found, expected=expected, remedy=remedy, reason=reason, kind="host")
+    return FleetError(host_error(rule, place, found=found, expected=expected, remedy=remedy, reason=reason))
 
 
 def require_space(directory: Path, needed: int, what: str) -> None:

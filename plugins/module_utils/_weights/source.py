@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, host_error
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import one_line, path_problem
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import obstacle, refusal
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import refusal
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.cache import read_main
 
 # The hub's ETag of a file: its sha256, or, of a small one that is not in LFS, git's sum of it as a blob.
@@ -185,7 +185,7 @@ def _problems(folder: Path, file: SourceFile, names: set[str]) -> Iterator[Findi
 
 
 def _broken(path: Path, found: str, expected: str) -> Finding:
-    return obstacle("model-file", str(path), found=found, expected=expected, remedy="copy or download it again")
+    return host_error("model-file", str(path), found=found, expected=expected, remedy="copy or download it again")
 
 
 def safetensors_size(path: Path) -> int:

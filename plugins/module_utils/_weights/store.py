@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, host_error
 from ansible_collections.gb10.fleet.plugins.module_utils._own_files import Note
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import size
@@ -31,7 +31,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._transfer.route import 
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.spool import Incoming
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import (
     Progress,
-    obstacle,
     replace_file,
     require_space,
 )
@@ -355,7 +354,7 @@ class ModelStore:
     def _require_locked(self, wanted: Wanted, source: Source, manifest: Manifest) -> None:
         """Refuse files that are not what the fleet's lock says, wherever they come from."""
         if wanted.seal not in (None, manifest.seal):
-            found = obstacle(
+            found = host_error(
                 "lock-differs",
                 str(source.folder),
                 found=f"revision {manifest.revision}, seal {manifest.seal}",
@@ -408,7 +407,7 @@ def _differences(path: Path, known: SourceFile, file: File) -> Sequence[Finding]
     if found == known.hub_sum:
         return []
     return [
-        obstacle(
+        host_error(
             "model-file",
             str(path),
             found=f"{file.size} bytes, {kind} {found}",

@@ -19,7 +19,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import Release
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.source import Source, Tree
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError, error
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import refusal
 
 
 def extract(files: Mapping[str, str], version: str) -> Release:
@@ -31,15 +31,13 @@ def extract(files: Mapping[str, str], version: str) -> Release:
     options = {option.name: option for option in read_options(source)}
     variables = {variable.name: variable for variable in read_variables(source)}
     if not options or not variables:
-        raise FleetError(
-            error(
-                "catalogue-not-vllm",
-                f"vLLM package {version}",
-                found=f"{len(options)} options and {len(variables)} variables read",
-                expected="vllm/entrypoints/cli/serve.py and vllm/envs.py as the releases since 0.11.0 have them",
-                remedy="give the directory that holds `vllm`, e.g. .../site-packages",
-                kind="catalogue",
-            )
+        raise refusal(
+            "catalogue-not-vllm",
+            f"vLLM package {version}",
+            found=f"{len(options)} options and {len(variables)} variables read",
+            expected="vllm/entrypoints/cli/serve.py and vllm/envs.py as the releases since 0.11.0 have them",
+            remedy="give the directory that holds `vllm`, e.g. .../site-packages",
+            kind="catalogue",
         )
     return Release(version, options, variables, read_registries(source))
 

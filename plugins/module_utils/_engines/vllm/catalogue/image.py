@@ -18,7 +18,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils import _own_files
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.extract import extract, extract_tree
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.store import store
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError, error
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError, refusal
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import size
 
 # A number that no rule's range holds, for builds without a usable one.
@@ -166,4 +166,4 @@ def _last_line(text: str) -> str:
 
 
 def _refused(place: str, *, found: str, expected: str, remedy: str) -> FleetError:
-    return FleetError(error("catalogue-image", place, found=found, expected=expected, remedy=remedy, kind="catalogue"))
+    return refusal("catalogue-image", place, found=found, expected=expected, remedy=remedy, kind="catalogue")

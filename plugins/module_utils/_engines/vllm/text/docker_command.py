@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError, error
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError, refusal
 
 # Options of `docker run` without a value (docker/cli, cli/command/container/opts.go); all others have one.
 _SWITCHES = (
@@ -92,8 +92,8 @@ def _name(word: str) -> str:
 
 
 def _refused(*, found: str, remedy: str) -> FleetError:
-    return FleetError(
-        error("docker-command", "command", found=found, expected="docker run OPTIONS IMAGE ARGUMENTS", remedy=remedy)
+    return refusal(
+        "docker-command", "command", found=found, expected="docker run OPTIONS IMAGE ARGUMENTS", remedy=remedy
     )
 
 
