@@ -15,7 +15,8 @@ import math
 import re
 import reprlib
 from collections.abc import Mapping
-from typing import Any, Literal, TypedDict
+from dataclasses import field, fields
+from typing import Any, Literal, TypedDict, cast
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean, error
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import is_bytes, quantity
@@ -68,6 +69,16 @@ class Spec(TypedDict, total=False):
     keys: Spec
     any_of: list[Spec]
     expected: str
+
+
+def option(spec: Spec, **default: Any) -> Any:
+    """A field of a dataclass with the spec of its value; its default is None unless one is given, as to ``field``."""
+    return field(metadata=cast(dict[str, Any], spec), **(default or {"default": None}))
+
+
+def options_of(kind: Any) -> dict[str, Spec]:
+    """The specs of a dataclass's fields that have one."""
+    return {one.name: cast(Spec, one.metadata) for one in fields(kind) if one.metadata}
 
 
 def check(spec: Spec, value: Any, place: str) -> tuple[Any, list[Finding]]:

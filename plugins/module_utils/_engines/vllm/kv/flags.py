@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.trouble import (
     bad_input,
@@ -18,12 +18,14 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.troubl
     with_remedy,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check
+from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check, option, options_of
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import is_bytes, quantity
 
 _BIG = 2**62
 _RANKS: Spec = {"type": "int", "min": 1, "max": 4096}
 _TOKENS: Spec = {"type": "int", "min": 1, "max": 2**40}
+_DTYPE: Spec = {"type": "str", "choices": ["auto", "half", "float16", "bfloat16", "float", "float32"]}
+_STATE: Spec = {"type": "str", "choices": ["auto", "float32", "float16", "bfloat16"]}
 _SWITCH: Spec = {"type": "bool"}
 _WORD: Spec = {"type": "str", "min": 1, "max": 80}
 # Options that change the pool in ways that are not known here, with the value that leaves it alone.
@@ -38,41 +40,35 @@ _NEUTRAL: dict[str, Any] = {
 _HUMAN = ("kv_cache_memory_bytes", "max_model_len", "max_num_batched_tokens")
 
 
-def _option(spec: Spec, default: Any = None) -> Any:
-    return field(default=default, metadata=cast(dict[str, Any], spec))
-
-
 @dataclass(frozen=True)
 class Flags:
     """Options as given; None where they are left to vLLM. speculative: the map of --speculative-config."""
 
-    async_scheduling: bool | None = _option(_SWITCH)
-    attention_backend: str | None = _option(_WORD)
-    block_size: int | None = _option({"type": "int", "min": 1, "max": 2**31 - 1})
-    disable_hybrid_kv_cache_manager: bool = _option(_SWITCH, False)
-    distributed_executor_backend: str | None = _option(_WORD)
-    dtype: str = _option(
-        {"type": "str", "choices": ["auto", "half", "float16", "bfloat16", "float", "float32"]}, "auto"
-    )
-    enable_chunked_prefill: bool | None = _option(_SWITCH)
-    enable_prefix_caching: bool | None = _option(_SWITCH)
-    enforce_eager: bool = _option(_SWITCH, False)
-    kv_cache_dtype: str = _option(_WORD, "auto")
-    kv_cache_memory_bytes: int | None = _option({"type": "int", "min": 0, "max": _BIG})
-    language_model_only: bool = _option(_SWITCH, False)
-    mamba_cache_dtype: str = _option({"type": "str", "choices": ["auto", "float32", "float16", "bfloat16"]}, "auto")
-    mamba_cache_mode: str | None = _option({"type": "str", "choices": ["none", "align", "all"]})
-    mamba_ssm_cache_dtype: str = _option({"type": "str", "choices": ["auto", "float32", "float16", "bfloat16"]}, "auto")
-    max_model_len: int | None = _option({"type": "int", "min": -1, "max": 2**40})
-    max_num_batched_tokens: int | None = _option(_TOKENS)
-    max_num_seqs: int | None = _option({"type": "int", "min": 1, "max": 2**31 - 1})
-    num_gpu_blocks_override: int | None = _option({"type": "int", "min": 1, "max": 2**31 - 1})
-    pipeline_parallel_size: int = _option(_RANKS, 1)
-    tensor_parallel_size: int = _option(_RANKS, 1)
+    async_scheduling: bool | None = option(_SWITCH)
+    attention_backend: str | None = option(_WORD)
+    block_size: int | None = option({"type": "int", "min": 1, "max": 2**31 - 1})
+    disable_hybrid_kv_cache_manager: bool = option(_SWITCH, default=False)
+    distributed_executor_backend: str | None = option(_WORD)
+    dtype: str = option(_DTYPE, default="auto")
+    enable_chunked_prefill: bool | None = option(_SWITCH)
+    enable_prefix_caching: bool | None = option(_SWITCH)
+    enforce_eager: bool = option(_SWITCH, default=False)
+    kv_cache_dtype: str = option(_WORD, default="auto")
+    kv_cache_memory_bytes: int | None = option({"type": "int", "min": 0, "max": _BIG})
+    language_model_only: bool = option(_SWITCH, default=False)
+    mamba_cache_dtype: str = option(_STATE, default="auto")
+    mamba_cache_mode: str | None = option({"type": "str", "choices": ["none", "align", "all"]})
+    mamba_ssm_cache_dtype: str = option(_STATE, default="auto")
+    max_model_len: int | None = option({"type": "int", "min": -1, "max": 2**40})
+    max_num_batched_tokens: int | None = option(_TOKENS)
+    max_num_seqs: int | None = option({"type": "int", "min": 1, "max": 2**31 - 1})
+    num_gpu_blocks_override: int | None = option({"type": "int", "min": 1, "max": 2**31 - 1})
+    pipeline_parallel_size: int = option(_RANKS, default=1)
+    tensor_parallel_size: int = option(_RANKS, default=1)
     speculative: Mapping[str, Any] | None = None
 
 
-_SPECS = {one.name: cast(Spec, one.metadata) for one in fields(Flags) if one.metadata}
+_SPECS = options_of(Flags)
 
 
 def read_flags(flags: object, place: str = "flags") -> Flags:

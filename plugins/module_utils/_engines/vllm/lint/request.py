@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import Catalogue, Release
@@ -26,8 +26,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.dock
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.image_facts import FAMILIES, Image, image_of
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._models.facts import model_of
-from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import PURPOSE
-from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check
+from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check, options_of
 
 MOST_WORDS = 2000
 _TEXT: Spec = {"type": "str", "nullable": True}
@@ -39,48 +38,8 @@ _WORDS: Spec = {
     "max": MOST_WORDS,
     "expected": f"a list of {MOST_WORDS} words at most",
 }
-_POSITIVE: Spec = {"type": "int", "min": 1}
 _YES_NO: Spec = {"type": "bool"}
-_NETWORKS: Spec = {"type": "list", "elements": {"type": "str"}}
 
-HOST: Spec = {
-    "type": "map",
-    "options": {
-        "sm": _POSITIVE,
-        "gpus": _POSITIVE,
-        "memory_bytes": _POSITIVE,
-        "mem_available_bytes": {"type": "int", "min": 0},
-        "driver": {"type": "str"},
-        "swap": _YES_NO,
-        "default_target": {"type": "str"},
-        "read_ahead_kib": {"type": "int", "min": 0},
-        "sysctl": {"type": "map"},
-        "cache_filesystem": {"type": "str"},
-        "resolves_hub": _YES_NO,
-        "compile_cache": _YES_NO,
-        "utilizations": {"type": "list", "elements": {"type": "number", "min": 0, "max": 1}},
-        "mtu": _POSITIVE,
-        "rdma_addresses": {"type": "map", "values": _TEXT},
-    },
-}
-GROUP: Spec = {
-    "type": "map",
-    "options": {"hosts": _POSITIVE, "revisions": _NETWORKS, "fabric_addresses": _NETWORKS},
-}
-SERVICE: Spec = {
-    "type": "map",
-    "options": {
-        **PURPOSE,
-        "ready_timeout_s": _POSITIVE,
-        "recipe": {"type": "str"},
-        "restarts": _YES_NO,
-        "address": {"type": "str"},
-        "kv_pool_tokens": {"type": "int", "min": 0},
-        "kv_blocks": {"type": "int", "min": 0},
-        "kv_block_size": _POSITIVE,
-        "non_kv_bytes": {"type": "int", "min": 0},
-    },
-}
 IMAGE: Spec = {
     "type": "map",
     "options": {
@@ -96,6 +55,8 @@ MOUNT: Spec = {
     "type": "map",
     "options": {"source": {"type": "str"}, "target": {"type": "str", "required": True}, "read_only": _YES_NO},
 }
+# What is known beside the command and its model, by the key that has it.
+_FACTS = {"host": Host, "group": Group, "service": Service}
 INPUT: Spec = {
     "type": "map",
     "options": {
@@ -108,9 +69,7 @@ INPUT: Spec = {
         "mounts": {"type": "list", "elements": MOUNT},
         "container": {"type": "map", "values": {"type": "list", "elements": {"type": "str"}}},
         "model": {"type": "map"},
-        "host": HOST,
-        "group": GROUP,
-        "service": SERVICE,
+        **{name: {"type": "map", "options": options_of(kind)} for name, kind in _FACTS.items()},
         "catalogue": {"type": "map"},
         "silence": {"type": "map", "values": {"type": "str", "min": 1, "expected": "the reason"}},
         "place": {"type": "str"},
@@ -234,9 +193,8 @@ def _environment(written: Any) -> dict[str, str]:
 
 def _facts(kind: type[Any], written: Any) -> Any:
     """A facts class from its checked map; lists become tuples."""
-    names = {item.name for item in fields(kind)}
     given = written.items() if isinstance(written, Mapping) else ()
-    return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in given if key in names})
+    return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in given})
 
 
 def _releases(version: str | None, own: Any, catalogue: Catalogue) -> tuple[tuple[Release, ...], list[Finding]]:

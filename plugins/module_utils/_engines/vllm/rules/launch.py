@@ -22,41 +22,51 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.dock
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.image_facts import Image
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._models.facts import Model
+from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import PURPOSE
+from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, option
 
 # A GB10, where nothing else is known.
 SM = int(fact("hardware", "compute_capability").replace(".", ""))
 GPUS: int = fact("hardware", "gpus")
 MEMORY_BYTES: int = fact("hardware", "memory_total_kib") * 1024
 
+_POSITIVE: Spec = {"type": "int", "min": 1}
+_COUNT: Spec = {"type": "int", "min": 0}
+_TEXT: Spec = {"type": "str"}
+_YES_NO: Spec = {"type": "bool"}
+_TEXTS: Spec = {"type": "list", "elements": _TEXT}
+_SHARES: Spec = {"type": "list", "elements": {"type": "number", "min": 0, "max": 1}}
+_ADDRESSES: Spec = {"type": "map", "values": {"type": "str", "nullable": True}}
+
 
 @dataclass(frozen=True)
 class Host:
     """The host, and what a look at it showed. memory_bytes: MemTotal. utilizations: of the other services on it."""
 
-    sm: int = SM
-    gpus: int = GPUS
-    memory_bytes: int = MEMORY_BYTES
-    mem_available_bytes: int | None = None
-    driver: str | None = None
-    swap: bool | None = None
-    default_target: str | None = None
-    read_ahead_kib: int | None = None
-    sysctl: Mapping[str, Any] = field(default_factory=dict)
-    cache_filesystem: str | None = None
-    resolves_hub: bool | None = None
-    compile_cache: bool | None = None
-    utilizations: tuple[float, ...] = ()
-    mtu: int | None = None
-    rdma_addresses: Mapping[str, str | None] = field(default_factory=dict)
+    sm: int = option(_POSITIVE, default=SM)
+    gpus: int = option(_POSITIVE, default=GPUS)
+    memory_bytes: int = option(_POSITIVE, default=MEMORY_BYTES)
+    mem_available_bytes: int | None = option(_COUNT)
+    driver: str | None = option(_TEXT)
+    swap: bool | None = option(_YES_NO)
+    default_target: str | None = option(_TEXT)
+    read_ahead_kib: int | None = option(_COUNT)
+    sysctl: Mapping[str, Any] = option({"type": "map"}, default_factory=dict)
+    cache_filesystem: str | None = option(_TEXT)
+    resolves_hub: bool | None = option(_YES_NO)
+    compile_cache: bool | None = option(_YES_NO)
+    utilizations: tuple[float, ...] = option(_SHARES, default=())
+    mtu: int | None = option(_POSITIVE)
+    rdma_addresses: Mapping[str, str | None] = option(_ADDRESSES, default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Group:
     """The hosts of one service. hosts: how many, None where not given. revisions: the model's on each."""
 
-    hosts: int | None = None
-    revisions: tuple[str, ...] = ()
-    fabric_addresses: tuple[str, ...] = ()
+    hosts: int | None = option(_POSITIVE)
+    revisions: tuple[str, ...] = option(_TEXTS, default=())
+    fabric_addresses: tuple[str, ...] = option(_TEXTS, default=())
 
 
 @dataclass(frozen=True)
@@ -67,19 +77,19 @@ class Service:
     kv_pool_tokens, kv_blocks, kv_block_size: as planned or printed. non_kv_bytes: what a rank takes beside its KV pool.
     """
 
-    tools: bool | None = None
-    reasoning: bool | None = None
-    video: bool | None = None
-    media_files: bool | None = None
-    profile: str | None = None
-    ready_timeout_s: int | None = None
-    recipe: str | None = None
-    restarts: bool | None = None
-    address: str | None = None
-    kv_pool_tokens: int | None = None
-    kv_blocks: int | None = None
-    kv_block_size: int | None = None
-    non_kv_bytes: int | None = None
+    tools: bool | None = option(PURPOSE["tools"])
+    reasoning: bool | None = option(PURPOSE["reasoning"])
+    video: bool | None = option(PURPOSE["video"])
+    media_files: bool | None = option(PURPOSE["media_files"])
+    profile: str | None = option(PURPOSE["profile"])
+    ready_timeout_s: int | None = option(_POSITIVE)
+    recipe: str | None = option(_TEXT)
+    restarts: bool | None = option(_YES_NO)
+    address: str | None = option(_TEXT)
+    kv_pool_tokens: int | None = option(_COUNT)
+    kv_blocks: int | None = option(_COUNT)
+    kv_block_size: int | None = option(_POSITIVE)
+    non_kv_bytes: int | None = option(_COUNT)
 
 
 @dataclass(frozen=True)
