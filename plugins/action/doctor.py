@@ -42,7 +42,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             else:
                 plan = options["plan"]
                 errors = [sentence(one) for one in plan["findings"] if one["severity"] == "error"]
-                readings = {host: _reading(variables["hostvars"], host) for host in options["hosts"]}
+                readings = {host: Reading.registered(variables["hostvars"], host) for host in options["hosts"]}
                 hosts = _from_hosts(plan, readings)
                 if not self._task.check_mode:
                     files = _write(Path(options["folder"]), hosts)
@@ -64,14 +64,6 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             what = f"{', '.join(stopped)} can't be converged as it is" if stopped else "the plan has errors"
             raise AnsibleActionFail(f"{what}: see above for each reason and its remedy", result=result)
         return result
-
-
-def _reading(hostvars: Any, host: str) -> Reading:
-    """What `drift_info` registered; a host without an answer ran out of the task's time."""
-    answer = hostvars.raw_get(host).get("drift_reading") or {}
-    if "state" not in answer:
-        return Reading(None, {}, str(answer.get("msg") or "no answer in time"))
-    return Reading(answer["state"], answer["unknown"], answer["why"])
 
 
 def _from_file(path: Path) -> Examined:

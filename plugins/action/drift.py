@@ -48,7 +48,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
         plan, folder, at = options["plan"], Path(options["folder"]), time.time()
         hosts = _asked(plan, options["hosts"], options["service"])
-        readings = {host: _reading(variables["hostvars"], host) for host in hosts}
+        readings = {host: Reading.registered(variables["hostvars"], host) for host in hosts}
         now = time.gmtime(at)
         history = _own_files.read(folder / HISTORY, parse, self._note) or EMPTY
         shown_now = time.strftime("%Y-%m-%dT%H:%M:%SZ", now)
@@ -79,14 +79,6 @@ def _asked(plan: Mapping[str, Any], hosts: list[str], service: str) -> list[str]
     """The hosts of this run; of one service, those that it stands on."""
     mine = plan["services"][service]["hosts"] if service else hosts
     return sorted({*hosts} & {*mine})
-
-
-def _reading(hostvars: Any, host: str) -> Reading:
-    """What `drift_info` registered; a host without an answer ran out of the task's time."""
-    answer = hostvars.raw_get(host).get("drift_reading") or {}
-    if "state" not in answer:
-        return Reading(None, {}, str(answer.get("msg") or "no answer in time"))
-    return Reading(answer["state"], answer["unknown"], answer["why"])
 
 
 def _files(document: Mapping[str, Any], history: Mapping[str, Any], at: int) -> dict[str, str]:

@@ -21,13 +21,8 @@ options:
     type: str
     choices: ["off", keep]
     required: true
-attributes:
-  check_mode:
-    description: Says what would change, changes nothing.
-    support: full
-  diff_mode:
-    description: Shows which of the two files is there, before and after.
-    support: full
+extends_documentation_fragment:
+  - gb10.fleet.attributes.changes
 """
 
 EXAMPLES = r"""

@@ -35,13 +35,8 @@ options:
       when its file, or the file of the service of the same name, changed.
     type: dict
     default: {}
-attributes:
-  check_mode:
-    description: Says what would change, and changes nothing.
-    support: full
-  diff_mode:
-    description: Shows each changed file before and after.
-    support: full
+extends_documentation_fragment:
+  - gb10.fleet.attributes.changes
 """
 
 EXAMPLES = r"""

@@ -147,7 +147,7 @@ def main() -> None:
         )
     except FleetError as refusal:
         module.fail_json(msg=str(refusal), findings=[finding.as_dict() for finding in refusal.findings])
-    files = {path: _file(path, text) for path, text in decision.files.items()}
+    files = {path: _file(text) for path, text in decision.files.items()}
     loose = _loose_mode(module.params["path"], decision, host)
     files |= loose
     beside = {path: _beside(path, text) for path, text in module.params["files"].items()}
@@ -220,7 +220,7 @@ def _render(files: Mapping[str, bytes]) -> dict[str, str]:
         }
 
 
-def _file(path: str, text: bytes | None, mode: int = 0o600) -> dict[str, Any] | None:
+def _file(text: bytes | None, mode: int = 0o600) -> dict[str, Any] | None:
     if text is None:
         return None
     return {"content": base64.b64encode(text).decode("ascii"), "mode": mode, "uid": 0, "gid": 0}
@@ -231,7 +231,7 @@ def _beside(path: str, text: str | None) -> dict[str, Any] | None:
     present = record.snapshot(Path(path))
     if text is None and present is not None and not _content(present).startswith(MARK.encode("ascii")):
         return present
-    return _file(path, None if text is None else text.encode("utf-8"), 0o644)
+    return _file(None if text is None else text.encode("utf-8"), 0o644)
 
 
 def _content(file: Mapping[str, Any] | None) -> bytes:
@@ -240,7 +240,7 @@ def _content(file: Mapping[str, Any] | None) -> bytes:
 
 def _text_diff(path: str, file: Mapping[str, Any] | None) -> dict[str, str]:
     before, after = (_content(one).decode("utf-8", "replace") for one in (record.snapshot(Path(path)), file))
-    return {"before": before, "after": after, "before_header": path, "after_header": path}
+    return judge.shown(path, before, after)
 
 
 def _loose_mode(path: str, decision: judge.Decision, host: judge.Host) -> dict[str, dict[str, Any] | None]:
@@ -248,13 +248,12 @@ def _loose_mode(path: str, decision: judge.Decision, host: judge.Host) -> dict[s
     present = record.snapshot(Path(path))
     if present is None or path in decision.files or not host.files[path].startswith(MARK.encode("ascii")):
         return {}
-    wanted = _file(path, host.files[path])
+    wanted = _file(host.files[path])
     return {} if wanted == present else {path: wanted}
 
 
 def _access_diff(path: str) -> dict[str, str]:
-    shown = (_access(record.snapshot(Path(path)) or {}), _access(_file(path, b"") or {}))
-    return {"before": shown[0], "after": shown[1], "before_header": path, "after_header": path}
+    return judge.shown(path, _access(record.snapshot(Path(path)) or {}), _access(_file(b"") or {}))
 
 
 def _access(file: Mapping[str, Any]) -> str:

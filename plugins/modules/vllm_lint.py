@@ -98,41 +98,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 findings:
-  description: Everything found, errors first.
+  description:
+    - Everything found, errors first. Each is a map with C(rule), its stable id; C(kind) (V(catalogue), V(combination),
+      V(memory) or V(host)); C(severity) (V(error), V(warning) or V(hint)); C(place); C(found); C(expected); C(remedy),
+      what to do; C(reason), why it matters; C(source), where the rule comes from.
+    - C(silenced) is the owner's reason where the rule is silenced.
   returned: always
   type: list
   elements: dict
-  contains:
-    rule:
-      description: Stable id of the rule or check.
-      type: str
-      sample: R025
-    kind:
-      description: V(catalogue), V(combination), V(memory) or V(host).
-      type: str
-    severity:
-      description: V(error), V(warning) or V(hint).
-      type: str
-    place:
-      description: Where.
-      type: str
-      sample: env VLLM_USE_FLASHINFER_MOE_FP4
-    found:
-      description: What was found there.
-      type: str
-    expected:
-      description: What would be right.
-      type: str
-    remedy:
-      description: What to do.
-      type: str
-    reason:
-      description: Why it matters.
-      type: str
-    source:
-      description: Where the rule comes from.
-      type: str
-    silenced:
-      description: The owner's reason where the rule is silenced.
-      type: str
+  sample: [{rule: R025, severity: error, place: env VLLM_USE_FLASHINFER_MOE_FP4}]
 """

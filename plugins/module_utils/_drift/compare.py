@@ -36,6 +36,14 @@ class Reading:
     unknown: Mapping[str, str]
     why: str = ""
 
+    @classmethod
+    def registered(cls, hostvars: Any, host: str) -> Reading:
+        """What the role `drift` has kept of `drift_info`'s answer; without one, the host ran out of the task's time."""
+        answer = hostvars.raw_get(host).get("drift_reading") or {}
+        if "state" not in answer:
+            return cls(None, {}, str(answer.get("msg") or "no answer in time"))
+        return cls(answer["state"], answer["unknown"], answer["why"])
+
 
 @dataclass(frozen=True)
 class Result:

@@ -100,7 +100,7 @@ def decide(
             moved[path] = _copy_of(path, host.files[path])
     elif not _is_ours(host.files.get(path, b"")):
         wanted |= {path: host.files[path]} if path in host.files else {}
-    _refuse_unrenderable(host, render, path, wanted, names, ssh_interface)
+    _refuse_unrenderable(host, render, path, wanted, ssh_interface)
     return Decision(_difference(host.files, wanted) | {moved[other]: host.files[other] for other in moved}, moved)
 
 
@@ -153,7 +153,7 @@ def _refuse(findings: Iterable[Finding]) -> None:
 
 
 def _refuse_unrenderable(
-    host: Host, render: Render, path: str, wanted: Mapping[str, bytes], names: list[str], ssh_interface: str | None
+    host: Host, render: Render, path: str, wanted: Mapping[str, bytes], ssh_interface: str | None
 ) -> None:
     """Files that netplan refuses, and a change of the interface that carries SSH."""
     others = {other: text for other, text in host.files.items() if other != path}
@@ -289,27 +289,18 @@ def _carries_ssh(path: str, name: str) -> Finding:
     )
 
 
-def describe(decision: Decision, before: Mapping[str, bytes]) -> list[dict[str, Any]]:
+def describe(decision: Decision, before: Mapping[str, bytes]) -> list[dict[str, str]]:
     """The decision as Ansible's diff. What goes aside is named, not shown: it may hold passwords."""
     diff = []
     for path, text in decision.files.items():
         if path in decision.moved:
-            diff.append(
-                {
-                    "before": f"{path}\n",
-                    "after": f"{decision.moved[path]}\n",
-                    "before_header": path,
-                    "after_header": "moved aside",
-                }
-            )
+            diff.append(shown(path, f"{path}\n", f"{decision.moved[path]}\n") | {"after_header": "moved aside"})
         if path not in decision.moved.values() and (path not in decision.moved or text is not None):
-            shown = b"" if path in decision.moved else before.get(path, b"")
-            diff.append(
-                {
-                    "before": shown.decode("utf-8", "replace"),
-                    "after": (text or b"").decode("utf-8", "replace"),
-                    "before_header": path,
-                    "after_header": path,
-                }
-            )
+            here = b"" if path in decision.moved else before.get(path, b"")
+            diff.append(shown(path, here.decode("utf-8", "replace"), (text or b"").decode("utf-8", "replace")))
     return diff
+
+
+def shown(path: str, before: str, after: str) -> dict[str, str]:
+    """A file's part of Ansible's diff."""
+    return {"before": before, "after": after, "before_header": path, "after_header": path}
