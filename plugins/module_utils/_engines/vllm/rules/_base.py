@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse_range
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.launch import Launch
@@ -114,6 +114,10 @@ def rule(
         return check
 
     return enter
+
+
+# The same for what a host's memory, a host's other state and the catalogue say.
+memory_rule, host_rule, catalogue_rule = (partial(rule, kind=kind) for kind in ("memory", "host", "catalogue"))
 
 
 def show(value: object) -> str:

@@ -9,7 +9,13 @@ X: read from the releases' sources. K: checks of the KV cache's start-up. L: fro
 
 from __future__ import annotations
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import Hit, Hits, rule, show
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import (
+    Hit,
+    Hits,
+    memory_rule,
+    rule,
+    show,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.launch import Launch
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 
@@ -132,10 +138,9 @@ def align_needs_chunks(launch: Launch) -> Hits:
         yield Hit("argv --enable-chunked-prefill", "off")
 
 
-@rule(
+@memory_rule(
     "K4",
     {"0.20.0..0.32.0": "error"},
-    kind="memory",
     needs=("service.kv_blocks",),
     expected="--max-num-seqs of at most the KV blocks",
     remedy="lower it, or raise the share",
@@ -149,10 +154,9 @@ def fewer_blocks_than_sequences(launch: Launch) -> Hits:
         yield Hit("argv --max-num-seqs", f"{sequences:.0f} for {blocks} blocks")
 
 
-@rule(
+@memory_rule(
     "K5",
     {"0.15.0..0.26.0": "error"},
-    kind="memory",
     needs=("service.kv_block_size",),
     expected="--max-num-batched-tokens of at least the block size",
     remedy="raise it",
@@ -181,10 +185,9 @@ def mla_fp8(launch: Launch) -> Hits:
         yield Hit("argv --kv-cache-dtype", show(launch.kv_dtype))
 
 
-@rule(
+@memory_rule(
     "K7",
     {"0.11.0..0.17.1": "error"},
-    kind="memory",
     expected="--swap-space below 70 % of the host's memory for all ranks",
     remedy="drop it",
     reason="vLLM refuses more; on one memory it takes from the GPU what it gives",
@@ -212,10 +215,9 @@ def dspark_tokens(launch: Launch) -> Hits:
         yield Hit("argv --speculative-config", f"{tokens} tokens")
 
 
-@rule(
+@memory_rule(
     "L9",
     "error",
-    kind="memory",
     expected="a fraction between 0 and 1",
     remedy="divide the gigabytes by the host's memory",
     reason="recipes of eugr write gigabytes here, which a patch of their image turns into a fraction",
@@ -229,10 +231,9 @@ def share_in_gigabytes(launch: Launch) -> Hits:
         yield Hit("argv --gpu-memory-utilization", f"{share:g}")
 
 
-@rule(
+@memory_rule(
     "L11",
     "hint",
-    kind="memory",
     expected="a look at MemAvailable after the first boot",
     remedy="plan the share too",
     reason="the utilization no longer bounds the cache; the start check still asks for the whole share",
@@ -244,10 +245,9 @@ def bytes_without_guard(launch: Launch) -> Hits:
         yield Hit("argv --kv-cache-memory-bytes", show(launch.text("--kv-cache-memory-bytes")))
 
 
-@rule(
+@memory_rule(
     "L13",
     "hint",
-    kind="memory",
     expected=f"{_KEPT_GIB:.1f} GiB less for the cache",
     remedy="count it in",
     reason=f"the loader keeps about {_KEPT_GIB:.1f} GiB",
@@ -274,10 +274,9 @@ def hybrid_in_group(launch: Launch) -> Hits:
         yield Hit("model", launch.model.repository or "hybrid")
 
 
-@rule(
+@memory_rule(
     "L17",
     "warning",
-    kind="memory",
     needs=("group.hosts",),
     expected=f"{_GROUP_SHARE:.2f} or less over several hosts",
     remedy="lower it",

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import Hit, Hits, rule
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import Hit, Hits, memory_rule
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.launch import Launch
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 
@@ -17,10 +17,9 @@ _EAGER: float = fact("limits", "eager_load_extra_gib") * _GIB
 _COMPILERS: float = fact("limits", "compilers_gib") * _GIB
 
 
-@rule(
+@memory_rule(
     "R090",
     {"0.11.0..0.23.0": "warning", "0.24.0..": "hint"},
-    kind="memory",
     expected=f"{_FAST:.2f} or less with fastsafetensors",
     remedy="lower it, or drop --load-format",
     reason="one host stood still for a moment above it, without damage, while others run with 0.8 and more; "
@@ -35,10 +34,9 @@ def fastsafetensors_peak(launch: Launch) -> Hits:
         yield Hit("argv --gpu-memory-utilization", f"{share:g}")
 
 
-@rule(
+@memory_rule(
     "R091",
     "warning",
-    kind="memory",
     expected="another load format with several ranks",
     remedy="drop --load-format, or try it alone first",
     reason="fastsafetensors may run out of memory with tensor parallelism",
@@ -50,10 +48,9 @@ def fastsafetensors_group(launch: Launch) -> Hits:
         yield Hit("argv --load-format", f"fastsafetensors with {launch.world_size} ranks")
 
 
-@rule(
+@memory_rule(
     "R093",
     "hint",
-    kind="memory",
     needs=("model.weights_bytes",),
     expected=f"--safetensors-load-strategy eager, where {_EAGER / _GB:.0f} GB are free during the load",
     remedy="write it for a faster load",
@@ -73,10 +70,9 @@ def slow_load(launch: Launch) -> Hits:
         yield Hit("argv --safetensors-load-strategy", "not given")
 
 
-@rule(
+@memory_rule(
     "R094",
     "warning",
-    kind="memory",
     needs=("host.compile_cache",),
     expected=f"{_COMPILERS / _GB:.0f} GB free for the first start",
     remedy="lower --gpu-memory-utilization for the first start, or take an image with sm_121 kernels",

@@ -6,7 +6,14 @@
 
 from __future__ import annotations
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import Hit, Hits, rule, show
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import (
+    Hit,
+    Hits,
+    host_rule,
+    memory_rule,
+    rule,
+    show,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.launch import Launch
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 
@@ -22,10 +29,9 @@ _SYSCTL: dict[str, str] = fact("host_tuning", "sysctl")
 _TARGET: str = fact("host_tuning", "default_target")
 
 
-@rule(
+@memory_rule(
     "R086",
     "error",
-    kind="memory",
     expected="--gpu-memory-utilization, sized for the service",
     remedy="write it; the plan computes it",
     reason="the default takes 0.9 of the one memory (0.92 from 0.20.0 on), and leaves the host to swap or freeze",
@@ -38,10 +44,9 @@ def no_utilization(launch: Launch) -> Hits:
         yield Hit(_UTILIZATION, "not given")
 
 
-@rule(
+@memory_rule(
     "R087",
     "warning",
-    kind="memory",
     expected=f"{_HIGH:.2f} or less",
     remedy="lower it",
     reason="page cache, driver and kernel need the rest: "
@@ -55,10 +60,9 @@ def high_utilization(launch: Launch) -> Hits:
         yield Hit(_UTILIZATION, f"{share:g}")
 
 
-@rule(
+@memory_rule(
     "R088",
     "error",
-    kind="memory",
     needs=("model.weights_bytes",),
     expected="more than the weights and 5 GB",
     remedy="raise it, or take a smaller checkpoint",
@@ -76,10 +80,9 @@ def below_weights(launch: Launch) -> Hits:
             yield Hit(_UTILIZATION, f"{share:g} = {budget / _GB:.1f} GB", expected=expected)
 
 
-@rule(
+@memory_rule(
     "R089",
     "error",
-    kind="memory",
     needs=("host.utilizations",),
     expected=f"at most {_TOGETHER:.2f} for all services of a host together",
     remedy="lower the utilization of one",
@@ -95,10 +98,9 @@ def shares_of_a_host(launch: Launch) -> Hits:
             yield Hit(_UTILIZATION, f"{share:g}, {total:.2f} together")
 
 
-@rule(
+@memory_rule(
     "R095",
     "warning",
-    kind="memory",
     expected=f"--enforce-eager, or {_HIGH:.2f} or less",
     remedy="lower the utilization",
     reason="compilation and graph capture let memory climb to 117 GB on a shared memory",
@@ -111,10 +113,9 @@ def graphs_at_high_share(launch: Launch) -> Hits:
         yield Hit(_UTILIZATION, f"{share:g} without --enforce-eager")
 
 
-@rule(
+@memory_rule(
     "R096",
     "hint",
-    kind="memory",
     needs=("service.profile",),
     expected="--enforce-eager",
     remedy="write it",
@@ -146,10 +147,9 @@ def eager_on_one_host(launch: Launch) -> Hits:
         yield Hit("argv --enforce-eager", "given")
 
 
-@rule(
+@host_rule(
     "R098",
     "warning",
-    kind="host",
     needs=("host.mem_available_bytes",),
     expected="as much memory available as the share wants",
     remedy="drop the page cache before the start: sync; echo 3 > /proc/sys/vm/drop_caches",
@@ -165,10 +165,9 @@ def not_enough_free(launch: Launch) -> Hits:
         yield Hit("host", f"{available / _GIB:.1f} GiB available", expected=wanted)
 
 
-@rule(
+@host_rule(
     "R099",
     "warning",
-    kind="host",
     needs=("group.hosts", "host.swap"),
     expected="swap off",
     remedy="swapoff -a on every host of the service",
@@ -181,10 +180,9 @@ def swap_in_group(launch: Launch) -> Hits:
         yield Hit("host", "swap is on")
 
 
-@rule(
+@host_rule(
     "R100",
     "hint",
-    kind="host",
     needs=("host.sysctl",),
     expected=", ".join(f"{name}={value}" for name, value in _SYSCTL.items()),
     remedy="let the role host_tuning set it",
@@ -199,10 +197,9 @@ def kernel_settings(launch: Launch) -> Hits:
             yield Hit(f"host {name}", str(found), expected=wanted)
 
 
-@rule(
+@host_rule(
     "R101",
     "hint",
-    kind="host",
     needs=("host.default_target",),
     expected=_TARGET,
     remedy=f"systemctl set-default {_TARGET}",
@@ -215,10 +212,9 @@ def desktop(launch: Launch) -> Hits:
         yield Hit("host", "graphical.target")
 
 
-@rule(
+@memory_rule(
     "R102",
     "warning",
-    kind="memory",
     needs=("container.memory",),
     expected="--gpu-memory-utilization instead of a container limit",
     remedy="drop --memory",
@@ -231,10 +227,9 @@ def container_limit(launch: Launch) -> Hits:
         yield Hit("container --memory", launch.container["memory"][-1])
 
 
-@rule(
+@memory_rule(
     "R103",
     "error",
-    kind="memory",
     needs=("service.kv_pool_tokens",),
     expected="a pool that holds one request of full length",
     remedy="lower --max-model-len, or raise the share",
@@ -248,10 +243,9 @@ def one_request_does_not_fit(launch: Launch) -> Hits:
         yield Hit("argv --max-model-len", f"{length:.0f} tokens, pool of {pool}")
 
 
-@rule(
+@memory_rule(
     "R104",
     "warning",
-    kind="memory",
     needs=("service.kv_pool_tokens",),
     expected="a pool of --max-num-seqs times --max-model-len tokens",
     remedy="lower either, or raise the share",
@@ -288,10 +282,9 @@ def many_sequences(launch: Launch) -> Hits:
         yield Hit("argv --max-num-seqs", show(launch.text("--max-num-seqs")))
 
 
-@rule(
+@memory_rule(
     "R106",
     "warning",
-    kind="memory",
     expected="--max-num-batched-tokens 4096",
     remedy="lower it",
     reason="16384 and 32768 ran the driver out of memory under load",
@@ -304,10 +297,9 @@ def large_batches(launch: Launch) -> Hits:
         yield Hit("argv --max-num-batched-tokens", f"{tokens:.0f}")
 
 
-@rule(
+@memory_rule(
     "R107",
     "error",
-    kind="memory",
     expected="0.70",
     remedy="write --gpu-memory-utilization 0.70",
     reason="0.65 left 8 GB for the cache and crashed, 0.75 crashed during graph capture",
@@ -320,10 +312,9 @@ def qwen_vl_share(launch: Launch) -> Hits:
         yield Hit(_UTILIZATION, f"{share:g}")
 
 
-@rule(
+@memory_rule(
     "X17",
     "warning",
-    kind="memory",
     expected="no --cpu-offload-gb",
     remedy="drop it, and take a smaller quantization or a second host for weights that don't fit",
     reason="CPU and GPU share one memory: offloaded weights take the same bytes of it, and each step copies them",
@@ -335,10 +326,9 @@ def offloaded_weights(launch: Launch) -> Hits:
         yield Hit("argv --cpu-offload-gb", show(launch.text("--cpu-offload-gb")))
 
 
-@rule(
+@memory_rule(
     "R108",
     {"0.11.0..0.11.0": "warning"},
-    kind="memory",
     expected="no --max-model-len, or 4096",
     remedy="drop it: vLLM fits the length to the memory",
     reason="16K given by hand ran the driver out of memory; without it 256K were configured",
@@ -350,10 +340,9 @@ def qwen_vl_length(launch: Launch) -> Hits:
         yield Hit("argv --max-model-len", show(launch.text("--max-model-len")))
 
 
-@rule(
+@memory_rule(
     "R109",
     "error",
-    kind="memory",
     needs=("model.weights_bytes",),
     expected="weights of at most 0.9 of all hosts' memory",
     remedy="take a quantized checkpoint, or more hosts",

@@ -6,16 +6,21 @@
 
 from __future__ import annotations
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import Hit, Hits, rule, show
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import (
+    Hit,
+    Hits,
+    catalogue_rule,
+    rule,
+    show,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.launch import Launch
 
 _UNKNOWN_VARIABLE = ("catalogue-unknown-variable", "catalogue-wrong-value")
 
 
-@rule(
+@catalogue_rule(
     "R031",
     {"0.11.0..0.12.0": "error", "0.15.0..": "error"},
-    kind="catalogue",
     expected="VLLM_ATTENTION_BACKEND=TRITON_ATTN up to 0.14.1, --attention-backend from 0.13.0 on",
     remedy="write --attention-backend TRITON_ATTN; with 0.11 and 0.12 set the variable",
     reason="without it profiling the vision encoder hangs on GB10; the variable is dead from 0.15.0 on",
@@ -41,10 +46,9 @@ def _plugin_parser(launch: Launch) -> bool:
     return parser in ("nano_v3", "super_v3") and not launch.has("--reasoning-parser-plugin")
 
 
-@rule(
+@catalogue_rule(
     "R037",
     "error",
-    kind="catalogue",
     expected="--reasoning-parser-plugin FILE, or the built-in nemotron_v3 from 0.17.1 on",
     remedy="write --reasoning-parser nemotron_v3 (0.17.1 on), or fetch the plugin and give its path in the container",
     reason="nano_v3 and super_v3 are in no release: the server stops after reading the configuration",
@@ -57,10 +61,9 @@ def parser_without_plugin(launch: Launch) -> Hits:
         yield Hit("argv --reasoning-parser", show(launch.text("--reasoning-parser")))
 
 
-@rule(
+@catalogue_rule(
     "R038",
     "warning",
-    kind="catalogue",
     expected="the mod that ships the plugin, and --reasoning-parser-plugin",
     remedy="build the image with the mod, or write --reasoning-parser nemotron_v3 (0.17.1 on)",
     reason="it runs only where eugr's mod put the plugin into the image, which the plan can't see",
@@ -73,10 +76,9 @@ def parser_without_mod(launch: Launch) -> Hits:
         yield Hit("argv --reasoning-parser", show(launch.text("--reasoning-parser")))
 
 
-@rule(
+@catalogue_rule(
     "R039",
     "warning",
-    kind="catalogue",
     expected="no --quantization, or modelopt",
     remedy="drop it: vLLM reads the method from the checkpoint",
     reason="no release has the method; it goes well only because a ModelOpt checkpoint overrides the option",

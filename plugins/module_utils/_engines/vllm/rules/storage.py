@@ -6,7 +6,13 @@
 
 from __future__ import annotations
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import Hit, Hits, rule, show
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import (
+    Hit,
+    Hits,
+    host_rule,
+    rule,
+    show,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.launch import Launch
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 
@@ -46,10 +52,9 @@ def no_model_mount(launch: Launch) -> Hits:
         yield Hit("mounts", f"nothing at {path}")
 
 
-@rule(
+@host_rule(
     "R128",
     "warning",
-    kind="host",
     needs=("model.cached=false",),
     expected="the model on the host before the start",
     remedy="stage it first: the role model_store does",
@@ -62,10 +67,9 @@ def download_at_start(launch: Launch) -> Hits:
         yield Hit("model", "not on the host")
 
 
-@rule(
+@host_rule(
     "R129",
     "error",
-    kind="host",
     needs=("model.cached",),
     expected="HF_HUB_OFFLINE=1 with the whole model on the host",
     remedy="stage the model",
@@ -81,10 +85,9 @@ def offline(launch: Launch) -> Hits:
         yield Hit(_OFFLINE, "not set", severity="hint", remedy=remedy)
 
 
-@rule(
+@host_rule(
     "R130",
     "error",
-    kind="host",
     needs=("host.resolves_hub",),
     expected="HF_HUB_OFFLINE=1 where the hub can't be reached",
     remedy='set HF_HUB_OFFLINE: "1" and stage the model',
@@ -131,10 +134,9 @@ def short_limit(launch: Launch) -> Hits:
         yield Hit("service", f"{limit} s")
 
 
-@rule(
+@host_rule(
     "R134",
     "warning",
-    kind="host",
     needs=("host.cache_filesystem",),
     expected="the model on a file system of the NVMe",
     remedy="mount it from there",
@@ -147,10 +149,9 @@ def cache_on_overlay(launch: Launch) -> Hits:
         yield Hit("host", "overlay")
 
 
-@rule(
+@host_rule(
     "R135",
     "hint",
-    kind="host",
     needs=("host.read_ahead_kib",),
     expected=f"{_READ_AHEAD_KIB} KiB or more",
     remedy="let the role host_tuning set it",
