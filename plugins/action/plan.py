@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import (
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import OURS, declared_twice, not_inventories
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.keys import is_encrypted, key_problems
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.models import unread_models
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import (
     WIDTH,
     as_json,
@@ -33,7 +35,10 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import (
     findings_text,
     sentence,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes.kept_models import FOLDER as MODELS
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes.kept_models import keep, read_hub, read_kept
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.hub_api import HubApi
 from ansible_collections.gb10.fleet.plugins.modules.plan import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._origin import files_of, located
@@ -57,6 +62,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             raise AnsibleActionFail("nothing was changed: " + problems[0].sentence())
         inventory = self._inventory(variables, folder)
         library, of_recipes = load_all([*_recipe_folders(inventory, folder), SHIPPED_RECIPES])
+        library = self._with_models(library, _written(inventory, "fleet_services", {}), folder)
         lock_file = folder / str(_written(inventory, "fleet_lock_file", NAME))
         try:
             lock = read(lock_file)
@@ -96,6 +102,26 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         returned = {"plan": plan, "hosts": hosts, "services": services, "chosen": chosen, "removal": removal}
         files = {"observed": str(folder / FOLDER), "lock_file": str(lock_file)}
         return result | {"changed": False} | returned | files
+
+    def _with_models(self, library: Library, services: Any, folder: Path) -> Library:
+        """The library with what is kept of models, and what is read now of those that nothing is known of."""
+        note = None if self._task.check_mode else Display().warning
+        library = replace(library, checkpoints=read_kept(folder, note))
+        read: dict[str, Any] = {}
+        unread: dict[str, list[Finding]] = {}
+        for repository, revision in unread_models(services, library).items():
+            show(f"model {repository}: no recipe has it, so it is read from the hub, once")
+            try:
+                read[repository] = read_hub(HubApi.of_environment(), repository, revision)
+                if not self._task.check_mode:
+                    keep(folder, read[repository])
+            except FleetError as problem:
+                unread[repository] = [*problem.findings]
+            except OSError as problem:
+                raise AnsibleActionFail(
+                    f"nothing was changed: what was read of {repository} can't be kept in {folder / MODELS}: {problem}"
+                ) from None
+        return replace(library, checkpoints={**library.checkpoints, **read}, unread=unread)
 
     def _encrypted_keys(self, plan: dict[str, Any], services: list[str]) -> list[Finding]:
         """What is wrong with keys that ansible-vault has to decrypt, before any host is changed."""

@@ -49,31 +49,34 @@ class Hub:
 
 
 @contextlib.contextmanager
-def serving(hub: Hub) -> Iterator[Hub]:
-    """Let the hub listen on this machine alone."""
-    sums = {name: hub.sum_of(name) for name in hub.files}
+def serving(hub: Hub, *others: Hub, address: str = "127.0.0.1", port: int = 0) -> Iterator[Hub]:
+    """Let the hub listen, on this machine alone unless told otherwise. others: repositories beside the first."""
+    sums = {(one.repository, name): one.sum_of(name) for one in (hub, *others) for name in one.files}
 
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        hub: Hub
 
         def do_GET(self) -> None:
             path = urlsplit(self.path).path
-            api, files, cdn = f"/api/models/{hub.repository}/", f"/{hub.repository}/resolve/", "/cdn/"
+            self.hub = next((one for one in others if f"/{one.repository}/" in f"{path}/"), hub)
+            api, files = f"/api/models/{self.hub.repository}/", f"/{self.hub.repository}/resolve/"
+            cdn = f"/cdn/{self.hub.repository}/"
             if path.startswith(cdn):
                 self.content(path.removeprefix(cdn))
-            elif hub.token and self.headers["Authorization"] != f"Bearer {hub.token}":
-                self.refuse(401, "GatedRepo", f"Access to model {hub.repository} is restricted.")
-            elif path == f"/api/models/{hub.repository}":
-                self.send({"id": hub.repository, "sha": hub.commit})
+            elif self.hub.token and self.headers["Authorization"] != f"Bearer {self.hub.token}":
+                self.refuse(401, "GatedRepo", f"Access to model {self.hub.repository} is restricted.")
+            elif path == f"/api/models/{self.hub.repository}":
+                self.send({"id": self.hub.repository, "sha": self.hub.commit})
             elif path.startswith((api, files)):
                 kind, _, rest = path.removeprefix(api).removeprefix(files.removesuffix("resolve/")).partition("/")
                 revision, _, name = rest.partition("/")
-                if revision not in ("main", hub.commit):
+                if revision not in ("main", self.hub.commit):
                     self.refuse(404, "RevisionNotFound", f"Invalid rev id: {revision}")
                 elif kind == "revision":
-                    siblings = [{"rfilename": name, "size": len(content)} for name, content in hub.files.items()]
-                    self.send({"id": hub.repository, "sha": hub.commit, "siblings": siblings})
-                elif kind == "resolve" and name in hub.files:
+                    siblings = [{"rfilename": name, "size": len(content)} for name, content in self.hub.files.items()]
+                    self.send({"id": self.hub.repository, "sha": self.hub.commit, "siblings": siblings})
+                elif kind == "resolve" and name in self.hub.files:
                     self.resolve(name)
                 else:
                     self.refuse(404, "EntryNotFound", name)
@@ -102,18 +105,18 @@ def serving(hub: Hub) -> Iterator[Hub]:
             if not large and self.command == "GET":
                 self.content(name)
                 return
-            size = str(hub.claims.get(name, len(hub.files[name])))
+            size = str(self.hub.claims.get(name, len(self.hub.files[name])))
             self.send_response(302 if large else 200)
-            self.send_header("X-Repo-Commit", hub.commit)
-            self.send_header("X-Linked-Etag" if large else "ETag", f'"{sums[name]}"')
+            self.send_header("X-Repo-Commit", self.hub.commit)
+            self.send_header("X-Linked-Etag" if large else "ETag", f'"{sums[self.hub.repository, name]}"')
             if large:
                 self.send_header("X-Linked-Size", size)
-                self.send_header("Location", f"{hub.url}/cdn/{name}")
+                self.send_header("Location", f"{hub.url}/cdn/{self.hub.repository}/{name}")
             self.send_header("Content-Length", "0" if large else size)
             self.end_headers()
 
         def content(self, name: str) -> None:
-            content = hub.files[name]
+            content = self.hub.files[name]
             first, last = self.headers.get("Range", "bytes=0-").removeprefix("bytes=").split("-")
             start, end = int(first), int(last or len(content) - 1) + 1
             self.send_response(206 if "Range" in self.headers else 200)
@@ -123,8 +126,8 @@ def serving(hub: Hub) -> Iterator[Hub]:
             self.end_headers()
             if self.command == "HEAD":
                 return
-            stall = min(end, hub.stalls.get(name, end))
-            hub.sent[name] += max(0, stall - start)
+            stall = min(end, self.hub.stalls.get(name, end))
+            self.hub.sent[name] += max(0, stall - start)
             self.wfile.write(content[start:stall])
             if stall < end:
                 hub.over.wait()
@@ -133,8 +136,8 @@ def serving(hub: Hub) -> Iterator[Hub]:
         def log_message(self, *_: object) -> None:
             pass
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        hub.url = f"http://127.0.0.1:{server.server_port}"
+    with http.server.ThreadingHTTPServer((address, port), Handler) as server:
+        hub.url = f"http://{address}:{server.server_port}"
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:

@@ -43,7 +43,14 @@ def test_a_right_declaration_has_no_findings_and_gets_its_defaults() -> None:
         ({"nano": NANO | {"hosts": ["titn"]}}, "input-unknown-host", "fleet_services.nano.hosts", 'write "titan"'),
         ({"nano": NANO | {"port": "8003"}}, "schema-type", "fleet_services.nano.port", "write it without quotes"),
         ({"nano": NANO | {"port": 70000}}, "schema-range", "fleet_services.nano.port", ""),
-        ({"nano": {"hosts": ["titan"], "port": 1}}, "schema-required", "fleet_services.nano.recipe", 'write "recipe"'),
+        ({"nano": {"hosts": ["titan"], "port": 1}}, "input-no-model", "fleet_services.nano", "write recipe: NAME"),
+        (
+            {"nano": {"hosts": ["titan"], "port": 1, "model": {"revision": "0" * 40}}},
+            "input-no-model",
+            "fleet_services.nano",
+            "model: ORGANISATION/NAME",
+        ),
+        ({"nano": NANO | {"model": "a b"}}, "schema-pattern", "fleet_services.nano.model", ""),
         ({"nano": NANO | {"hosts": ["titan", "titan"]}}, "input-host-twice", "fleet_services.nano.hosts", "remove one"),
         (
             {"nano": NANO | {"api_key_file": "none"}},

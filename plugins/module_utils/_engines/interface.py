@@ -73,6 +73,20 @@ class EngineSpec:
 
 
 @dataclass(frozen=True)
+class Proposal:
+    """What an engine makes of a model without a recipe: keys of a recipe, and why each flag is so.
+
+    image: ``{reference, digest, family, release}``.
+    """
+
+    kind: str
+    image: Mapping[str, Any]
+    flags: Mapping[str, Any]
+    reasons: Mapping[str, str]
+    quantization: str | None = None
+
+
+@dataclass(frozen=True)
 class Launch:
     """How one rank's container begins. exec: words run in it once all ranks are in. token: what its processes need a
     secret of the group's for, which lies at `_layout.IN_GROUP_TOKEN`; None where they need none."""
@@ -137,6 +151,10 @@ class Engine(Protocol):
 
     def image_facts(self, reference: str) -> dict[str, str]:
         """What an image's name is known for: ``reference``, and where known ``family`` and ``release``."""
+
+    def propose(self, checkpoint: Mapping[str, Any]) -> tuple[Proposal | None, list[Finding]]:
+        """How a model without a recipe would be served, by its checkpoint (`_models.checkpoint`), and what stands
+        against it; None where the engine can't tell."""
 
     def draft(self, flags: Mapping[str, Any]) -> str | None:
         """The hub's id of the draft model that the flags ask for."""

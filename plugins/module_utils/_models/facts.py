@@ -84,6 +84,12 @@ class Model:
             return ("pythonic",)
         return tuple(_data()["tool_parsers"].get(self.family, ()))
 
+    @property
+    def reasoning_parser(self) -> str | None:
+        """The parser that reads its thoughts; None where unknown."""
+        parser: str | None = _data()["reasoning_parsers"].get(self.family)
+        return parser
+
     def is_(self, pattern: str) -> bool:
         """Whether its repository matches, without case."""
         return re.fullmatch(pattern, self.repository, re.IGNORECASE) is not None
@@ -99,6 +105,15 @@ def drafter_fits(drafter: str, model: Model) -> bool | None:
     """Whether a known drafter was trained for this model; None for a drafter that isn't known."""
     pattern = _data()["drafters"].get(drafter)
     return None if pattern is None else model.is_(pattern)
+
+
+def pooling_of(repository: str) -> tuple[Mapping[str, Any], str]:
+    """``hf-overrides`` of a model that pools though its config.json is a generating one's, and where that is known
+    from; an empty map for all others."""
+    for row in _data()["pooling"]:
+        if re.fullmatch(row["match"], repository, re.IGNORECASE):
+            return row["hf_overrides"], row["source"]
+    return {}, ""
 
 
 _OF_BARE_CONFIG = frozenset(
@@ -118,6 +133,8 @@ def model_of(written: Mapping[str, Any], repository: str | None) -> Model:
     own = _aliased(written)
     name = str(own.get("repository") or repository or "")
     known, read = _known(name), _from_config(config)
+    family = _data()["architectures"].get(config.architecture)
+    known = {**({"family": family} if family else {}), **known}
     media = {key: True for key in ("audio", "vision") if known.get(key) or read.get(key)}
     found = {**known, **read, **media, **own, "repository": name, "config": config}
     return Model(**{key: value for key, value in found.items() if key in _TYPES and _fits(key, value)})

@@ -62,7 +62,7 @@ _POOL: Spec = {
 SERVICE: Spec = {
     "type": "map",
     "options": {
-        "recipe": {"type": "str", "required": True},
+        "recipe": {"type": "str", "nullable": True, "default": None},
         "hosts": {"type": "list", "required": True, "min": 1, "elements": {"type": "str"}},
         "port": {"type": "int", "required": True, "min": 1, "max": 65535},
         "listen": {"type": "str", "default": "0.0.0.0", "expected": "the host's address to listen on"},
@@ -82,7 +82,11 @@ SERVICE: Spec = {
         "env": ENVIRONMENT,
         "container": CONTAINER,
         "image": _FREE_MAP,
-        "model": _FREE_MAP,
+        "model": {
+            "default": {},
+            "expected": "the hub's id, organisation/name; or a map of what is otherwise than in the recipe",
+            "any_of": [_FREE_MAP, {"type": "str", "pattern": r"[\w.-]+/[\w.-]+", "expected": "organisation/name"}],
+        },
         "api_key_file": {"type": "str", "min": 1, "expected": "a file on the controller that holds the key"},
         "open": {"type": "bool", "default": False},
         "trust": {"type": "list", "default": [], "elements": {"type": "str", "choices": [*TRUST]}},
@@ -191,7 +195,10 @@ def _services(
     for name in sorted(named):
         place = f"fleet_services.{name}"
         service, problems = check(SERVICE, named[name], place)
+        if not problems and isinstance(service["model"], str):
+            service["model"] = {"repository": service["model"]}
         problems = problems or [
+            *_what(place, service),
             *_placement(place, service["hosts"], hosts),
             *key_file(name, service, folder),
             *_declared_twice(place, service),
@@ -201,6 +208,17 @@ def _services(
         if not any(problem.severity == "error" for problem in problems):
             usable[name] = service
     return usable, [*findings, *_port_clashes(usable)]
+
+
+def _what(place: str, service: Mapping[str, Any]) -> Iterator[Finding]:
+    if service["recipe"] is None and not isinstance(service["model"].get("repository"), str):
+        yield error(
+            "input-no-model",
+            place,
+            found="neither recipe nor model",
+            expected="what is to be served",
+            remedy="write recipe: NAME (recipes/ has them), or model: ORGANISATION/NAME, the hub's id",
+        )
 
 
 def _placement(place: str, chosen: list[str], hosts: Mapping[str, Host]) -> Iterator[Finding]:

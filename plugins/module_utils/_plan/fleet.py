@@ -29,6 +29,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.container import 
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import Declared, read_declaration
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fold import folded
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.listens import listens
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.models import chosen_recipe
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks import Configured, judged_container, plan_ranks
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.service import place
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.service_slice import service_slice
@@ -145,24 +146,23 @@ def _placed(
 ) -> Iterator[Placed]:
     """The services that can be planned."""
     for name, settings in declared.services.items():
-        wanted = settings["recipe"]
-        recipe, problems = library.find(wanted, f"fleet_services.{name}.recipe")
-        its_own = [finding for finding in of_recipes if f"/{wanted}.y" in finding.place]
+        recipe, problems = chosen_recipe(settings, f"fleet_services.{name}", library)
+        wanted = settings["recipe"] or (recipe["name"] if recipe else "")
+        its_own = [finding for finding in of_recipes if wanted and f"/{wanted}.y" in finding.place]
         # a recipe that can't be read is there, and what is wrong with it is the finding
         unreadable = recipe is None and any(finding.severity == "error" for finding in its_own)
         problems = its_own if unreadable else [*problems, *its_own]
         findings.add(problems, settings["hosts"])
         if recipe is not None:
             hosts = [declared.hosts[host] for host in settings["hosts"]]
-            placed, problems = place(name, settings, recipe.data, hosts, library, fabric, engines)
+            placed, problems = place(name, settings, recipe, hosts, library, fabric, engines)
             findings.add(problems, settings["hosts"])
             if placed is not None:
                 yield placed
 
 
 def _size(placed: Placed, library: Library, observed: Observed, findings: _Findings) -> Sizing:
-    named = placed.model["config"]
-    config, problems = library.config(named, f"{placed.place}.model.config") if named else (None, [])
+    config, problems = library.config_of(placed.model, f"{placed.place}.model.config")
     sizing, more = placed.engine.size(placed, config, observed)
     findings.add([*problems, *more], placed.settings["hosts"])
     return sizing

@@ -55,11 +55,12 @@ def place(
     findings += wrong
     if findings:
         return None, findings
-    if overrides.is_another_model(recipe["model"], settings["model"]):
+    another = overrides.is_another_model(recipe["model"], settings["model"])
+    if another:
         recipe, wrong = overrides.without_its_model(recipe, f"{where}.model.repository")
         findings += wrong
-    elif "weights_bytes" not in settings["model"]:
-        model = {**model, "weights_bytes": library.weights_bytes(recipe["name"]) or model.get("weights_bytes")}
+    if "weights_bytes" not in settings["model"]:
+        model = {**model, "weights_bytes": library.weights_of("" if another else recipe["name"], model)}
     findings += flag_problems(settings["flags"], f"{where}.flags", engine.spec)
     findings += environment_problems(settings["env"], f"{where}.env", engine.spec)
     for host in hosts:

@@ -13,6 +13,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
 from ansible_collections.gb10.fleet.plugins.module_utils._lock.lock import Lock, locked
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes.derive import DERIVED
 
 TRUST = {
     "code": "code of the model's publisher runs, and which code may change between two runs",
@@ -63,14 +64,21 @@ def _unpinned_code(placed: Placed, lock: Lock, relock: str) -> Iterator[Finding]
         if name in placed.flags and placed.flags[name].value not in (None, False)
     ]
     for where, model in (("", placed.model), ("draft.", placed.model.get("draft"))):
-        if switches and model is not None and not _is_fixed(model, lock, relock):
+        is_fixed = model is not None and _is_fixed(model, lock, relock)
+        # nobody chose the commit of a derived recipe for its code
+        chosen = placed.recipe["status"]["state"] != DERIVED or "revision" in placed.settings["model"]
+        if switches and model is not None and not (is_fixed and (chosen or where)):
             # one of a draft model of a service's own has no place to be pinned but the service
             pin = "draft: {repository: NAME, revision: COMMIT}" if where else "revision: COMMIT"
             yield error(
                 "service-trust-code",
                 f"{placed.place}.model.{where}revision",
-                found=f"null, and {' and '.join(switches)} runs the code of whatever {model['repository']} is on the "
-                "day of the staging",
+                found=f"{model['revision'] if is_fixed else 'null'}, and {' and '.join(switches)} runs the code of "
+                + (
+                    f"{model['repository']}, which nobody has read for you"
+                    if is_fixed
+                    else f"whatever {model['repository']} is on the day of the staging"
+                ),
                 expected="a commit, here or in the lock",
                 remedy=f"write trust: [code] in the service if you trust its publisher; or model: {{{pin}}}, a commit "
                 f"whose code you have read (the hub shows it below Files); or {switches[0]}: null among the flags if "

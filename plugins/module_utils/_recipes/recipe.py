@@ -14,7 +14,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -276,10 +276,47 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Library:
-    """All usable recipes by name, and the folders they were looked for in, the first ones preferred."""
+    """All usable recipes by name, and the folders they were looked for in, the first ones preferred.
+
+    checkpoints: of models that were read once, by repository (`_models.checkpoint`). unread: why others could not be.
+    """
 
     recipes: Mapping[str, Recipe]
     folders: Sequence[Path]
+    checkpoints: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    unread: Mapping[str, Sequence[Finding]] = field(default_factory=dict)
+
+    def of_model(self, repository: str, hosts: int) -> Recipe | None:
+        """The recipe for a model that a service names without one: of several one that works, that was shown on so many
+        hosts, the owner's own before the shipped, and the newest."""
+        found = [one for one in self.recipes.values() if one.data["model"]["repository"] == repository]
+
+        def rank(one: Recipe) -> tuple[bool, bool, int]:
+            bad = one.data["status"]["state"] == "known-bad"
+            return bad, hosts not in one.data["host_counts"], _place_of(one.path, self.folders)
+
+        found.sort(key=lambda one: (one.data["status"]["when"] or "", one.name), reverse=True)
+        return min(found, key=rank, default=None)
+
+    def config_of(self, model: Mapping[str, Any], place: str) -> tuple[Mapping[str, Any] | None, list[Finding]]:
+        """config.json of a service's model: the one that is named, or what was read of the model; None without."""
+        if model["config"]:
+            return self.config(model["config"], place)
+        return self._checkpoint(model).get("config"), []
+
+    def weights_of(self, recipe: str, model: Mapping[str, Any]) -> int | None:
+        """The weights' bytes of a service's model: by the index beside its recipe, as written, or as read.
+
+        recipe: its name; empty where the model isn't the recipe's own.
+        """
+        size: int | None = (self.weights_bytes(recipe) if recipe else None) or model["weights_bytes"]
+        return size or self._checkpoint(model).get("weights_bytes")
+
+    def _checkpoint(self, model: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What was read of a model, unless another commit is wanted."""
+        found = self.checkpoints.get(model["repository"], {})
+        wanted = model.get("revision")
+        return found if wanted is None or found.get("revision") in (None, wanted) else {}
 
     def find(self, name: str, place: str) -> tuple[Recipe | None, list[Finding]]:
         """The recipe that a service names at ``place``, or why there is none."""
@@ -358,6 +395,10 @@ class Library:
         the container of whoever wrote the recipe."""
         candidates = ((folder / kind / name, folder.resolve()) for folder in self.folders)
         return next((path for path, home in candidates if path.is_file() and path.resolve().is_relative_to(home)), None)
+
+
+def _place_of(path: Path, folders: Sequence[Path]) -> int:
+    return next((index for index, folder in enumerate(folders) if path.parent == folder), len(folders))
 
 
 def load_all(folders: Sequence[Path], engines: Mapping[str, Engine] = ENGINES) -> tuple[Library, list[Finding]]:

@@ -265,7 +265,7 @@ STATUS: Spec = {
     "type": "map",
     "required": True,
     "options": {
-        "state": {"type": "str", "required": True, "choices": ["tested", "reported", "known-bad"]},
+        "state": {"type": "str", "required": True, "choices": ["tested", "reported", "known-bad", "derived"]},
         "by": {**_TEXT, "required": True},
         "when": {
             "type": "str",

@@ -7,27 +7,22 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
-import json
 import os
 import shutil
 import subprocess
 import tempfile
 import time
-import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import Progress, refusal
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.cache import Cache, repository_folder
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.hub_api import HubApi, HubError
 
 _LOOK_SECONDS = 1
-_ANSWER_SECONDS = 10
-# A list of the most files that a model may have, each with its sums.
-_MOST_ANSWER = 32 << 20
-_HUB = "https://huggingface.co"
+# A host's own token is not used for the hub: the owner names the file of his.
+_NO_TOKEN = Path(os.devnull)
 
 # What the tool's last words have in them, what was expected then, and what to do.
 _CAUSES = (
@@ -92,19 +87,12 @@ class Hub:
             return None
 
     def _asked(self, repository: str, revision: str | None) -> dict[str, Any] | None:
-        """What the hub's API says of a revision, of ``main`` without one."""
-        model = f"{os.environ.get('HF_ENDPOINT', _HUB)}/api/models/{repository}"
-        url = f"{model}/revision/{quote(revision or 'main', safe='')}?blobs=true"
-        asked = urllib.request.Request(url)
-        # The token is not lent in check mode, and not sent on to where the hub may redirect.
-        if self.token_file and self.token_file.exists():
-            asked.add_unredirected_header("Authorization", f"Bearer {self.token_file.read_text().strip()}")
+        """What the hub's API says of a revision, of ``main`` without one. The token is not lent in check mode."""
+        lent = self.token_file if self.token_file and self.token_file.exists() else _NO_TOKEN
         try:
-            with urllib.request.build_opener().open(asked, timeout=_ANSWER_SECONDS) as answer:
-                value = json.loads(answer.read(_MOST_ANSWER))
-        except (OSError, http.client.HTTPException, ValueError, RecursionError):
+            return HubApi.of_environment(lent).model(repository, revision)
+        except HubError:
             return None
-        return value if isinstance(value, dict) else None
 
     def download(self, repository: str, revision: str | None, missing: int | None, progress: Progress) -> Path:
         """Bring one revision (``main`` without one) and return its folder in the staging cache.

@@ -18,6 +18,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface impo
     Example,
     Facts,
     Launch,
+    Proposal,
     Sizing,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed
@@ -29,6 +30,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm import (
     parallel,
     placement,
     probes,
+    propose,
     sizing,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
@@ -58,6 +60,9 @@ class Vllm:
         image = image_of(reference)
         known = {"family": None if image.unknown else image.family, "release": image.vllm}
         return {"reference": reference} | {key: value for key, value in known.items() if value is not None}
+
+    def propose(self, checkpoint: Mapping[str, Any]) -> tuple[Proposal | None, list[Finding]]:
+        return propose.propose(checkpoint)
 
     def draft(self, flags: Mapping[str, Any]) -> str | None:
         return draft_repository(flags)

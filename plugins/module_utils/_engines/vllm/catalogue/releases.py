@@ -188,6 +188,25 @@ def _grouped(rows: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     return texts
 
 
+# What a model that pools calls itself, where vLLM serves it by the class of the one that generates
+# (vllm/model_executor/models/registry.py, _normalize_arch).
+_POOLING = (
+    "ForTextEncoding",
+    "EmbeddingModel",
+    "ForSequenceClassification",
+    "ForTokenClassification",
+    "ForRewardModeling",
+    "RewardModel",
+    "Model",
+)
+
+
+def classes_of(architecture: str) -> tuple[str, ...]:
+    """The names of classes that vLLM serves an architecture by: its own, then that of the model that generates."""
+    stem = next((architecture.removesuffix(end) for end in _POOLING if architecture.endswith(end)), None)
+    return (architecture,) if stem is None else (architecture, f"{stem}ForCausalLM", f"{stem}ForConditionalGeneration")
+
+
 def choices_of(option: str) -> str:
     """The stored registry that holds an option's choices: one of vLLM's own, or one by the option's name."""
     return _CHOICES.get(option, option)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import classes_of
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import Hit, Hits, rule, show
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.launch import Launch
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.image_facts import moving_tag
@@ -137,8 +138,10 @@ def unknown_architecture(launch: Launch) -> Hits:
     known = launch.release.registries.get("architecture", ()) if launch.release else ()
     name = launch.model.architecture
     overridden = launch.has("--hf-overrides") or launch.has("--model-impl") or launch.has("--model-class-overrides")
-    if name and known and name not in known and not overridden and launch.family in (None, "upstream", "ngc"):
-        yield Hit("model", name)
+    own_code = launch.has("--trust-remote-code") and "auto_map" in launch.model.config.values
+    served = not name or any(one in known for one in classes_of(name))
+    if known and not served and not overridden and not own_code and launch.family in (None, "upstream", "ngc"):
+        yield Hit("model", str(name))
 
 
 @rule(

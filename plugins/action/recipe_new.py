@@ -1,0 +1,88 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action of gb10.fleet.recipe_new: runs on the controller, reaches no host."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError, ordered
+from ansible_collections.gb10.fleet.plugins.module_utils._models.checkpoint import require
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes.derive import as_file, derive
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes.kept_models import keep, read_hub, read_kept
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.hub_api import HubApi
+from ansible_collections.gb10.fleet.plugins.modules.recipe_new import DOCUMENTATION
+from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
+        folder = self._folder(options, task_vars or {})
+        try:
+            checkpoint = self._checkpoint(options, folder.parent)
+        except FleetError as problem:
+            raise AnsibleActionFail(f"nothing was written: {problem}") from None
+        recipe, findings = derive(checkpoint)
+        sentences = [finding.sentence() for finding in ordered(findings)]
+        if recipe is None:
+            raise AnsibleActionFail("nothing was written: " + "\n".join(sentences))
+        name = recipe["name"]
+        if options["source_path"]:
+            recipe["model"]["source"] = {"path": options["source_path"]}
+        texts = {
+            folder / f"{name}.yml": as_file(recipe, checkpoint, name),
+            folder / "configs" / f"{name}.json": json.dumps(checkpoint["config"], indent=2) + "\n",
+        }
+        for path in texts:
+            if path.exists():
+                raise AnsibleActionFail(
+                    f"nothing was written: {path} is there already, and is yours; expected: no such file; do this: mv "
+                    f"{path} away, or name another folder: -e recipe_new_to=FOLDER"
+                )
+        if not self._task.check_mode:
+            for path, text in texts.items():
+                replace_file(path, text.encode())
+            keep(folder.parent, checkpoint)
+        diff = [
+            {"before": "", "after": text, "before_header": "no file", "after_header": str(path)}
+            for path, text in texts.items()
+        ]
+        for sentence in sentences:
+            Display().warning(sentence)
+        path = next(iter(texts))
+        return result | {"changed": True, "path": str(path), "sentences": sentences, "diff": diff}
+
+    def _checkpoint(self, options: dict[str, Any], inventory: Path) -> dict[str, Any]:
+        """What was handed over, is kept of that commit, or is read now. Raises FleetError."""
+        model, revision = options["model"], options["revision"]
+        if options["checkpoint"] is not None:
+            return require(options["checkpoint"], f"{model}: ")
+        note = None if self._task.check_mode else Display().warning
+        kept = read_kept(inventory, note).get(model)
+        if kept is not None and revision in (None, kept["revision"]):
+            return kept
+        return read_hub(HubApi.of_environment(), model, revision)
+
+    def _folder(self, options: dict[str, Any], variables: dict[str, Any]) -> Path:
+        if options["folder"]:
+            return Path(options["folder"]).absolute()
+        sources = [Path(source) for source in variables.get("ansible_inventory_sources") or ()]
+        folders = [source if source.is_dir() else source.parent for source in sources if source.exists()]
+        if len({*folders}) == 1:
+            return folders[0].absolute() / "recipes"
+        raise AnsibleActionFail(
+            "nothing was written: it is not said where the recipe goes; expected: one inventory, or a folder; do this: "
+            "write -i inventories/site, or -e recipe_new_to=inventories/site/recipes"
+        )

@@ -1,0 +1,199 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""How vLLM would serve a model without a recipe: by its checkpoint, and the tables that the rules go by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Proposal
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import (
+    Catalogue,
+    classes_of,
+    load,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, warning
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
+from ansible_collections.gb10.fleet.plugins.module_utils._models.config import ConfigJson
+from ansible_collections.gb10.fleet.plugins.module_utils._models.facts import Model, model_of, pooling_of
+from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import CHAT, POOLING, TRANSCRIBE
+
+# What a checkpoint is for, by what the hub calls its task.
+_TASKS = {
+    "feature-extraction": "embed",
+    "sentence-similarity": "embed",
+    "text-ranking": "rerank",
+    "text-classification": "classify",
+    "automatic-speech-recognition": "transcribe",
+}
+# By the end of its architecture's name, where the hub says no task.
+_ENDINGS = {
+    "ForSequenceClassification": "classify",
+    "Model": "embed",
+    "ForMaskedLM": "embed",
+    "ForRetrieval": "embed",
+}
+_TRANSCRIBES = ("Whisper", "Asr", "ASR", "Voxtral")
+_PROPOSED_LENGTH = 65536
+_METHODS = ("modelopt", "compressed-tensors", "fp8", "awq", "gptq", "mxfp4")
+# As vllm-project/recipes has it for Qwen3.5 to 3.8, Nemotron-3 and GLM; one token where nothing is known.
+_DRAFTED = {"qwen3.5": 3, "qwen3.6": 3, "qwen3.8": 3, "nemotron3": 3}
+
+
+def propose(checkpoint: Mapping[str, Any]) -> tuple[Proposal, list[Finding]]:
+    """A checkpoint (`_models.checkpoint`) as a recipe's own part, and what stands against it."""
+    repository, config = checkpoint["repository"], ConfigJson(checkpoint["config"])
+    written: dict[str, Any] = {"config": checkpoint["config"]}
+    algorithm = _quantization(checkpoint).get("quant_algo")
+    if not config.quantization and isinstance(algorithm, str):
+        written |= {"quant_method": "modelopt", "quant_algo": algorithm}
+    model = model_of(written, repository)
+    kind = _kind(checkpoint, config)
+    image, unknown = _image(config.architecture, load(), f"model {repository}")
+    values = {**_form(model, kind), **_length(config, kind), **_cache(checkpoint), **_draft(model, checkpoint, kind)}
+    own = checkpoint["config"].get("auto_map")
+    if isinstance(own, Mapping) and (unknown or "AutoConfig" in own):
+        unknown = []
+        lacks = (
+            f"vLLM {image['release']} lacks its class" if "AutoConfig" not in own else "it brings its own config class"
+        )
+        values["trust-remote-code"] = (True, f"{lacks}, and the publisher's code then runs in the container")
+    method = (model.quant_method or "").lower()
+    return Proposal(
+        kind=kind,
+        image=image,
+        flags={name: value for name, (value, _) in sorted(values.items())},
+        reasons={name: reason for name, (_, reason) in sorted(values.items())},
+        quantization=method if method in _METHODS else None,
+    ), [*unknown, *_template(checkpoint, kind)]
+
+
+def _quantization(checkpoint: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What ModelOpt wrote beside config.json."""
+    found = checkpoint["quantization"].get("quantization", {})
+    return found if isinstance(found, Mapping) else {}
+
+
+def _kind(checkpoint: Mapping[str, Any], config: ConfigJson) -> str:
+    architecture = str(config.architecture or "")
+    if any(part in architecture for part in _TRANSCRIBES):
+        return TRANSCRIBE
+    if checkpoint["task"] in _TASKS:
+        return _TASKS[checkpoint["task"]]
+    if checkpoint["library"] == "sentence-transformers":
+        return "embed"
+    if architecture.endswith("ForSequenceClassification") and checkpoint["config"].get("num_labels") == 1:
+        return "score"
+    return next((kind for ending, kind in _ENDINGS.items() if architecture.endswith(ending)), CHAT)
+
+
+def _image(architecture: str | None, catalogue: Catalogue, place: str) -> tuple[dict[str, Any], list[Finding]]:
+    """The image that is known to run on a GB10, or the first release's that has the architecture."""
+    known = {key: fact("image", key) for key in ("reference", "digest", "family", "release")}
+    if architecture is None:
+        return known, [
+            error(
+                "model-architecture",
+                place,
+                found="no architectures in config.json",
+                expected="the name of the class that serves it",
+                remedy="name the repository of the model itself: adapters and GGUF files have none",
+            )
+        ]
+    ranges = [catalogue.name_range("architecture", name) for name in classes_of(architecture)]
+    releases = [one for one in catalogue.releases if any(held is not None and one in held for held in ranges)]
+    if known["release"] in releases:
+        return known, []
+    if releases:
+        first = next((one for one in releases if _later(one, known["release"])), releases[-1])
+        return {"reference": f"vllm/vllm-openai:v{first}", "digest": None, "family": "upstream", "release": first}, [
+            warning(
+                "model-image",
+                place,
+                found=f"{architecture}, which vLLM {known['release']} does not have; vLLM {first} does",
+                expected=f"an image that somebody has seen on a GB10, as {known['reference']}",
+                remedy="try it on one host, or name an image of yours: image {reference, family, release} of the "
+                "service",
+            )
+        ]
+    return known, [
+        error(
+            "model-architecture",
+            place,
+            found=f"{architecture}, which no vLLM from {catalogue.releases[0]} to {catalogue.releases[-1]} has",
+            expected="an architecture that vLLM serves",
+            remedy="name an image whose vLLM has it: image {reference, family, release} of the service; or take "
+            "another model",
+        )
+    ]
+
+
+def _later(one: str, other: str) -> bool:
+    builds = parse(one), parse(other)
+    return builds[0] is not None and builds[1] is not None and builds[0].release > builds[1].release
+
+
+def _form(model: Model, kind: str) -> dict[str, tuple[Any, str]]:
+    """How requests are read and answers written."""
+    if kind in POOLING:
+        overrides, source = pooling_of(model.repository)
+        own = {"hf-overrides": (overrides, source)} if overrides else {}
+        return {"runner": ("pooling", f"a model to {kind}"), **own}
+    if kind != CHAT:
+        return {}
+    found: dict[str, tuple[Any, str]] = {}
+    if model.tool_parsers:
+        found["enable-auto-tool-choice"] = (True, "clients may send tools")
+        found["tool-call-parser"] = (model.tool_parsers[0], f"the form of {model.family}'s calls")
+    if model.reasoning is not False and model.reasoning_parser:
+        found["reasoning-parser"] = (model.reasoning_parser, f"the form of {model.family}'s thoughts")
+    return found
+
+
+def _length(config: ConfigJson, kind: str) -> dict[str, tuple[Any, str]]:
+    native = config.positions
+    if native is None or kind == TRANSCRIBE:
+        return {}
+    if native <= _PROPOSED_LENGTH:
+        return {"max-model-len": (native, "what the model was trained for")}
+    return {"max-model-len": (_PROPOSED_LENGTH, f"of the native {native}, whose KV cache costs as much more")}
+
+
+def _cache(checkpoint: Mapping[str, Any]) -> dict[str, tuple[Any, str]]:
+    """An FP8 cache only where the checkpoint brings its scales: everywhere else it is the owner's choice."""
+    of_config = ConfigJson(checkpoint["config"]).quantization
+    algorithm = _quantization(checkpoint).get("kv_cache_quant_algo")
+    scheme = of_config.get("kv_cache_scheme")
+    bits = scheme.get("num_bits") if isinstance(scheme, Mapping) else None
+    if algorithm == "FP8" or of_config.get("kv_cache_quant_algo") == "FP8" or bits == 8:
+        return {"kv-cache-dtype": ("fp8", "the checkpoint was made for it; half the bytes of a request")}
+    return {}
+
+
+def _draft(model: Model, checkpoint: Mapping[str, Any], kind: str) -> dict[str, tuple[Any, str]]:
+    """The prediction layer that came with the weights."""
+    if kind != CHAT or not checkpoint["draft_layers"]:
+        return {}
+    tokens = _DRAFTED.get(model.family or "", 1)
+    return {
+        "speculative-config": (
+            {"method": "mtp", "num_speculative_tokens": tokens},
+            "the checkpoint brings the layer that drafts",
+        )
+    }
+
+
+def _template(checkpoint: Mapping[str, Any], kind: str) -> Iterator[Finding]:
+    if kind == CHAT and not checkpoint["chat_template"]:
+        yield warning(
+            "model-template",
+            f"model {checkpoint['repository']}",
+            found="no chat template: a base model, or one that was trained for other than conversations",
+            expected="a template, without which each chat request is refused",
+            remedy="name the model that was trained for chat, or give one: flags {chat-template: /overlays/FILE}, and "
+            "an overlay in a recipe of your own",
+        )

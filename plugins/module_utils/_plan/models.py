@@ -1,0 +1,67 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The recipe of a service: the one that it names, or one for the model that it names, found or derived."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes.derive import derive
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library
+
+
+def chosen_recipe(
+    settings: Mapping[str, Any], place: str, library: Library
+) -> tuple[Mapping[str, Any] | None, list[Finding]]:
+    """A service's recipe, or why there is none. settings: a checked service. place: its own."""
+    if settings["recipe"] is not None:
+        named, findings = library.find(settings["recipe"], f"{place}.recipe")
+        return (named.data if named else None), findings
+    repository = settings["model"]["repository"]
+    found = library.of_model(repository, len(settings["hosts"]))
+    if found is not None:
+        return found.data, []
+    checkpoint = library.checkpoints.get(repository)
+    if checkpoint is None:
+        return None, [*_at(library.unread.get(repository, ()), place)] or [_unread(repository, place)]
+    recipe, findings = derive(checkpoint)
+    return recipe, [*_at(findings, place)]
+
+
+def _at(findings: Iterable[Finding], place: str) -> Iterator[Finding]:
+    return (replace(one, place=f"{place}.model: {one.place}") for one in findings)
+
+
+def _unread(repository: str, place: str) -> Finding:
+    return error(
+        "model-unread",
+        f"{place}.model",
+        found=f"no recipe for {repository}, and nothing is known of it",
+        expected="a recipe, or what was read of the model once",
+        remedy=f"ansible-playbook gb10.fleet.recipe_new -e model={repository}",
+    )
+
+
+def unread_models(services: Any, library: Library) -> dict[str, str | None]:
+    """The models that have to be read before they can be planned, each with the commit that its service wants.
+
+    services: ``fleet_services`` as written; what is wrong with it is another's finding.
+    """
+    wanted: dict[str, str | None] = {}
+    for service in services.values() if isinstance(services, Mapping) else ():
+        if not isinstance(service, Mapping) or service.get("recipe") is not None:
+            continue
+        model = service.get("model")
+        model = {"repository": model} if isinstance(model, str) else model
+        repository = model.get("repository") if isinstance(model, Mapping) else None
+        if not isinstance(repository, str) or repository.count("/") != 1:
+            continue
+        if library.of_model(repository, 1) is None and repository not in library.checkpoints:
+            revision = model.get("revision")
+            wanted[repository] = revision if isinstance(revision, str) else None
+    return dict(sorted(wanted.items()))

@@ -1,0 +1,123 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The hub's HTTP API, as far as a model's page and its small files go: within a time, a size, and with the token kept
+to the hub's own address."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from email.message import Message
+from pathlib import Path
+from typing import IO, Any
+from urllib.parse import quote, urlsplit
+
+_HUB = "https://huggingface.co"
+_ANSWER_SECONDS = 10
+# For one answer from its first to its last byte.
+_WHOLE_SECONDS = 60
+_BLOCK = 1 << 16
+# A list of the most files that a model may have, each with its sums.
+_MOST_ANSWER = 32 << 20
+_WORDS = {
+    401: "it asks for a token, or has no such model (HTTP 401)",
+    403: "the token's owner has no access to it (HTTP 403)",
+    404: "it has no such model, revision or file (HTTP 404)",
+    429: "it has been asked too often (HTTP 429)",
+}
+
+
+class HubError(Exception):
+    """Why the hub gave no answer that can be used, in words. status: of HTTP, 0 where none came."""
+
+    def __init__(self, words: str, status: int = 0) -> None:
+        super().__init__(words)
+        self.status = status
+
+
+class _SameAddress(urllib.request.HTTPRedirectHandler):
+    """Follows the hub to where it keeps a file. The token goes no further than the hub's own address, and nothing that
+    began encrypted goes on in the open."""
+
+    max_redirections = 5
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
+    ) -> urllib.request.Request | None:
+        before, after = urlsplit(req.full_url), urlsplit(newurl)
+        if after.scheme not in ("http", "https") or (before.scheme == "https" and after.scheme != "https"):
+            raise HubError(f"it leads to an address of {after.scheme or 'no scheme'}, which is not followed", code)
+        following = super().redirect_request(req, fp, code, msg, headers, newurl)
+        token = req.unredirected_hdrs.get("Authorization")
+        if following and token and (before.scheme, before.netloc) == (after.scheme, after.netloc):
+            following.add_unredirected_header("Authorization", token)
+        return following
+
+
+@dataclass(frozen=True)
+class HubApi:
+    """address: of the hub. token: of its user, empty without one; it appears in no message."""
+
+    address: str = _HUB
+    token: str = ""
+
+    @classmethod
+    def of_environment(cls, token_file: Path | None = None) -> HubApi:
+        """As the hub's own tool takes them: HF_ENDPOINT, and HF_TOKEN unless there is a file for it."""
+        token = os.environ.get("HF_TOKEN", "") if token_file is None else _first_word(token_file)
+        return cls(os.environ.get("HF_ENDPOINT", _HUB).rstrip("/"), token.strip())
+
+    def model(self, repository: str, revision: str | None) -> dict[str, Any]:
+        """What it says of a revision, of ``main`` without one: its commit (``sha``), its files with their sizes
+        (``siblings``), what it is for. Raises HubError."""
+        url = f"{self.address}/api/models/{quote(repository)}/revision/{quote(revision or 'main', safe='')}?blobs=true"
+        try:
+            value = json.loads(self._read(url, _MOST_ANSWER))
+        except (ValueError, RecursionError):
+            raise HubError("its answer is no JSON") from None
+        if not isinstance(value, dict):
+            raise HubError("its answer is no JSON object")
+        return value
+
+    def file(self, repository: str, commit: str, name: str, most: int) -> bytes:
+        """A small file of a commit, of at most so many bytes. Raises HubError."""
+        return self._read(f"{self.address}/{quote(repository)}/resolve/{quote(commit, safe='')}/{quote(name)}", most)
+
+    def _read(self, url: str, most: int) -> bytes:
+        request = urllib.request.Request(url, headers={"User-Agent": "gb10.fleet"})
+        if self.token:
+            request.add_unredirected_header("Authorization", f"Bearer {self.token}")
+        content, until = b"", time.monotonic() + _WHOLE_SECONDS
+        try:
+            with urllib.request.build_opener(_SameAddress).open(request, timeout=_ANSWER_SECONDS) as answer:
+                while block := answer.read(min(_BLOCK, most + 1 - len(content))):
+                    content += block
+                    if time.monotonic() > until:
+                        raise HubError(f"its answer has not come to its end within {_WHOLE_SECONDS} s")
+        except urllib.error.HTTPError as problem:
+            raise HubError(_WORDS.get(problem.code, f"HTTP {problem.code}"), problem.code) from None
+        except (OSError, http.client.HTTPException, ValueError) as problem:
+            raise HubError(_plain(getattr(problem, "reason", None) or problem)) from None
+        if len(content) > most:
+            raise HubError(f"its answer is longer than {most} bytes")
+        return content
+
+
+def _first_word(file: Path) -> str:
+    try:
+        return file.read_text("utf-8")[:512]
+    except (OSError, ValueError):
+        return ""
+
+
+def _plain(problem: object) -> str:
+    """One line of what a library says, without the control characters of whoever answered."""
+    return re.sub(r"[^\x20-\x7e]+", " ", str(problem))[:200].strip() or type(problem).__name__

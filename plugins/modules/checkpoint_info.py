@@ -1,0 +1,63 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: checkpoint_info
+short_description: Read what a recipe needs to know of a model in a folder
+version_added: 0.2.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Reads config.json and the sizes of a model's files in a folder of the host, for M(gb10.fleet.recipe_new).
+extends_documentation_fragment:
+  - gb10.fleet.attributes.reads_only
+options:
+  folder:
+    description: Where the model's files lie.
+    type: path
+    required: true
+  model:
+    description: What it is called on the hub, C(organisation/name).
+    type: str
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Read a model that lies on the host
+  gb10.fleet.checkpoint_info:
+    folder: /srv/models/qwen3-8b
+    model: Qwen/Qwen3-8B
+"""
+
+RETURN = r"""
+checkpoint:
+  description: What was read, as M(gb10.fleet.recipe_new) takes it.
+  returned: success
+  type: dict
+"""
+
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes.kept_models import read_folder
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={"folder": {"type": "path", "required": True}, "model": {"type": "str", "required": True}},
+        supports_check_mode=True,
+    )
+    folder, model = module.params["folder"], module.params["model"]
+    try:
+        found = read_folder(Path(folder), model, f"the folder {folder}")
+    except FleetError as problem:
+        module.fail_json(msg=str(problem))
+    module.exit_json(changed=False, checkpoint=found)
+
+
+if __name__ == "__main__":
+    main()

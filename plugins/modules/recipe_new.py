@@ -1,0 +1,57 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: recipe_new
+short_description: Write a recipe for a model that has none
+version_added: 0.2.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Reads what the hub says of a model (its config.json, its size, its commit), derives a recipe from that, and writes
+    it with the reason of each value as a comment, to be edited and kept. Its config.json is written beside it.
+  - What was read is kept beside the inventory, so that plans need no hub.
+  - A file that is there is never overwritten.
+extends_documentation_fragment:
+  - gb10.fleet.attributes.changes
+  - gb10.fleet.attributes.on_controller
+options:
+  model:
+    description: The hub's id of the model, C(organisation/name).
+    type: str
+    required: true
+  revision:
+    description: The commit; without it what C(main) stands for.
+    type: str
+  folder:
+    description: Where the recipe goes. Without it, the folder C(recipes) beside the inventory.
+    type: path
+  checkpoint:
+    description: What M(gb10.fleet.checkpoint_info) has read of the model, instead of asking the hub.
+    type: dict
+  source_path:
+    description: The folder on the host that O(checkpoint) was read from. The recipe names it as the model's source.
+    type: path
+"""
+
+EXAMPLES = r"""
+- name: Write a recipe for a model of the hub
+  gb10.fleet.recipe_new:
+    model: Qwen/Qwen3-8B
+    folder: inventories/site/recipes
+"""
+
+RETURN = r"""
+path:
+  description: The recipe's file.
+  returned: success
+  type: str
+sentences:
+  description: What stands against the model, one sentence each.
+  returned: success
+  type: list
+  elements: str
+"""

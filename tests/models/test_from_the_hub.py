@@ -1,0 +1,168 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`model: organisation/name` on a bare host, with the real vLLM, the hub's own tool, and an imitation of the hub's HTTP
+API; one of the two models brings Python code of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from lab.fixtures import Fleet, eventually, need_lab
+from lab.vllm import images
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+HUB = "http://10.77.0.1:8085"
+PLAIN, OWN = "lab/tiny-plain", "lab/tiny-own-code"
+OWN_CONFIG = """\
+from transformers import Qwen3Config
+
+
+class TinyConfig(Qwen3Config):
+    model_type = "lab_tiny"
+"""
+# What a CPU needs, as in inventories/lab/recipes/lab-tiny.yml: of the model itself nothing is said.
+ON_CPU: dict[str, Any] = {
+    "hosts": ["titan"],
+    "open": True,
+    "image": {
+        "reference": "gb10-lab/vllm-cpu:0.32.0",
+        "family": "upstream",
+        "release": "0.32.0",
+        "source": {"archive": "/srv/lab/vllm-cpu-0.32.0.tar"},
+    },
+    "flags": {"block-size": 128, "enforce-eager": True, "max-num-batched-tokens": 2048},
+    "env": {"OMP_NUM_THREADS": "1"},
+    "workload": {"max_model_len": 2048, "max_num_seqs": 2, "pool": "least"},
+}
+
+
+class Owner:
+    """An owner with an inventory of his own, whose controller and hosts reach the lab's hub alone."""
+
+    def __init__(self, fleet: Fleet, folder: Path) -> None:
+        self.fleet, self.folder = fleet, folder
+        shutil.copytree(ROOT / "inventories" / "lab" / "group_vars", folder / "group_vars")
+        (folder / "hosts.yml").write_text("all: {hosts: {titan: {}}}\n")
+
+    def declare(self, **services: dict[str, Any]) -> None:
+        written = {"fleet_services": services, "fleet_host": {"memory_kib": 15728640}}
+        (self.folder / "group_vars" / "all" / "fleet.yml").write_text(yaml.safe_dump(written))
+
+    def play(self, *arguments: str, hub: str = HUB) -> subprocess.CompletedProcess[str]:
+        lab = [str(ROOT / "tests" / "lab" / "lab"), "-d", str(self.fleet.directory), "net", "--"]
+        program = str(Path(sys.executable).with_name("ansible-playbook"))
+        own = {"GB10_LAB_DIR": str(self.fleet.directory), "HF_ENDPOINT": hub, "COLUMNS": "200"}
+        return subprocess.run(
+            [*lab, program, "-i", str(self.folder / "hosts.yml"), *arguments],
+            cwd=ROOT,
+            env=os.environ | own,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def answers(self, port: int, model: str) -> bool:
+        body = json.dumps({"model": model, "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4})
+        url = f"http://10.77.0.11:{port}/v1/chat/completions"
+        curl = ["curl", "-sf", "-m", "30", "-H", "Content-Type: application/json", "-d", body, url]
+        return self.fleet.lab("net", "--", *curl, check=False).returncode == 0
+
+
+def _models(folder: Path) -> None:
+    """Two models as the hub has them: the lab's tiny one, and the same with code that its config.json names."""
+    tiny = images.default_directory() / "tiny"
+    for repository in (PLAIN, OWN):
+        shutil.copytree(tiny, folder / repository)
+    config = json.loads((tiny / "config.json").read_text())
+    config |= {"model_type": "lab_tiny", "auto_map": {"AutoConfig": "configuration_tiny.TinyConfig"}}
+    (folder / OWN / "config.json").write_text(json.dumps(config))
+    (folder / OWN / "configuration_tiny.py").write_text(OWN_CONFIG)
+
+
+@pytest.fixture(scope="module")
+def owner() -> Iterator[Owner]:
+    need_lab()
+    share = images.default_directory()
+    images.ensure_model(share)
+    images.ensure_image(images.VLLM_CPU, share)
+    place = Path(tempfile.mkdtemp(prefix="gb10-models-"))
+    fleet = Fleet(place / "lab")
+    packages = sysconfig.get_path("purelib")
+    fleet.lab("up", "--hosts", "titan", "--share", f"{share}:/srv/lab", "--share", f"{packages}:/srv/packages")
+    _models(place / "hub")
+    serve = [sys.executable, str(Path(__file__).with_name("hub.py")), str(place / "hub"), COMMIT, "10.77.0.1", "8085"]
+    lab = [str(ROOT / "tests" / "lab" / "lab"), "-d", str(fleet.directory), "net", "--"]
+    with subprocess.Popen([*lab, *serve]) as hub:
+        try:
+            # the hub's own tool, told where the hub is: what model_store installs needs a registry
+            run = f"HF_ENDPOINT={HUB} PYTHONPATH=/srv/packages exec python3 -m huggingface_hub.cli.hf"
+            hf = f'#!/bin/sh\n{run} "$@"\n'
+            fleet.root("titan", f"cat > /usr/local/bin/hf <<'END'\n{hf}END\nchmod 755 /usr/local/bin/hf")
+            (place / "site").mkdir()
+            yield Owner(fleet, place / "site")
+        finally:
+            hub.terminate()
+            fleet.lab("down")
+            shutil.rmtree(place, ignore_errors=True)
+
+
+def test_from_one_line_to_an_answer(owner: Owner) -> None:
+    owner.declare(chat={"model": PLAIN, "port": 8000, **ON_CPU})
+    unread = owner.play("plan.yml", hub="http://10.77.0.1:9")
+    assert unread.returncode != 0
+    assert "what it says is kept beside the inventory" in " ".join(unread.stdout.split())
+    plan = owner.play("plan.yml")
+    assert plan.returncode == 0, plan.stdout[-5000:]
+    kept = json.loads((owner.folder / ".fleet" / "models" / f"{PLAIN.replace('/', '--')}.json").read_text())
+    assert (kept["revision"], kept["config"]["num_hidden_layers"]) == (COMMIT, 2)
+    site = owner.play("site.yml", "-e", "model_store_hf=/usr/local/bin/hf", hub="http://10.77.0.1:9")
+    assert site.returncode == 0, site.stdout[-6000:]
+    eventually(lambda: owner.answers(8000, PLAIN), "the model answers")
+
+
+def test_code_that_a_model_brings_runs_from_the_store_that_is_read_only(owner: Owner) -> None:
+    own = {"model": OWN, "port": 8010, **ON_CPU}
+    owner.declare(own=own)
+    refused = owner.play("plan.yml")
+    assert refused.returncode != 0
+    assert "which nobody has read for you" in " ".join(refused.stdout.split())
+    owner.declare(own=own | {"trust": ["code"]})
+    site = owner.play("site.yml", "-e", "model_store_hf=/usr/local/bin/hf", "-e", "retire=chat")
+    assert site.returncode == 0, site.stdout[-6000:]
+    eventually(lambda: owner.answers(8010, OWN), "the model answers")
+    mounts = owner.fleet.root("titan", "docker inspect --format '{{json .HostConfig.Mounts}}' gb10-service-own")
+    (models,) = [one for one in json.loads(mounts) if one["Target"] == "/hf"]
+    assert models["ReadOnly"]
+
+
+def test_a_recipe_is_written_once_and_is_its_owners(owner: Owner) -> None:
+    recipe = owner.folder / "recipes" / "tiny-plain.yml"
+    arguments = ("gb10.fleet.recipe_new", "-e", f"model={PLAIN}")
+    preview = owner.play(*arguments, "--check", "--diff")
+    assert preview.returncode == 0, preview.stdout[-3000:]
+    assert f"+  repository: {PLAIN}" in preview.stdout
+    assert not recipe.exists()
+    written = owner.play(*arguments, hub="http://10.77.0.1:9")
+    assert written.returncode == 0, written.stdout[-3000:]
+    assert "# the commit that was read" in recipe.read_text()
+    again = owner.play(*arguments)
+    assert again.returncode != 0
+    assert "is there already, and is yours" in " ".join(again.stdout.split())
+    on_host = ("-e", "recipe_new_host=titan", "-e", "recipe_new_folder=/srv/lab/tiny", "-e", "model=lab/of-a-folder")
+    of_folder = owner.play("gb10.fleet.recipe_new", *on_host)
+    assert of_folder.returncode == 0, of_folder.stdout[-3000:]
+    source = yaml.safe_load((owner.folder / "recipes" / "of-a-folder.yml").read_text())["model"]["source"]
+    assert source == {"path": "/srv/lab/tiny"}
