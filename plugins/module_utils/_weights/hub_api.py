@@ -15,7 +15,7 @@ import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
-from email.message import Message
+from http.client import HTTPMessage
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import quote, urlsplit
@@ -50,7 +50,7 @@ class _SameAddress(urllib.request.HTTPRedirectHandler):
     max_redirections = 5
 
     def redirect_request(
-        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> urllib.request.Request | None:
         before, after = urlsplit(req.full_url), urlsplit(newurl)
         if after.scheme not in ("http", "https") or (before.scheme == "https" and after.scheme != "https"):
