@@ -57,11 +57,11 @@ def unread_models(services: Any, library: Library) -> dict[str, str | None]:
         if not isinstance(service, Mapping) or service.get("recipe") is not None:
             continue
         model = service.get("model")
-        model = {"repository": model} if isinstance(model, str) else model
-        repository = model.get("repository") if isinstance(model, Mapping) else None
+        named: Mapping[Any, Any] = model if isinstance(model, Mapping) else {"repository": model}
+        repository = named.get("repository")
         if not isinstance(repository, str) or repository.count("/") != 1:
             continue
         if library.of_model(repository, 1) is None and repository not in library.checkpoints:
-            revision = model.get("revision")
+            revision = named.get("revision")
             wanted[repository] = revision if isinstance(revision, str) else None
     return dict(sorted(wanted.items()))
