@@ -186,7 +186,7 @@ ARCHITECTURES = [
 
 
 @pytest.mark.parametrize(("architecture", "more", "image", "rule"), ARCHITECTURES)
-def test_the_image_has_the_architecture_or_it_is_said(
+def test_the_image_has_the_architecture_or_a_finding_names_it(
     architecture: str | None, more: dict[str, Any], image: str | None, rule: str | None
 ) -> None:
     config = {**SMALL, "architectures": [architecture] if architecture else None, **more}
@@ -207,7 +207,7 @@ def test_code_of_a_publisher_runs_only_on_the_owners_word() -> None:
     assert errors(planned(one({"repository": MODEL, "revision": COMMIT}), known)) == []
 
 
-def test_a_base_model_has_no_template_and_that_is_said() -> None:
+def test_a_base_model_has_no_template_and_a_finding_names_it() -> None:
     findings = planned(one(), {MODEL: checkpoint(SMALL, chat_template=False)})["findings"]
     assert [row["severity"] for row in findings if row["rule"] == "model-template"] == ["warning"]
 
@@ -220,6 +220,11 @@ def test_a_recipe_that_is_there_is_found() -> None:
         plan = planned(one(repository, trust=["code"]))
         assert plan["services"]["chat"]["recipe"] == name
         assert unread_models(one(repository), SHIPPED) == {}
+
+
+def test_a_models_name_in_place_of_a_recipes_is_put_right() -> None:
+    (problem,) = [row for row in planned(one({}, recipe="Qwen/Qwen3-8B"))["findings"] if row["severity"] == "error"]
+    assert problem["remedy"] == "write model: Qwen/Qwen3-8B instead of recipe"
 
 
 def test_one_line_is_a_whole_plan() -> None:
@@ -342,7 +347,7 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize("answer", ANSWERS)
-def test_a_hub_that_says_something_else_is_refused(answer: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_answer_of_the_hub_is_refused(answer: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(HubApi, "model", lambda *_: answer)
     with pytest.raises(FleetError, match="the hub's answer"):
         read_hub(HubApi("http://127.0.0.1:1"), MODEL)

@@ -38,7 +38,7 @@ VERDICTS = {
     "m_vl_0.75": ("R107", "", "7"),
     "n_min": ("", "memory-weights-unknown", "5"),
     "n_min3": ("", "memory-weights-unknown", "5"),
-    "n_oneline": ("schema-required schema-type", "", "7"),
+    "n_oneline": ("", "memory-weights-unknown", "7"),
     "n_override122": ("", "memory-weights-unknown", "A4"),
     "n_recipehf": ("recipe-unknown", "", "7"),
     "nv_122": ("", "memory-weights-unknown", "D"),
@@ -99,8 +99,6 @@ VERDICTS = {
 }
 # What the review asks for and the plan doesn't do yet.
 OPEN = {
-    "n_oneline": "a model without a recipe",
-    "n_recipehf": "a model without a recipe",
     "s001_g12": "B8: gets all that is free, since its config.json isn't known",
 }
 FOUND = (

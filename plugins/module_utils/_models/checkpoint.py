@@ -95,7 +95,7 @@ def checkpoint_of(
     sizes: of all files, in bytes. texts: those of `WANTED` that are there. source: where it was read, in words. answer:
     the hub's.
     """
-    said = answer or {}
+    answered = answer or {}
     config = _object(texts.get(CONFIG), CONFIG, repository, source)
     quantization = _object(texts[QUANTIZATION], QUANTIZATION, repository, source) if QUANTIZATION in texts else {}
     tokenizer = _object(texts[TOKENIZER], TOKENIZER, repository, source) if TOKENIZER in texts else {}
@@ -106,9 +106,9 @@ def checkpoint_of(
         "config": config,
         "quantization": quantization,
         "weights_bytes": _weights(sizes) or None,
-        "gated": said.get("gated") not in (None, False),
-        "task": said.get("pipeline_tag"),
-        "library": said.get("library_name"),
+        "gated": answered.get("gated") not in (None, False),
+        "task": answered.get("pipeline_tag"),
+        "library": answered.get("library_name"),
         "chat_template": bool(tokenizer.get("chat_template")) or any(name in sizes for name in _TEMPLATES),
         "draft_layers": _has_draft_layers(index, config),
         "source": source,

@@ -133,7 +133,7 @@ def model_of(written: Mapping[str, Any], repository: str | None) -> Model:
     own = _aliased(written)
     name = str(own.get("repository") or repository or "")
     known, read = _known(name), _from_config(config)
-    family = _data()["architectures"].get(config.architecture)
+    family = _data()["architectures"].get(str(config.architecture))
     known = {**({"family": family} if family else {}), **known}
     media = {key: True for key in ("audio", "vision") if known.get(key) or read.get(key)}
     found = {**known, **read, **media, **own, "repository": name, "config": config}

@@ -45,6 +45,7 @@ MODULES = (
     "_weights/__init__",
     "_weights/cache",
     "_weights/hub",
+    "_weights/hub_api",
     "_weights/manifest",
     "_weights/records",
     "_weights/source",

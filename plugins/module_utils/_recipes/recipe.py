@@ -323,7 +323,8 @@ class Library:
         if name in self.recipes:
             return self.recipes[name], []
         folders = ", ".join(map(str, self.folders))
-        remedy = did_you_mean(name[:80], self.recipes)
+        of_hub = re.fullmatch(r"[\w.-]+/[\w.-]+", name)
+        remedy = f"write model: {name} instead of recipe" if of_hub else did_you_mean(name[:80], self.recipes)
         return None, [
             error(
                 "recipe-unknown",
