@@ -35,7 +35,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 unit:
-  description: C(active), C(sub), C(result), C(restarts), C(invocation) and C(started), the day, of the unit.
+  description: Of the unit C(active), C(sub), C(result), C(restarts), C(invocation), C(started), a day, and C(drop_ins).
   returned: always
   type: dict
 supervisor:

@@ -56,7 +56,8 @@ HARMS = [
          right="systemctl is-enabled docker"),
     Harm("docker-disabled-and-the-power-lost", "systemctl disable docker.service docker.socket",
          right="systemctl is-enabled docker", power=True),
-    Harm("docker-masked", "systemctl stop docker.service docker.socket; systemctl mask docker.service"),
+    Harm("docker-masked", "systemctl stop docker.service docker.socket; systemctl mask docker.service",
+         named="sudo systemctl unmask docker.service", typed="systemctl unmask docker.service"),
     Harm("docker-killed", "systemctl kill -s KILL docker", itself_s=60),
     Harm("daemon-json-half (Z8)", f"head -c 40 {DAEMON} > /root/half; cp /root/half {DAEMON}",
          named=f"{DAEMON}: line", typed=f"rm {DAEMON}"),
@@ -69,7 +70,8 @@ HARMS = [
     # The container and its supervisor
     Harm("container-paused (S2)", f"docker pause {UNIT}", itself_s=200),
     Harm("container-renamed", f"docker rename {UNIT} somebody",
-         right=f"docker inspect {UNIT} && ! docker inspect somebody", itself_s=60),
+         right=f"docker inspect {UNIT} && ! docker inspect somebody",
+         named="docker stop somebody", typed="docker stop somebody"),
     Harm("container-removed-until-the-budget-is-used-up (S3)",
          f"for i in 1 2 3 4 5 6; do {KILL}; sleep 6; done"),
     Harm("folder-in-run-removed-and-all-killed (S1)",
@@ -120,6 +122,13 @@ def test_it_serves_again(owner: Owner, harm: Harm) -> None:
         owner.converge()
     right = f"{{ {SERVES} && {harm.right}; }} >/dev/null 2>&1"
     assert owner.seconds_until(right) is not None
+    try:
+        harm_and_mend(owner, harm, right)
+    finally:
+        owner.root(harm.typed or "true")
+
+
+def harm_and_mend(owner: Owner, harm: Harm, right: str) -> None:
     owner.root(harm.make)
     if harm.power:
         owner.fleet.lab("power", "cycle", "titan")

@@ -42,7 +42,7 @@ BROUGHT_ALONG: dict[str, Any] = {
     "cdi": ["/var/run/cdi/nvidia.yaml"],
     "iommu": {"0000:01:00.0": "identity"},
     "fragments": {"free": 50 * GIB, "huge": 45 * GIB},
-    "daemon": {"flags": ["hosts"], "where": {}, "file": "", "settings": {}, "names": []},
+    "daemon": {"masked": False, "flags": ["hosts"], "where": {}, "file": "", "settings": {}, "names": []},
     "closed": False,
     "containers": [],
     "listening_udp": [],

@@ -145,6 +145,7 @@ OBSTACLES: list[tuple[Any, str, Change, str, str, str]] = [
      "firewall-unknown-listener", "protocol: udp"),
     (PLAN, "titan", put("daemon", "flags", ["hosts", "log-driver"]), "error", "docker-option-twice",
      "`log-driver: null`"),
+    (PLAN, "titan", put("daemon", "masked", True), "error", "docker-masked", "sudo systemctl unmask docker.service"),
     (PLAN, "titan", put("daemon", "file", "/etc/mine.json"), "error", "docker-other-file", "take --config-file out"),
     (PLAN, "titan", runs("open-webui"), "error", "docker-restart", "restart: true"),
     (PLAN, "titan", memory(13 * GIB, swapped=8 * GIB), "error", "swap-does-not-fit", "restart the host"),

@@ -38,7 +38,7 @@ def rank(number: int = 0, *, active: str = "active", free: int = 20 * GIB, **cha
         "service": "pair",
         "rank": number,
         "ranks": 2,
-        "unit": {"active": active, "result": "exit-code"},
+        "unit": {"active": active, "result": "exit-code", "drop_ins": []},
         "supervisor": SUPERVISOR | {key: value for key, value in changes.items() if key in SUPERVISOR},
         "definition": "one",
         "wanted": "one",

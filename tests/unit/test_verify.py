@@ -28,6 +28,7 @@ def reading(
 ) -> dict[str, Any]:
     """told: what the supervisor says besides that it serves."""
     unit = {"active": active, "sub": "running", "result": "exit-code", "restarts": restarts, "invocation": "x"}
+    unit["drop_ins"] = []
     supervisor = {"state": "serving", "error": "", "last_end": ""} | status
     return {"unit": unit, "reply": reply, "log_tail": log or [], "supervisor": supervisor, "boot": {}}
 
@@ -70,6 +71,15 @@ REFUSED = {"ok": False, "answer": "", "error": "HTTP 401: Unauthorized", "finger
 )
 def test_verdict(now: dict[str, Any], state: str) -> None:
     assert verdict(UNIT, now, restarts_before=0).state == state
+
+
+def test_an_owners_drop_in_is_named_where_its_unit_fails() -> None:
+    """Found in the lab: site.yml said "unit result: exit-code" of a unit that an owner's drop-in made fail."""
+    now, mine = reading(active="failed"), f"/etc/systemd/system/{UNIT}.d/mine.conf"
+    assert "changes" not in verdict(UNIT, now, restarts_before=0).text
+    now["unit"]["drop_ins"] = [mine]
+    text = verdict(UNIT, now, restarts_before=0).text
+    assert f"{mine} changes the unit, which systemctl revert {UNIT} undoes" in text
 
 
 def test_a_dead_start_is_explained_by_its_last_error() -> None:

@@ -18,6 +18,7 @@ _DOWN = ("Cannot connect to the Docker daemon", "failed to connect to the docker
 
 
 _DAEMON = Path("/etc/docker/daemon.json")
+_FIELDS = "LoadState,ExecStart,FragmentPath,DropInPaths"
 # Options of dockerd that daemon.json knows by another name.
 _SHORT = {"H": "hosts", "host": "hosts", "s": "storage-driver", "l": "log-level", "D": "debug", "g": "data-root"}
 # Settings whose values may be shown; of others, a proxy's password might be among them, only the names are read.
@@ -39,14 +40,14 @@ SHOWN = frozenset(
 
 
 def read_daemon(run: Run) -> dict[str, Any]:
-    """``{flags, where, file, settings, names}``: options on dockerd's command line by the names of daemon.json, with
-    file and line of its unit that has each; the file that it reads instead of daemon.json, else empty; what daemon.json
-    holds, and names: its settings whose values are not read.
+    """``{masked, flags, where, file, settings, names}``: whether its unit is masked; options on dockerd's command line
+    by the names of daemon.json, with file and line of its unit that has each; the file that it reads instead of
+    daemon.json, else empty; what daemon.json holds, and names: its settings whose values are not read.
 
     Whichever has a setting twice, dockerd does not start, and ``dockerd --validate`` does not see it.
     """
     try:
-        words = output(run, ["systemctl", "show", "docker.service", "--property=ExecStart,FragmentPath,DropInPaths"])
+        words = output(run, ["systemctl", "show", "docker.service", f"--property={_FIELDS}"])
     except UnreadableError:
         words = ""
     try:
@@ -56,6 +57,7 @@ def read_daemon(run: Run) -> dict[str, Any]:
     shown = {key: value for key, value in sorted(document.items()) if key in SHOWN}
     flags, file = daemon_flags(words), re.search(r"--config-file[= ]([^\s;]+)", words)
     return {
+        "masked": "LoadState=masked" in words.splitlines(),
         "flags": flags,
         "where": written(flags, unit_files(words)),
         "file": file[1] if file and file[1] != str(_DAEMON) else "",

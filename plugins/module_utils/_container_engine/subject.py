@@ -86,8 +86,8 @@ def _differences(view: View) -> Differences:
     for one in _overruled(view.state["daemon"] or {}, view.slice["container_engine"]):
         words = {name: getattr(one, name) for name in ("found", "expected", "remedy", "reason", "source")}
         yield view.differs("error", one.rule, one.place, **words)
-    engine = view.state["engine"]
-    if engine is not None and not engine["running"]:
+    engine, masked = view.state["engine"], (view.state["daemon"] or {}).get("masked")
+    if engine is not None and not engine["running"] and not masked:
         found = "it does not answer" if engine["installed"] else "not installed"
         yield view.differs("error", "docker-down", "Docker", found=found, expected="runs")
 
@@ -112,6 +112,15 @@ def _obstacles(look: Look) -> Iterator[Finding]:
 def _overruled(daemon: Mapping[str, Any], plan: Mapping[str, Any]) -> Iterator[Finding]:
     """What of the owner's wins over our daemon.json, or keeps Docker from starting with it."""
     where = daemon.get("where", {})
+    if daemon.get("masked"):
+        yield error(
+            "docker-masked",
+            UNIT,
+            found="the unit is masked, so that nobody starts Docker",
+            expected="a unit that can be started",
+            remedy=f"sudo systemctl unmask {UNIT}",
+            kind="host",
+        )
     if daemon.get("file"):
         yield error(
             "docker-other-file",

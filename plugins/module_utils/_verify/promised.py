@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Engine
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, host_error, host_warning
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.service import silence
+from ansible_collections.gb10.fleet.plugins.module_utils._verify.service import changed_by, silence
 
 # Ports and memory come back within seconds of an end.
 _OBSTACLE_S = 90.0
@@ -41,7 +41,8 @@ def verdict(unit: str, reading: Mapping[str, Any], restarts_before: int) -> Verd
         return Verdict("ready", reply["answer"])
     if state["active"] == "failed" or state["restarts"] > restarts_before:
         cause = supervisor.get("error") or last_words(reading["log_tail"]) or f"unit result: {state['result']}"
-        return Verdict("failed", f"{unit} does not stay up: {cause}; the whole log: journalctl -u {unit} -n 200")
+        why = f"{cause}{changed_by(state, unit)}"
+        return Verdict("failed", f"{unit} does not stay up: {why}; the whole log: journalctl -u {unit} -n 200")
     if state["active"] == "inactive":
         return Verdict("failed", f"{unit} is not running; start it with: systemctl start {unit}")
     if _is_obstructed(supervisor):

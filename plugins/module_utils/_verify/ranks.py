@@ -16,6 +16,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Run
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.system import memory_bytes
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import size
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.service import (
+    changed_by,
     document,
     silence,
     supervisor_status,
@@ -89,7 +90,7 @@ def problems(rank: Mapping[str, Any]) -> Iterator[Finding]:
             remedy=remedy,
         )
     elif word == "failed":
-        found = supervisor.get("error") or f"its unit failed: {unit['result']}"
+        found = (supervisor.get("error") or f"its unit failed: {unit['result']}") + changed_by(unit, owner)
         remedy = f"journalctl -u {owner} says why; then: ansible-playbook gb10.fleet.restart -e service={name}"
         yield host_warning("rank-failed", place, found=found, remedy=remedy)
     elif word == _STOPPED:

@@ -20,13 +20,17 @@ from ansible_collections.gb10.fleet.plugins.module_utils._rank.client import Rep
 from ansible_collections.gb10.fleet.plugins.module_utils._rank.endpoint import judged
 from ansible_collections.gb10.fleet.plugins.module_utils._rank.listener import stranger
 
-_UNIT_FIELDS = ("ActiveState", "SubState", "Result", "NRestarts", "InvocationID", "ExecMainStartTimestamp")
+_UNIT_FIELDS = (
+    *("ActiveState", "SubState", "Result", "NRestarts", "InvocationID", "ExecMainStartTimestamp"),
+    "DropInPaths",
+)
 _REQUEST_S = 120
 _SILENT_S = 60.0
 
 
 def unit_state(run: Run, unit: str) -> dict[str, Any]:
-    """`systemctl show` as data: active, sub, result, restarts, invocation, started (a day, empty without a start)."""
+    """`systemctl show` as data: active, sub, result, restarts, invocation, started (a day, empty without a start),
+    drop_ins (files that change it)."""
     code, out, err = run(["systemctl", "show", unit, "--property", ",".join(_UNIT_FIELDS)])
     if code != 0:
         raise ValueError(err.strip() or f"systemctl show {unit} ended with {code}")
@@ -38,7 +42,14 @@ def unit_state(run: Run, unit: str) -> dict[str, Any]:
         "restarts": int(fields["NRestarts"] or 0),
         "invocation": fields["InvocationID"],
         "started": "".join(re.findall(r"\d{4}-\d{2}-\d{2}", fields.get("ExecMainStartTimestamp", ""))),
+        "drop_ins": fields.get("DropInPaths", "").split(),
     }
+
+
+def changed_by(state: Mapping[str, Any], unit: str) -> str:
+    """The owner's drop-ins that may be why a unit fails, as the end of a sentence; empty without any."""
+    files = ", ".join(state["drop_ins"])
+    return f"; {files} changes the unit, which systemctl revert {unit} undoes" if files else ""
 
 
 def boot_log(run: Run, unit: str, invocation: str) -> str:
