@@ -23,7 +23,12 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import (
     declared_and_retired,
     split_by_limit,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import OURS, declared_twice, not_inventories
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import (
+    OURS,
+    declared_twice,
+    is_meant_for_us,
+    not_inventories,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.keys import is_encrypted, key_problems
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.models import unread_models
@@ -144,7 +149,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         for name in variables["groups"]["all"]:
             raw = hostvars.raw_get(name)
             found = {}
-            for key in (key for key in raw if key.startswith(PREFIX) and key not in OURS):
+            for key in (key for key in raw if is_meant_for_us(key) and key not in OURS):
                 if id(raw[key]) not in templated:
                     templated[id(raw[key])] = (raw[key], hostvars[name][key])
                 found[key] = templated[id(raw[key])][1]

@@ -121,12 +121,14 @@ def _checked(spec: Spec, value: Any, place: str, findings: list[Finding]) -> Any
 def _checked_map(spec: Spec, value: Mapping[Any, Any], place: str, findings: list[Finding]) -> dict[Any, Any]:
     options = spec.get("options")
     result: dict[Any, Any] = {}
+    suggested: set[str] = set()  # remedies of misspelt keys: what they are meant for isn't missing as well
     for key, item in value.items():
         if options is None:
             _checked(spec.get("keys", {}), key, f"{place}, key {_show(key)}", findings)
             result[key] = _checked(spec.get("values", {}), item, below(place, key), findings)
         elif key not in options:
             findings.append(_unknown_key(key, place, options))
+            suggested.add(findings[-1].remedy)
         elif item is not None or options[key].get("nullable"):
             result[key] = _checked(options[key], item, below(place, key), findings)
     if len(result) < spec.get("min", 0) and value and all(item is None for item in value.values()):
@@ -144,6 +146,8 @@ def _checked_map(spec: Spec, value: Mapping[Any, Any], place: str, findings: lis
             continue
         if option.get("required"):
             remedy = f'write "{key}"'
+            if remedy in suggested:
+                continue
             findings.append(
                 _problem(
                     "schema-required", below(place, key), found="missing", expected=_expectation(option), remedy=remedy
@@ -161,7 +165,7 @@ def _check_bounds(spec: Spec, value: Any, place: str, findings: list[Finding]) -
         "schema-pattern": "pattern" in spec and not re.fullmatch(spec["pattern"], value),
         "schema-range": not _in_range(spec, value),
     }
-    for rule in (rule for rule, is_broken in broken.items() if is_broken):
+    for rule in [rule for rule, is_broken in broken.items() if is_broken][:1]:
         misspelt = rule == "schema-choice" and isinstance(value, str)
         remedy = did_you_mean(value[:80], map(str, spec["choices"])) if misspelt else _correction(spec, value)
         findings.append(_problem(rule, place, found=describe(value), expected=_expectation(spec), remedy=remedy))

@@ -40,6 +40,13 @@ def test_a_right_declaration_has_no_findings_and_gets_its_defaults() -> None:
     ("services", "rule", "place", "remedy"),
     [
         ({"nano": NANO | {"prot": 1}}, "schema-unknown-key", "fleet_services.nano.prot", 'write "port"'),
+        # one slip, one error: what the misspelt key is meant for isn't missing as well
+        (
+            {"nano": {"recpie": "nano", "hosts": ["titan"], "port": 8003}},
+            "schema-unknown-key",
+            "fleet_services.nano.recpie",
+            'write "recipe"',
+        ),
         ({"nano": NANO | {"hosts": ["titn"]}}, "input-unknown-host", "fleet_services.nano.hosts", 'write "titan"'),
         ({"nano": NANO | {"port": "8003"}}, "schema-type", "fleet_services.nano.port", "write it without quotes"),
         ({"nano": NANO | {"port": 70000}}, "schema-range", "fleet_services.nano.port", ""),
@@ -70,6 +77,11 @@ def test_a_right_declaration_has_no_findings_and_gets_its_defaults() -> None:
             "another port",
         ),
         (["nano"], "schema-type", "fleet_services", ""),
+        ([], "schema-type", "fleet_services", ""),  # an empty list isn't an empty map
+        ("", "schema-type", "fleet_services", ""),
+        ({"nano": NANO | {"listen": ""}}, "schema-pattern", "fleet_services.nano.listen", ""),
+        ({"nano": NANO | {"listen": "titan"}}, "schema-pattern", "fleet_services.nano.listen", ""),
+        ({"nano": NANO | {"served_name": ""}}, "schema-range", "fleet_services.nano.served_name", ""),
         (
             {"nano": NANO | {"workload": {"max_model_len": 32768}, "flags": {"max-model-len": 65536}}},
             "input-declared-twice",
@@ -99,10 +111,38 @@ def test_the_other_services_can_still_be_looked_at() -> None:
     assert list(declared.services) == ["nano"]
 
 
-def test_a_misspelt_variable_is_found_at_its_place() -> None:
-    (finding,) = read({"nano": NANO}, fleet_servcies={})[1]
-    assert finding.place == "titan: fleet_servcies"
-    assert finding.remedy == 'write "fleet_services"'
+@pytest.mark.parametrize(
+    ("slip", "meant"),
+    [
+        ("fleet_servcies", "fleet_services"),
+        ("flet_host", "fleet_host"),
+        ("Fleet_host", "fleet_host"),
+        ("fleets_fabric", "fleet_fabric"),
+        ("feet_firewal", "fleet_firewall"),
+        ("file_name", None),
+        ("feet_size", None),
+        ("ansible_host", None),
+    ],
+)
+def test_a_misspelt_variable_is_found_at_its_place(slip: str, meant: str | None) -> None:
+    found = [(one.place, one.remedy) for one in read({"nano": NANO}, **{slip: {}})[1]]
+    assert found == ([(f"titan: {slip}", f'write "{meant}"')] if meant else [])
+
+
+@pytest.mark.parametrize(
+    ("settings", "place", "remedy"),
+    [
+        ({"memory_kb": 1 << 27}, "beast and 1 more: fleet_host.memory_kb", 'write "memory_kib"'),
+        ({"services": {"nanno": {}}}, "beast and 1 more: fleet_host.services.nanno", 'write "nano"'),
+    ],
+)
+def test_a_mistake_in_what_all_hosts_share_is_one(settings: dict[str, Any], place: str, remedy: str) -> None:
+    hosts = {
+        name: {"address": name, "variables": {"fleet_services": {"nano": NANO}, "fleet_host": settings}}
+        for name in ("titan", "beast")
+    }
+    findings = read_declaration({"hosts": hosts, "folder": "/inventory"})[1]
+    assert [(one.place, one.remedy) for one in findings] == [(place, remedy)]
 
 
 def test_sizes_declared_alike_in_both_places_are_one_declaration() -> None:

@@ -10,10 +10,13 @@ host. Anything else that begins with ``fleet_`` is a misspelling.
 
 from __future__ import annotations
 
+import difflib
+import functools
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host
@@ -43,6 +46,8 @@ VARIABLES = (
     "fleet_lock_file",
     "fleet_plan_format",
 )
+# How like ours the parts of a name are that is taken for a slip, by difflib.
+_NEAR = 0.8
 # What our own playbooks register.
 OURS = ("fleet_plan", "fleet_slice", "fleet_state")
 
@@ -65,8 +70,13 @@ SERVICE: Spec = {
         "recipe": {"type": "str", "nullable": True, "default": None},
         "hosts": {"type": "list", "required": True, "min": 1, "elements": {"type": "str"}},
         "port": {"type": "int", "required": True, "min": 1, "max": 65535},
-        "listen": {"type": "str", "default": "0.0.0.0", "expected": "the host's address to listen on"},
-        "served_name": {"type": "str"},
+        "listen": {
+            "type": "str",
+            "default": "0.0.0.0",
+            "pattern": "[0-9a-fA-F.:]+",
+            "expected": "the host's IP address to listen on",
+        },
+        "served_name": {"type": "str", "min": 1},
         "workload": {
             "type": "map",
             "default": {},
@@ -143,27 +153,56 @@ def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Findi
     """
     findings = [*_unknown_variables(inventory), *_no_services(inventory)]
     hosts: dict[str, Host] = {}
+    of_hosts: dict[Finding, list[str]] = {}
     for name, host in sorted(inventory["hosts"].items()):
-        settings, problems = check(HOST, host["variables"].get("fleet_host") or {}, f"{name}: fleet_host")
-        problems = problems or [*_sources(settings, f"{name}: fleet_host.firewall")]
-        findings += problems
+        settings, problems = check(HOST, _written_or(host["variables"].get("fleet_host")), "fleet_host")
+        problems = problems or [
+            *_sources(settings, "fleet_host.firewall"),
+            *_overrides_of_no_service(settings, host["variables"].get("fleet_services")),
+        ]
+        for problem in problems:
+            of_hosts.setdefault(problem, []).append(name)
         hosts[name] = Host(name, host["address"], {} if problems else settings, host.get("port", 22))
+    findings += [replace(problem, place=f"{_first_of(names)}: {problem.place}") for problem, names in of_hosts.items()]
     findings += _same_addresses(hosts)
     keys = ("fleet_name", "fleet_services", "fleet_fabric", "fleet_firewall", "fleet_drift")
     written = {key: _of_the_fleet(key, inventory, findings) for key in keys}
-    closed, problems = check(firewall.FLEET, written["fleet_firewall"] or {}, "fleet_firewall")
+    closed, problems = check(firewall.FLEET, _written_or(written["fleet_firewall"]), "fleet_firewall")
     findings += problems or [*firewall.wrong_sources(closed["allow"], "fleet_firewall")]
     drift, problems = read_drift(written["fleet_drift"])
     findings += problems
-    name, problems = check(NAME, written["fleet_name"] or _folder_name(inventory["folder"]), "fleet_name")
+    name, problems = check(NAME, _written_or(written["fleet_name"], _folder_name(inventory["folder"])), "fleet_name")
     findings += problems
-    services, problems = _services(written["fleet_services"] or {}, hosts, Path(inventory["folder"]))
+    services, problems = _services(_written_or(written["fleet_services"]), hosts, Path(inventory["folder"]))
     return Declared(name, hosts, services, written["fleet_fabric"], closed, drift), [*findings, *problems]
+
+
+def _written_or(value: Any, otherwise: Any = MappingProxyType({})) -> Any:
+    """What was written, and something else where nothing was: an empty list or text is a mistake."""
+    return otherwise if value is None else value
 
 
 def _folder_name(folder: str) -> str:
     """The inventory's name where none is declared: its folder's, the same in every clone."""
     return re.sub(r"[^A-Za-z0-9._-]", "-", Path(folder).name).strip("._-")[:61] or "fleet"
+
+
+def _first_of(hosts: Sequence[str]) -> str:
+    """Hosts with the same mistake: a slip in group_vars reaches 500 of them."""
+    return hosts[0] + (f" and {len(hosts) - 1} more" if len(hosts) > 1 else "")
+
+
+def _overrides_of_no_service(settings: Mapping[str, Any], services: Any) -> Iterator[Finding]:
+    if not isinstance(services, Mapping | None):
+        return  # named already
+    for name in sorted(settings["services"].keys() - (services or {}).keys()):
+        yield error(
+            "input-unknown-service",
+            f"fleet_host.services.{name}",
+            found=f'no service "{name}"',
+            expected="a service of fleet_services",
+            remedy=did_you_mean(name, services or {}),
+        )
 
 
 def _sources(settings: Mapping[str, Any], place: str) -> Iterator[Finding]:
@@ -259,20 +298,28 @@ def _declared_twice(place: str, service: Mapping[str, Any]) -> Iterator[Finding]
             )
 
 
+@functools.cache
+def is_meant_for_us(name: str) -> bool:
+    """Whether a variable is one of ours, maybe misspelt: ``fleet_x``, or nearly that, as ``flet_services``."""
+    first, _, rest = name.partition("_")
+    if first == "fleet":
+        return True
+    known = [variable.removeprefix("fleet_") for variable in VARIABLES]
+    near = difflib.SequenceMatcher(None, first.lower(), "fleet").ratio() >= _NEAR
+    return near and bool(difflib.get_close_matches(rest, known, n=1, cutoff=_NEAR))
+
+
 def _unknown_variables(inventory: Mapping[str, Any]) -> Iterator[Finding]:
-    """One finding a name, not one a host: a misspelling in group_vars reaches 500 of them."""
     holders: dict[str, list[str]] = {}
     for host, entry in sorted(inventory["hosts"].items()):
         for name in entry["variables"]:
-            if name.startswith("fleet_") and name not in VARIABLES and name not in OURS:
+            if is_meant_for_us(name) and name not in VARIABLES and name not in OURS:
                 holders.setdefault(name, []).append(host)
     for name, hosts in sorted(holders.items()):
-        others = f" and {len(hosts) - 1} more" if len(hosts) > 1 else ""
         expected = "one of " + ", ".join(VARIABLES)
-        place = f"{hosts[0]}{others}: {name}"
         yield error(
             "input-unknown-variable",
-            place,
+            f"{_first_of(hosts)}: {name}",
             found="unknown variable",
             expected=expected,
             remedy=did_you_mean(name, VARIABLES),

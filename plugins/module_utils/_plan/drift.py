@@ -71,7 +71,7 @@ DRIFT: Spec = {
 
 def read_drift(written: Any) -> tuple[Mapping[str, Any], list[Finding]]:
     """The checked settings with their defaults, those of nothing written where there is a problem; and the problems."""
-    settings, findings = check(DRIFT, _with_dates_as_text(written or {}), "fleet_drift")
+    settings, findings = check(DRIFT, _with_dates_as_text({} if written is None else written), "fleet_drift")
     return (check(DRIFT, {}, "")[0] if findings else settings), findings
 
 
