@@ -11,6 +11,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import BootLog, boot_record
@@ -61,7 +62,17 @@ SITE: dict[str, Any] = {
         "host_tuning": {"sysctl": {"vm.swappiness": "1"}, "read_ahead_kb": 8192, "swap": False},
         "container_engine": {"daemon": {"log-driver": "json-file"}, "registries": []},
         "services": {"solo": {"flags": {"max-num-seqs": 2}, "env": {"A": "b"}}},
+        "retention": {"images": 1, "models": 1},
+        "firewall": {"state": "closed", "allow": [{"port": 3389, "protocol": "tcp"}], "shut": [5900]},
+        "versions": {"running": {"driver": "580.*"}, "tolerated": {"kernel-7.0.0-1019": "measured"}, "held": ["x"]},
     },
+    "fleet_firewall": {"allow": [{"port": 9100, "from": ["10.0.0.0/8"]}]},
+    "fleet_drift": {
+        "free": {"memory_gib": 0.5, "disk_gib": 0.5},
+        "expect": {"containers": ["open-webui"], "listeners": [9100], "models": ["org/model"]},
+        "accept": [],
+    },
+    "fleet_name": "mine",
 }
 NUMBERS = st.sampled_from([-1, 0, 1, 2**31, 2**63, 10**30, -(10**30), 0.0, -0.5, 1.5, float("nan"), float("inf")])
 WORDS = st.sampled_from(
@@ -113,6 +124,21 @@ def planned(variables: dict[str, Any], library: Library = LIBRARY, observed: Obs
 
 NAMES = ("titan", "spark-2", "spark-3")
 FEW = settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+
+
+# In place of a value of another type; a slip of each key.
+WRONG: list[Any] = [7, -1, 1.5, True, "x", "", [], [1], {}, {"a": 1}]
+WITHOUT_SERVICES = {**SITE, "fleet_services": {}, "fleet_host": {**SITE["fleet_host"], "services": {}}}
+
+
+@pytest.mark.parametrize("path", [path for path in places(WITHOUT_SERVICES) if path[0] != "fleet_recipe_dirs"], ids=str)
+def test_no_wrong_type_and_no_slip_of_a_key_is_a_traceback(path: tuple[Any, ...]) -> None:
+    """Found by typing: a text in the place of fleet_firewall's map was one."""
+    for value in WRONG:
+        check(planned(changed(WITHOUT_SERVICES, path, value, None)))
+    if isinstance(path[-1], str):
+        holder = changed(WITHOUT_SERVICES, path, None, None)
+        check(planned(changed(holder, path, 1, path[-1] + "x")))
 
 
 def test_the_site_itself_is_planned() -> None:

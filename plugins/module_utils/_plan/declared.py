@@ -169,6 +169,8 @@ def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Findi
     written = {key: _of_the_fleet(key, inventory, findings) for key in keys}
     closed, problems = check(firewall.FLEET, _written_or(written["fleet_firewall"]), "fleet_firewall")
     findings += problems or [*firewall.wrong_sources(closed["allow"], "fleet_firewall")]
+    if problems:  # nothing of it can be read
+        closed = check(firewall.FLEET, {}, "")[0]
     drift, problems = read_drift(written["fleet_drift"])
     findings += problems
     name, problems = check(NAME, _written_or(written["fleet_name"], _folder_name(inventory["folder"])), "fleet_name")
