@@ -17,7 +17,7 @@ except ImportError:  # a core that keeps it otherwise: places are named without 
     Origin = None
 
 # ``titan: fleet_host.services``: an optional host, the variable, and what leads into it.
-_PLACE = re.compile(r"(?:(?P<host>[^\s:]+)(?: and \d+ more)?: )?(?P<variable>\w+)(?P<rest>\S*)")
+_PLACE = re.compile(r"(?:(?P<host>[^\s:]+)(?: and \d+ more)?: )?(?P<variable>fleet_\w+)(?P<rest>\S*)")
 _STEP = re.compile(r'\.(?P<key>[\w/-]+)|\["(?P<quoted>[^"]*)"\]|\[(?P<index>\d+)\]')
 
 

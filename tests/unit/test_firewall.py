@@ -301,6 +301,20 @@ def test_the_way_back_is_to_the_rules_before(folder: Path) -> None:
     assert f"nft -f {folder / 'firewall.nft'}" in nft.asked[nft.position("systemd-run")]
 
 
+def test_a_folder_in_the_place_of_our_rules_is_set_aside(folder: Path) -> None:
+    (folder / "firewall.nft" / "x").mkdir(parents=True)
+    nft = Nft()
+    host.load(nft, "table x")
+    host.confirm(nft)
+    assert (folder / "firewall.nft").read_text() == "table x"
+    assert (folder / "firewall.nft.damaged" / "x").is_dir()
+    (folder / "firewall.nft").unlink()
+    (folder / "firewall.nft").mkdir()
+    (folder / "firewall.nft.damaged" / "x").rmdir()
+    host.remove(nft)
+    assert not (folder / "firewall.nft").exists()
+
+
 def test_rules_are_kept_only_when_they_are_confirmed_in_time(folder: Path) -> None:
     nft = Nft()
     host.load(nft, "table x")

@@ -184,6 +184,27 @@ def test_a_damaged_file_of_ours_stops_nothing(tmp_path: Path, kind: str, harm: s
         assert not aside.exists()
 
 
+def a_folder(file: Path) -> None:
+    (file / "x").mkdir(parents=True)
+
+
+def a_dangling_link(file: Path) -> None:
+    file.symlink_to("/nowhere/at/all")
+
+
+def a_link_to_itself(file: Path) -> None:
+    file.symlink_to(file)
+
+
+@pytest.mark.parametrize("other", [a_folder, a_dangling_link, a_link_to_itself])
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_no_file_stops_nothing_either(tmp_path: Path, kind: str, other: Callable[[Path], None]) -> None:
+    kept = KINDS[kind](tmp_path)
+    kept.file.unlink()
+    other(kept.file)
+    assert kept.begins_anew()
+
+
 @pytest.mark.parametrize("kind", ["image record", "model record", "observed", "catalogue of an image"])
 def test_a_map_of_another_release_is_no_use(tmp_path: Path, kind: str) -> None:
     kept = KINDS[kind](tmp_path)

@@ -25,6 +25,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._firewall.ruleset impor
     container_networks,
     named_networks,
 )
+from ansible_collections.gb10.fleet.plugins.module_utils._own_files import set_aside
 
 Run = Callable[[list[str]], tuple[int, str, str]]
 FILE = Path(_layout.FIREWALL)
@@ -74,7 +75,7 @@ def networks(run: Run, text: str) -> list[Network]:
 
 def current(file: Path = FILE) -> str:
     """Our rules as they lie there; bytes that are no text show as what they are, so that they differ from any rules."""
-    return file.read_bytes().decode("utf-8", "backslashreplace") if file.exists() else ""
+    return file.read_bytes().decode("utf-8", "backslashreplace") if file.is_file() else ""
 
 
 def in_kernel(run: Run, text: str) -> tuple[str, str]:
@@ -129,6 +130,7 @@ def confirm(run: Run) -> None:
     code, _out, _err = run(["systemctl", "is-active", "--quiet", f"{ROLLBACK}.timer"])
     if code != 0 or not _STAGED.exists():
         raise FirewallError("the host took the new rules back, since no new SSH connection confirmed them in time")
+    _clear_of_folders(FILE)
     _STAGED.replace(FILE)
     _stop_rollback(run)
     _must(run, ["systemctl", "restart", UNIT], "the rules hold, but their unit does not start")
@@ -139,7 +141,14 @@ def remove(run: Run) -> None:
     _stop_rollback(run)
     run(["systemctl", "disable", "--quiet", "--now", UNIT])
     run(["nft", "delete", "table", *TABLE.split()])
+    _clear_of_folders(FILE)
     FILE.unlink(missing_ok=True)
+
+
+def _clear_of_folders(file: Path) -> None:
+    """Docker makes one where a file is missing that a container mounts."""
+    if file.is_dir() and not file.is_symlink():
+        set_aside(file)
 
 
 def _stop_rollback(run: Run) -> None:

@@ -13,6 +13,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -56,7 +57,7 @@ class Incoming:
         """How the file is made (``Recipe.pack``), if its fetch has begun here."""
         try:
             return self._recipe.read_bytes()
-        except FileNotFoundError:
+        except OSError:
             return None
 
     def recipe(self) -> Recipe | None:
@@ -145,7 +146,10 @@ class Incoming:
     def forget(self) -> None:
         """Remove everything of the file that is still here."""
         for path in (self._recipe, self._marks, self.data):
-            path.unlink(missing_ok=True)
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
 
 
 def _write_all(descriptor: int, content: bytes, offset: int) -> None:
