@@ -34,7 +34,7 @@ PYTHON = "/etc/python3.13/sitecustomize.py"
 FILES = "Keep the settings over a boot"
 BOOT = FILES
 GUARD = "Install what takes network changes back, and keep the rails' settings over a boot"
-SUPERVISOR = "Supervisor | install it, with what reads the RDMA devices' GIDs"
+SUPERVISOR = "Install the supervisor, with what reads the RDMA devices' GIDs, and make the folders of the services"
 PEERS = "Install what serves others, or take it away"
 KERNEL = "Set the running kernel"
 DOCKER_FILE = "run | Write Docker's configuration"
@@ -184,7 +184,7 @@ SEEDS = [
         "file-access",
         "0700",
         "0755",
-        task="Supervisor | make the folders for secrets and services",
+        task=SUPERVISOR,
         shows="0755",
     ),
     edited(

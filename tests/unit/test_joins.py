@@ -14,7 +14,9 @@ from ansible_collections.gb10.fleet.plugins.module_utils._joins.hosts import (
     host_slice,
     whole_services,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._joins.services import changed_services, service_files
+from ansible_collections.gb10.fleet.plugins.module_utils._joins.services import changed_services, service_starts
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import UnreadableError
+from ansible_collections.gb10.fleet.plugins.module_utils._services.starts import read_starts
 
 
 def service(name: str, **parts: Any) -> dict[str, Any]:
@@ -24,6 +26,8 @@ def service(name: str, **parts: Any) -> dict[str, Any]:
         "files": {},
         "merged": [],
         "models": ["/hf"],
+        "container": {"name": f"gb10-service-{name}", "image": "vllm:1"},
+        "status_file": f"/run/gb10-fleet/{name}/status.json",
         "key": None,
         "secret": None,
     }
@@ -38,23 +42,74 @@ def loop(*items: tuple[Any, dict[str, Any]]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("results", "program", "names"),
+    ("results", "program", "read", "names"),
     [
-        ([], False, []),
-        ([], True, ["a", "b"]),
-        ([loop((TWO[1], {"changed": True}))], False, ["b"]),
-        ([loop((TWO[0], {}), ([TWO[1], {"path": "/x"}], {"changed": True}))], False, ["b"]),
-        # what a command prints that looks at every service is no change
-        ([{}, {"skipped": True}, loop((TWO[0], {"stdout": "sha256:0\nsha256:0"}))], False, []),
+        ([], False, {}, []),
+        ([], True, {}, ["a", "b"]),
+        ([loop((TWO[1], {"changed": True}))], False, {}, ["b"]),
+        ([loop((TWO[0], {}), ([TWO[1], {"path": "/x"}], {"changed": True}))], False, {}, ["b"]),
+        ([{}, {"skipped": True}, loop((TWO[0], {}))], False, {}, []),
+        ([], False, {"b": {"newer": "/f"}}, ["b"]),
+        ([], False, {"a": {"other_image": True}}, ["a"]),
+        ([], False, {"a": {"runs": False}}, []),  # started, and not anew
     ],
 )
-def test_what_starts_anew(results: list[Any], program: bool, names: list[str]) -> None:
-    assert changed_services(TWO, results, {"changed": program}) == names
+def test_what_starts_anew(results: list[Any], program: bool, read: dict[str, dict[str, Any]], names: list[str]) -> None:
+    states = {one["name"]: {"newer": "", "other_image": False, **read.get(one["name"], {})} for one in TWO}
+    assert changed_services(TWO, results, program, states) == names
 
 
-def test_what_a_service_reads() -> None:
+def test_what_decides_whether_a_service_starts_anew() -> None:
     one = service("a", files={"/f": {}}, merged=[{"path": "/m"}], key={"path": "/k"}, secret={"path": "/s"})
-    assert service_files(one) == ["/f", "/hf", "/k", "/m", "/s"]
+    [start] = service_starts([one], {"/p": {}})
+    assert start == {
+        "name": "a",
+        "unit": "gb10-service-a.service",
+        "container": "gb10-service-a",
+        "image": "vllm:1",
+        "started": "/run/gb10-fleet/a/started",
+        "files": ["/p", "/f", "/hf", "/k", "/m", "/s"],
+    }
+
+
+INACTIVE = {"Id": "x", "LoadState": "not-found", "ActiveState": "inactive", "SubState": "dead", "UnitFileState": ""}
+ACTIVE = INACTIVE | {"LoadState": "loaded", "ActiveState": "active", "UnitFileState": "enabled"}
+IDLE = {"runs": False, "enabled": False, "stale": False, "newer": "", "other_image": False}
+UP = IDLE | {"runs": True, "enabled": True}
+
+
+@pytest.mark.parametrize(
+    ("unit", "find", "docker", "read"),
+    [
+        (INACTIVE, (1, "", "find: /run: no such file"), None, IDLE),  # before the first start, without Docker
+        (ACTIVE, (0, "", ""), (0, "sha256:1\nsha256:1\n", ""), UP),
+        (ACTIVE | {"ActiveState": "activating"}, (0, "", ""), (1, "", "no such object"), UP),
+        (ACTIVE | {"UnitFileState": "disabled"}, (0, "", ""), (1, "", ""), UP | {"enabled": False}),
+        (ACTIVE | {"ActiveState": "failed"}, (0, "", ""), (1, "", ""), UP | {"runs": False}),
+        (ACTIVE | {"NeedDaemonReload": "yes"}, (0, "", ""), (1, "", ""), UP | {"stale": True}),
+        (ACTIVE, (0, "/etc/x\n", ""), (1, "", ""), UP | {"newer": "/etc/x"}),
+        (ACTIVE, (0, "", ""), (0, "sha256:1\nsha256:2\n", ""), UP | {"other_image": True}),
+        (ACTIVE, (2, "", "find: broken"), (1, "", ""), "find: broken"),
+        (ACTIVE, (0, "", ""), (125, "", "docker: broken"), "docker: broken"),
+    ],
+)
+def test_what_is_read_of_a_service_before_it_starts(
+    unit: dict[str, str], find: Any, docker: Any, read: dict[str, Any] | str
+) -> None:
+    def run(words: list[str]) -> tuple[int, str, str]:
+        if words[0] == "systemctl":
+            return 0, "\n".join(f"{name}={value}" for name, value in {"NeedDaemonReload": "no", **unit}.items()), ""
+        if words[0] == "docker" and docker is None:
+            raise FileNotFoundError
+        answer: tuple[int, str, str] = find if words[0] == "find" else docker
+        return answer
+
+    starts = service_starts([TWO[0]], {})
+    if isinstance(read, str):
+        with pytest.raises(UnreadableError, match=read):
+            read_starts(run, starts)
+    else:
+        assert read_starts(run, starts) == {"a": read}
 
 
 def test_a_host_gets_its_slice_with_the_services_of_the_run() -> None:

@@ -7,22 +7,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from posixpath import dirname
 from typing import Any
 
 Service = Mapping[str, Any]
 
 
-def changed_services(services: Iterable[Service], results: Iterable[Any], program: Any) -> list[str]:
+def changed_services(
+    services: Iterable[Service], results: Iterable[Any], program: bool, read: Mapping[str, Mapping[str, Any]]
+) -> list[str]:
     """The services to be started anew: all, where their supervisor's program changed in this run.
 
     services: of the host's slice. results: registered results of loops over services, or over ``[service, ...]``; a
-    task that was skipped has none. program: the result of the task that copies the supervisor.
+    task that was skipped has none. program: whether it changed. read: of each service, as `_services.starts` reads it.
     """
     names = [str(service["name"]) for service in services]
-    if program["changed"]:
+    if program:
         return names
     items = [item for result in results for item in (result.get("results") or () if result else ())]
     changed = {_name(item["item"]) for item in items if item.get("changed")}
+    changed |= {name for name, one in read.items() if one["newer"] or one["other_image"]}
     return [name for name in names if name in changed]
 
 
@@ -31,7 +35,25 @@ def _name(item: Any) -> str:
     return str(service["name"])
 
 
-def service_files(service: Service) -> list[str]:
-    """Every file of a service that its supervisor or its container reads when it starts; folders of its weights."""
+def service_starts(services: Iterable[Service], program: Iterable[str]) -> list[dict[str, Any]]:
+    """``{name, unit, container, image, started, files}`` of each service. program: the paths of its supervisor.
+
+    started: the file that its supervisor leaves when it begins. files: that supervisor or container read then.
+    """
+    return [
+        {
+            "name": service["name"],
+            "unit": service["unit"],
+            "container": service["container"]["name"],
+            "image": service["container"]["image"],
+            "started": f"{dirname(service['status_file'])}/started",
+            "files": [*sorted(program), *_files(service)],
+        }
+        for service in services
+    ]
+
+
+def _files(service: Service) -> list[str]:
+    """Weights are folders of links, which are made anew whenever a file of theirs was brought."""
     secrets = [service[kind]["path"] for kind in ("key", "secret") if service[kind]]
     return sorted([*service["files"], *secrets, *(one["path"] for one in service["merged"]), *service["models"]])

@@ -1,0 +1,90 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: service_start_info
+short_description: Read whether a host's services run, and what changed since they started
+version_added: 0.1.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Reads all services in one call, also what a run that was cut off has left.
+options:
+  services:
+    description: The services.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      name:
+        description: The service.
+        type: str
+        required: true
+      unit:
+        description: The systemd unit that owns its container.
+        type: str
+        required: true
+      container:
+        description: Its container.
+        type: str
+        required: true
+      image:
+        description: The name of the image that its container is to be of.
+        type: str
+        required: true
+      started:
+        description: A file that is as old as its last start.
+        type: path
+        required: true
+      files:
+        description: Files and folders that it reads when it starts.
+        type: list
+        elements: path
+        required: true
+extends_documentation_fragment:
+  - gb10.fleet.attributes.reads_only
+"""
+
+EXAMPLES = r"""
+- name: Look what has to be started
+  gb10.fleet.service_start_info:
+    services: "{{ fleet_slice.services | gb10.fleet.service_starts(fleet_slice.supervisor.files) }}"
+  register: starts
+"""
+
+RETURN = r"""
+services:
+  description: By the name of each service whether its unit C(runs) and is C(enabled), whether systemd has yet to read
+    the unit (C(stale)), a file that is C(newer) than its start, or empty, and whether the name of its image is an
+    C(other_image) now.
+  returned: success
+  type: dict
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import UnreadableError, bounded_run
+from ansible_collections.gb10.fleet.plugins.module_utils._services.starts import read_starts
+
+COMMAND_SECONDS = 60
+
+
+def main() -> None:
+    words = {name: {"type": "str", "required": True} for name in ("name", "unit", "container", "image")}
+    paths = {
+        "started": {"type": "path", "required": True},
+        "files": {"type": "list", "elements": "path", "required": True},
+    }
+    services = {"type": "list", "elements": "dict", "required": True, "options": {**words, **paths}}
+    module = AnsibleModule(argument_spec={"services": services}, supports_check_mode=True)
+    try:
+        found = read_starts(bounded_run(COMMAND_SECONDS), module.params["services"])
+    except UnreadableError as problem:
+        module.fail_json(msg=f"it can't be read whether the services have to be started: {problem}")
+    module.exit_json(changed=False, services=found)
+
+
+if __name__ == "__main__":
+    main()
