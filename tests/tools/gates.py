@@ -1,7 +1,7 @@
 # Copyright: gb10.fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs the parts of the test suite, three jobs at a time, more where that leaves processors idle, and ends with a table.
+"""Runs the parts of the test suite, three jobs at a time, more where processors are idle, and ends with a table.
 
 A part is one job, or several that are independent of each other, as the molecule scenarios are. A job is a list of
 commands; all of them run, and one that fails makes it fail. What a job says is printed as a whole when it ends; a job
