@@ -23,6 +23,8 @@ from .conftest import ADDRESSES, HOSTS, Owner
 SSH, STRAY = 22, 45678
 CLOSED = ("spark-2", "spark-3")
 FABRIC, MANAGEMENT = "enp1s0f1np1", "enP7s7"
+# `ip netns exec` would mount a /sys of its own, which a lab host may not.
+LAN = "nsenter --net=/run/netns/lan"
 # Some hundreds at a time: each answers, or its host refuses at once. Source: bound to, where one is given.
 SCAN = textwrap.dedent("""\
     import select, socket, sys
@@ -119,15 +121,13 @@ def address_of(plan: dict[str, Any], host: str) -> str:
 def test_from_a_lan_by_a_bridge_that_is_called_as_dockers(owner: Owner, plan: dict[str, Any]) -> None:
     """An owner's bridge `br-lan`, also after the rules were made anew beside it; IPv4 and IPv6."""
     host = "spark-2"
-    owner.fleet.root(
-        host,
-        "ip link add br-lan type bridge; ip address add 10.99.0.1/24 dev br-lan; ip link set br-lan up;"
-        "ip netns add lan; ip link add lan0 type veth peer name lan1 netns lan; ip link set lan0 master br-lan up;"
-        "ip -n lan address add 10.99.0.2/24 dev lan1; ip -n lan link set lan1 up; ip -n lan link set lo up",
-    )
+    bridge = "ip link add br-lan type bridge; ip address add 10.99.0.1/24 dev br-lan; ip link set br-lan up"
+    cable = "ip netns add lan; ip link add lan0 type veth peer name lan1 netns lan; ip link set lan0 master br-lan up"
+    far_end = f"{LAN} ip address add 10.99.0.2/24 dev lan1; {LAN} ip link set lan1 up; {LAN} ip link set lo up"
+    owner.fleet.root(host, f"set -e; {bridge}; {cable}; {far_end}")
     owner.converge("--limit", ",".join(CLOSED))
     own = json.loads(owner.fleet.root(host, "ip -6 -json address show dev br-lan scope link"))[0]["addr_info"]
-    found = [scan(owner, host, to, before="ip netns exec lan") for to in ("10.99.0.1", f"{own[0]['local']}%lan1")]
+    found = [scan(owner, host, to, before=LAN) for to in ("10.99.0.1", f"{own[0]['local']}%lan1")]
     owner.fleet.root(host, "ip netns del lan; ip link del br-lan")
     assert found[0] == listed(owner, plan, host)
     assert {SSH} <= found[1] <= listed(owner, plan, host)
