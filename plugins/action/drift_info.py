@@ -9,6 +9,7 @@ A host that can't be read is an answer too: the task never fails, so that the ot
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received impo
 from ansible_collections.gb10.fleet.plugins.modules.drift_info import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._bounded import bounded
+from ansible_collections.gb10.fleet.plugins.plugin_utils._certificates import described
 
 HISTORY = "history.json"
 _MOST_WORDS = 4096
@@ -61,6 +63,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             if state["files"] is not None:
                 wanted = managed_files(plan["hosts"][host])
                 state["files"] = compared(state["files"], wanted, salt, self._loader.get_text_file_contents)
+            if state["certificates"] is not None:
+                now = datetime.now(UTC)
+                shown = state["certificates"].items()
+                state["certificates"] = {path: described(text, now) for path, text in shown if text is not None}
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as problem:
             return result | _silent(one_line(f"its answer is not what this collection reads: {problem}"))
         return result | {"changed": False, "state": state, "unknown": unknown, "why": ""}

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +45,12 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import (
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.kept_models import FOLDER as MODELS
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.kept_models import keep, read_hub, read_kept
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._tls.judge import of_owner
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.hub_api import HubApi
 from ansible_collections.gb10.fleet.plugins.modules.plan import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._certificates import described
+from ansible_collections.gb10.fleet.plugins.plugin_utils._made_certificates import ca_problems
 from ansible_collections.gb10.fleet.plugins.plugin_utils._origin import files_of, located
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import for_people, refusal, show
 
@@ -79,6 +84,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         twice = [{**one.as_dict(), "hosts": []} for one in declared_twice(files_of(raw, PREFIX, folder))]
         findings = [{**one, "place": located(one["place"], raw, folder)} for one in [*twice, *concerning(plan, hosts)]]
         services, problems = choose(plan, options["scope"], options["service"])
+        of_files = [*self._encrypted_keys(plan, services), *self._certificates(plan, services)]
+        findings += [{**one.as_dict(), "hosts": []} for one in of_files]
         split = [*split_by_limit(plan, services, hosts, options["service"])]
         if options["show"]:
             refused = {"severity": "warning", "hosts": [], "silenced": "", "reason": "site.yml with this limit refuses"}
@@ -86,7 +93,6 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             shown = {**plan, "findings": findings}
             show(as_json(plan) if options["format"] == "json" else as_text(shown, hosts, _width()))
         problems += declared_and_retired(plan, options["retire"])
-        problems += self._encrypted_keys(plan, services)
         if not options["partial"]:
             problems += split
         errors = [finding for finding in findings if finding["severity"] == "error"]
@@ -132,14 +138,30 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         """What is wrong with keys that ansible-vault has to decrypt, before any host is changed."""
         findings: list[Finding] = []
         for name in services:
-            head = plan["services"][name]["hosts"][0]
-            key = next(one["key"] for one in plan["hosts"][head]["services"] if one["name"] == name)
+            key = _of_head(plan, name)["key"]
             if key and is_encrypted(path := Path(key["source"])):
                 # without the Vault's password a plan can be read all the same: the role that needs the key asks for it
                 with contextlib.suppress(AnsibleError):
                     content = self._loader.get_text_file_contents(str(path)).encode()
                     findings += key_problems(f"fleet_services.{name}.api_key_file", path, content)
         return findings
+
+    def _certificates(self, plan: dict[str, Any], services: list[str]) -> Iterator[Finding]:
+        """What is wrong with certificates today, before any host is changed; a run renews those of the local CA."""
+        now = datetime.now(UTC)
+        authorities = {host["tls"]["source"] for host in plan["hosts"].values()} - {None}
+        for ca in sorted(authorities):
+            yield from ca_problems(Path(ca), now)
+        for name in services:
+            tls = _of_head(plan, name)["tls"]
+            if tls is None or tls["ca"]:
+                continue
+            try:
+                files = [tls[kind]["source"] for kind in ("certificate", "key")]
+                texts = [self._loader.get_text_file_contents(file) for file in files]
+            except (AnsibleError, UnicodeError):
+                continue  # without the Vault's password, as above
+            yield from of_owner(name, tls, described(texts[0], now, texts[1]))
 
     def _inventory(self, variables: dict[str, Any], folder: Path) -> dict[str, Any]:
         """Address, SSH port and `fleet_*` variables by host. What hosts share is templated once: 500 may share it."""
@@ -157,6 +179,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             address, port = str(own.get("ansible_host", name)), int(own.get("ansible_port") or 22)
             hosts[name] = {"address": address, "port": port, "variables": found}
         return {"hosts": hosts, "folder": str(folder)}
+
+
+def _of_head(plan: dict[str, Any], service: str) -> dict[str, Any]:
+    """A service's slice on its head."""
+    head = plan["services"][service]["hosts"][0]
+    return next(one for one in plan["hosts"][head]["services"] if one["name"] == service)
 
 
 def _recipe_folders(inventory: dict[str, Any], folder: Path) -> list[Path]:

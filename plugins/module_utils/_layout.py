@@ -72,6 +72,21 @@ def key_file(service: str) -> str:
     return f"{SECRETS}/{service}.key"
 
 
+def certificate_file(service: str) -> str:
+    """The certificate that a service shows to clients, with its chain, on the head."""
+    return f"{SECRETS}/{service}.tls.crt"
+
+
+def certificate_key(service: str) -> str:
+    """The key of that certificate."""
+    return f"{SECRETS}/{service}.tls.key"
+
+
+def trusted_ca(inventory: str) -> str:
+    """The local CA of an inventory, among those that a host trusts."""
+    return f"/usr/local/share/ca-certificates/gb10-fleet-{inventory}.crt"
+
+
 def group_secret(service: str) -> str:
     """What the ranks of a group know each other by."""
     return f"{SECRETS}/{service}.group"

@@ -36,7 +36,8 @@ def content_of(file: Mapping[str, Any]) -> str | None:
 class Managed:
     """One path. kind: what it is to be. content: of a file, None where only its access is ours. target: of a link.
 
-    source: the controller's file with the secret that stands here, as JSON in ``form``; empty for any other.
+    source: the controller's file with the text that stands here, as JSON in ``form``, or as it is where that is empty;
+    empty for any other.
     shared: a secret that has to be the same on several hosts.
     """
 

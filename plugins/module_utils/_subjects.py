@@ -15,6 +15,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._peers.subject import P
 from ansible_collections.gb10.fleet.plugins.module_utils._services.subject import SERVICES, SUPERVISOR
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import Subject
 from ansible_collections.gb10.fleet.plugins.module_utils._system.subject import SYSTEM
+from ansible_collections.gb10.fleet.plugins.module_utils._tls.subject import TRUST
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.subject import MODELS
 
 SUBJECTS: tuple[Subject, ...] = (
@@ -26,6 +27,7 @@ SUBJECTS: tuple[Subject, ...] = (
     IMAGES,
     MODELS,
     SUPERVISOR,
+    TRUST,
     SERVICES,
     SYSTEM,
 )

@@ -13,15 +13,20 @@ from pathlib import Path
 _IGNORE = "# secrets: made by gb10.fleet, for this machine alone\n*\n"
 
 
+def make_folder(folder: Path) -> None:
+    """A folder for secrets, where there is none."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    ignore = folder / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text(_IGNORE, encoding="ascii")
+
+
 def keep(path: Path, content: bytes) -> bool:
     """Write a file that only its owner reads, whole or not at all; False where one lies there, which stays as it is.
 
     Its folder gets mode 0700 and a ``.gitignore``. Two runs at a time agree on the first one's.
     """
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    ignore = path.parent / ".gitignore"
-    if not ignore.exists():
-        ignore.write_text(_IGNORE, encoding="ascii")
+    make_folder(path.parent)
     if path.exists():
         return False
     part = path.with_name(f".{path.name}.{secrets.token_hex(8)}")

@@ -171,6 +171,7 @@ class Group:
             "model": "tiny",
             "key_file": KEY_FILE,
             "key_form": "api-key: %s\n",
+            "certificate": None,
         }
         body = {"model": "tiny", "prompt": "x" * 200, "max_tokens": 8}
         written = {

@@ -50,6 +50,9 @@ BROUGHT_ALONG: dict[str, Any] = {
 }
 
 
+CERTIFICATE = {"days_left": 300.0, "days_until": -9.0}
+
+
 def planned(**variables: Any) -> dict[str, Any]:
     """The plan of a cable between spark-2 and spark-3, and of a service on titan."""
     tiny = {"recipe": "lab-tiny", "hosts": ["titan"], "port": 8000}
@@ -135,6 +138,11 @@ def state_of(plan: dict[str, Any], host: str) -> dict[str, Any]:
             "others": [],
         },
         "fabric": _fabric(plan, host),
+        "certificates": {
+            service["tls"]["certificate"]["path"]: {**CERTIFICATE, "names": service["tls"]["names"]}
+            for service in mine["services"]
+            if service["tls"]
+        },
         "deep": {"good": [], "bad": {}, "left": []},
         "peers": _peers(mine["peer_access"]),
     }

@@ -82,7 +82,7 @@ def test_the_answer_reveals_nothing_without_the_salt_and_nothing_of_it_is_kept(k
     ("answer", "verdict", "word"),
     [
         ({"same": True}, "clean", ""),
-        ({"same": False}, "drift", "the key of "),
+        ({"same": False}, "drift", " holds"),
         ({"same": None, "why": "no vault secrets found"}, "unknown", "no vault"),
     ],
 )

@@ -30,6 +30,7 @@ def service(name: str, **parts: Any) -> dict[str, Any]:
         "status_file": f"/run/gb10-fleet/{name}/status.json",
         "key": None,
         "secret": None,
+        "tls": None,
     }
     return whole | parts
 

@@ -215,5 +215,5 @@ def test_no_redirect_takes_the_key_elsewhere(asked: Any) -> None:
 
 def test_health_is_asked_without_the_key(asked: Any) -> None:
     url, seen = asked
-    endpoint.is_healthy(f"{url}/health", 5)
+    endpoint.is_healthy(endpoint.Access(url, "sk"), "/health", 5)
     assert seen == [("/health", None)]

@@ -543,7 +543,7 @@ def test_an_engine_that_hangs_is_found_within_the_bound_of_the_docs(
     idle = judge.Metrics(tokens=1, answered=1, running=0, waiting=0, kv_use=0)
     looks = 0
 
-    def metrics(_url: str, _key: str, _names: Any, timeout_s: float) -> judge.Metrics | None:
+    def metrics(_access: endpoint.Access, _names: Any, timeout_s: float) -> judge.Metrics | None:
         nonlocal looks
         looks += 1
         if looks == 1:  # just before it hangs
@@ -551,7 +551,7 @@ def test_an_engine_that_hangs_is_found_within_the_bound_of_the_docs(
         clock.now += timeout_s if metrics_s is None else metrics_s
         return None if metrics_s is None else idle
 
-    def ask(_url: str, _key: str, _request: Any, timeout_s: float) -> endpoint.Answer:
+    def ask(_access: endpoint.Access, _request: Any, timeout_s: float) -> endpoint.Answer:
         clock.now += timeout_s
         return endpoint.Answer(answers, "timed out")
 

@@ -83,7 +83,9 @@ def test_all_that_was_written_for_it_goes() -> None:
         "/etc/gb10-fleet/services/old.json",
         "/etc/gb10-fleet/secrets/old.key",
         "/etc/gb10-fleet/secrets/old.yaml",
+        "/etc/gb10-fleet/secrets/old.tls.key",
         "/etc/gb10-fleet/secrets/old.group",
+        "/etc/gb10-fleet/secrets/old.tls.crt",
     )
 
 

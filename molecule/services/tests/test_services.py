@@ -8,15 +8,18 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import yaml
+from ansible_collections.gb10.fleet.plugins.plugin_utils._certificates import Pair, authority, issued, new_key
 from testinfra.host import Host
 
 testinfra_hosts = ["ssh://titan"]
 
 SCENARIO = Path(__file__).resolve().parents[1]
+ROOT = SCENARIO.parents[1]
 DECLARED: dict[str, Any] = yaml.safe_load((SCENARIO / "vars" / "fleet.yml").read_text("utf-8"))["fleet_services"]
 KEY = (SCENARIO / "vars" / "key.txt").read_text("utf-8").strip()
 Playbook = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -27,11 +30,11 @@ def converge(playbook: Playbook, retire: str, **services: Any) -> subprocess.Com
     return playbook(str(SCENARIO / "converge.yml"), "--extra-vars", json.dumps(variables))
 
 
-def status(host: Host, port: int, key: str) -> str:
-    """HTTP status of a request for the list of models."""
+def status(host: Host, port: int, key: str, options: str = "", scheme: str = "https") -> str:
+    """HTTP status of a request for the list of models; by its name, as a client of the fleet that trusts the CA."""
     return host.run(
-        f"curl -s -m 60 -o /dev/null -w '%{{http_code}}' -H 'Authorization: Bearer {key}'"
-        f" http://127.0.0.1:{port}/v1/models"
+        f"curl -s -m 60 -o /dev/null -w '%{{http_code}}' {options} -H 'Authorization: Bearer {key}'"
+        f" {scheme}://titan:{port}/v1/models"
     ).stdout
 
 
@@ -51,6 +54,18 @@ def test_the_key_is_in_no_argument_and_no_file_that_others_read(host: Host) -> N
     assert KEY not in "".join(host.file(path).content_string for path in readable.splitlines())
 
 
+def test_it_speaks_tls_alone_with_a_certificate_that_the_host_trusts(host: Host) -> None:
+    assert status(host, 8000, KEY, scheme="http") == "000"
+    assert status(host, 8000, KEY, "--capath /nowhere --cacert /dev/null") == "000"
+    ca = host.file("/usr/local/share/ca-certificates/gb10-fleet-lab.crt")
+    assert ca.content_string.strip() == (ROOT / "inventories/lab/.fleet/ca/ca.crt").read_text("ascii").strip()
+    key = (ROOT / "inventories/lab/.fleet/certificates/tiny.key").read_text("ascii").splitlines()[1]
+    held = host.check_output("grep -rlF -- %s /etc /run /usr/local/lib /var/log /var/lib/gb10-fleet", key)
+    assert held == "/etc/gb10-fleet/secrets/tiny.tls.key" and host.file(held).mode == 0o600
+    mounts = json.loads(host.check_output("docker inspect gb10-service-tiny"))[0]["Mounts"]
+    assert [one["RW"] for one in mounts if "tls" in one["Destination"]] == [False, False]
+
+
 def test_another_image_of_the_same_name_restarts_it(host: Host, playbook: Playbook) -> None:
     """harm.md S6: what runs is not what lies there."""
     name = host.check_output("docker inspect --format '{{.Config.Image}}' gb10-service-tiny")
@@ -63,8 +78,25 @@ def test_another_image_of_the_same_name_restarts_it(host: Host, playbook: Playbo
     assert status(host, 8000, KEY) == "200"
 
 
-def test_another_name_and_port_retire_the_first(host: Host, playbook: Playbook) -> None:
-    run = converge(playbook, retire="tiny", renamed={**DECLARED["tiny"], "port": 8001})
+def test_another_name_port_and_certificate_retire_the_first(host: Host, playbook: Playbook, tmp_path: Path) -> None:
+    """The certificate is the owner's, whose end is near: he alone can renew it, so that plan and drift name it."""
+    key = new_key()
+    ca = Pair(authority(key, "of the owner", datetime.now(UTC), 100), key)
+    own = issued(ca, ["titan"], datetime.now(UTC), 12)
+    tls = {kind: str(tmp_path / kind) for kind in ("certificate", "key")}
+    for kind, path in tls.items():
+        Path(path).write_bytes(getattr(own, kind))
+        Path(path).chmod(0o600)
+    renamed = {**DECLARED["tiny"], "port": 8001, "tls": tls}
+    run = converge(playbook, retire="tiny", renamed=renamed)
     assert run.returncode == 0, run.stdout
+    assert "certificate-ending" in run.stderr + run.stdout
     assert units(host) == ["gb10-service-renamed.service"]
-    assert (status(host, 8001, KEY), status(host, 8000, KEY)) == ("200", "000")
+    assert host.run("ls /etc/gb10-fleet/secrets/tiny.*").rc != 0
+    host.check_output("tee /tmp/ca.crt <<'END'\n%s\nEND", ca.certificate.decode())
+    assert (status(host, 8001, KEY, "--cacert /tmp/ca.crt"), status(host, 8001, KEY)) == ("200", "000")
+    assert not host.file("/usr/local/share/ca-certificates/gb10-fleet-lab.crt").exists
+    assert not host.file("/etc/ssl/certs/gb10-fleet-lab.pem").exists
+    variables = json.dumps({"fleet_services": {"renamed": renamed}})
+    drift = playbook("drift.yml", "-l", "titan", "-e", "service=renamed", "--extra-vars", variables)
+    assert "certificate-ending" in drift.stdout and "it ends in 1" in drift.stdout, drift.stdout

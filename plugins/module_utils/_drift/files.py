@@ -56,7 +56,7 @@ def _secret(view: View, one: Managed, have: Mapping[str, Any]) -> Iterator[Diffe
     if one.source and have["same"] is None:
         yield Unknown(view.host, f"file {one.path}", have["why"])
     elif one.source and not have["same"]:
-        yield _path(view, one, "file-content", f"the key of {one.source}", "another content")
+        yield _path(view, one, "file-content", f"what {one.source} holds", "another content")
 
 
 def _access(view: View, one: Managed, have: Mapping[str, Any]) -> Iterator[Difference]:

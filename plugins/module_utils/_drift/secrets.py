@@ -76,5 +76,6 @@ def _same(there: str, one: Managed, salt: str, read: Callable[[str], str]) -> di
         secret = read(one.source).strip()
     except Exception as error:  # whatever it is, a wrong Vault password too: the file is unknown, not clean
         return {"same": None, "why": f"{one.source} can't be read on the controller: {error}"}
-    here = salted((one.form % json.dumps(secret)).encode(), salt)
+    text = one.form % json.dumps(secret) if one.form else f"{secret}\n"
+    here = salted(text.encode(), salt)
     return {"same": hmac.compare_digest(here, there)}

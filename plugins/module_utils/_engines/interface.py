@@ -33,6 +33,14 @@ class KeyFile:
 
 
 @dataclass(frozen=True)
+class TlsFiles:
+    """Where the engine finds its certificate, with the chain, and the key of it: PEM files in the container."""
+
+    certificate: str
+    key: str
+
+
+@dataclass(frozen=True)
 class Example:
     """A request whose answer a person can read. path, body: of the POST, below the endpoint's URL. answers: keys and
     indexes that lead through the JSON reply to where the answer may be; the first that is not empty counts. sound_s: as
@@ -54,7 +62,7 @@ class EngineSpec:
     starts. reads_images: whether an image of unknown release can be read. boot_lines: a regular expression for the
     lines of a start's log that `Engine.boot` reads; empty for none. code_flags: options by which code that the
     model's publisher wrote runs in the container. development_env: variables that open the endpoint to whoever reaches
-    it, each with what it does.
+    it, each with what it does. tls: None for an engine that speaks no TLS.
     """
 
     name: str
@@ -70,6 +78,7 @@ class EngineSpec:
     boot_lines: str = ""
     code_flags: Sequence[str] = ()
     development_env: Mapping[str, str] = field(default_factory=dict)
+    tls: TlsFiles | None = None
 
 
 @dataclass(frozen=True)

@@ -97,10 +97,25 @@ class Placed:
         return [self.members[host.name].address or "" for host in self.hosts]
 
     @property
+    def tls(self) -> Mapping[str, Any] | None:
+        """`_tls.declared.decide`; None for a service that does not encrypt."""
+        return self.settings.get("tls")
+
+    @property
     def local_url(self) -> str:
         """The endpoint as its head itself reaches it, without /v1."""
         listen = self.settings["listen"]
-        return f"http://{'127.0.0.1' if listen == '0.0.0.0' else listen}:{self.port}"
+        return f"{self._scheme}://{'127.0.0.1' if listen == '0.0.0.0' else listen}:{self.port}"
+
+    @property
+    def client_url(self) -> str:
+        """The endpoint as clients reach it."""
+        named = self.tls["main"] if self.tls else ""
+        return f"{self._scheme}://{named or self.head.url_host}:{self.port}/v1"
+
+    @property
+    def _scheme(self) -> str:
+        return "https" if self.tls else "http"
 
     @property
     def key_file(self) -> str | None:
@@ -116,6 +131,11 @@ class Placed:
     def adapter_repositories(self) -> list[str]:
         """Adapters that are fetched from the hub."""
         return [source for source in self.adapters if re.fullmatch(r"[\w.-]+/[\w.-]+", source)]
+
+    @property
+    def certificate(self) -> str | None:
+        """The certificate on the head; None for a service that does not encrypt."""
+        return _layout.certificate_file(self.name) if self.tls else None
 
     @property
     def overlay_folder(self) -> str:

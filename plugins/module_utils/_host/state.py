@@ -23,6 +23,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._peers import reading a
 from ansible_collections.gb10.fleet.plugins.module_utils._probe import files, machine, system
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Part, Run, output, read_parts
 from ansible_collections.gb10.fleet.plugins.module_utils._services import reading as services
+from ansible_collections.gb10.fleet.plugins.module_utils._tls import reading as tls
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import existing_parent
 from ansible_collections.gb10.fleet.plugins.module_utils._weights import reading as weights
 
@@ -39,6 +40,7 @@ READS: Mapping[str, Part] = {
     **images_reading.READS,
     **weights.READS,
     **services.READS,
+    **tls.READS,
 }
 
 # Those that need no question, and that what is in the way of a change is judged by.

@@ -18,8 +18,9 @@ def changed_services(
 ) -> list[str]:
     """The services to be started anew: all, where their supervisor's program changed in this run.
 
-    services: of the host's slice. results: registered results of loops over services, or over ``[service, ...]``; a
-    task that was skipped has none. program: whether it changed. read: of each service, as `_services.starts` reads it.
+    services: of the host's slice. results: registered results of loops over services, or over ``[service, ...]``, also
+    of services' names; a task that was skipped has none. program: whether it changed. read: of each service, as
+    `_services.starts` reads it.
     """
     names = [str(service["name"]) for service in services]
     if program:
@@ -32,7 +33,7 @@ def changed_services(
 
 def _name(item: Any) -> str:
     service = item if isinstance(item, Mapping) else item[0]
-    return str(service["name"])
+    return service if isinstance(service, str) else str(service["name"])
 
 
 def service_starts(services: Iterable[Service], program: Iterable[str]) -> list[dict[str, Any]]:
@@ -56,4 +57,5 @@ def service_starts(services: Iterable[Service], program: Iterable[str]) -> list[
 def _files(service: Service) -> list[str]:
     """Weights are folders of links, which are made anew whenever a file of theirs was brought."""
     secrets = [service[kind]["path"] for kind in ("key", "secret") if service[kind]]
+    secrets += [service["tls"][kind]["path"] for kind in ("certificate", "key")] if service["tls"] else []
     return sorted([*service["files"], *secrets, *(one["path"] for one in service["merged"]), *service["models"]])

@@ -32,6 +32,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._recipes.spec import CO
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import quantity
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects import SUBJECTS
+from ansible_collections.gb10.fleet.plugins.module_utils._tls.declared import NONE, TLS, authority
+from ansible_collections.gb10.fleet.plugins.module_utils._tls.declared import decide as decide_tls
 from ansible_collections.gb10.fleet.plugins.module_utils._yaml_text import written_twice
 
 # Of the fleet, of a host, of a run (extra variables).
@@ -40,6 +42,7 @@ VARIABLES = (
     "fleet_fabric",
     "fleet_firewall",
     "fleet_drift",
+    "fleet_tls",
     "fleet_recipe_dirs",
     "fleet_name",
     "fleet_host",
@@ -99,6 +102,7 @@ SERVICE: Spec = {
         },
         "api_key_file": {"type": "str", "min": 1, "expected": "a file on the controller that holds the key"},
         "open": {"type": "bool", "default": False},
+        "tls": TLS,
         "trust": {"type": "list", "default": [], "elements": {"type": "str", "choices": [*TRUST]}},
         "silence": {"type": "map", "default": {}, "values": {"type": "str", "min": 1, "expected": "the reason"}},
     },
@@ -134,7 +138,8 @@ HOST: Spec = {
 class Declared:
     """The checked declaration. fabric is passed on as written: `_fabric.plan` checks it.
 
-    name: the inventory's, which units on hosts bear.
+    name: the inventory's, which units on hosts bear. ca: the certificate of the local CA on the controller; None where
+    no service has one of it.
     """
 
     name: str
@@ -143,6 +148,7 @@ class Declared:
     fabric: Any
     firewall: Mapping[str, Any] = field(default_factory=dict)
     drift: Mapping[str, Any] = field(default_factory=dict)
+    ca: str | None = None
 
 
 def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Finding]]:
@@ -165,7 +171,7 @@ def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Findi
         hosts[name] = Host(name, host["address"], {} if problems else settings, host.get("port", 22))
     findings += [replace(problem, place=f"{_first_of(names)}: {problem.place}") for problem, names in of_hosts.items()]
     findings += _same_addresses(hosts)
-    keys = ("fleet_name", "fleet_services", "fleet_fabric", "fleet_firewall", "fleet_drift")
+    keys = ("fleet_name", "fleet_services", "fleet_fabric", "fleet_firewall", "fleet_drift", "fleet_tls")
     written = {key: _of_the_fleet(key, inventory, findings) for key in keys}
     closed, problems = check(firewall.FLEET, _written_or(written["fleet_firewall"]), "fleet_firewall")
     findings += problems or [*firewall.wrong_sources(closed["allow"], "fleet_firewall")]
@@ -175,8 +181,13 @@ def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Findi
     findings += problems
     name, problems = check(NAME, _written_or(written["fleet_name"], _folder_name(inventory["folder"])), "fleet_name")
     findings += problems
-    services, problems = _services(_written_or(written["fleet_services"]), hosts, Path(inventory["folder"]))
-    return Declared(name, hosts, services, written["fleet_fabric"], closed, drift), [*findings, *problems]
+    folder = Path(inventory["folder"])
+    tls, problems = check(TLS, _written_or(written["fleet_tls"], NONE), "fleet_tls")
+    findings += problems
+    services, problems = _services(_written_or(written["fleet_services"]), hosts, folder, None if problems else tls)
+    has_ca = any(service["tls"] and service["tls"]["ca"] for service in services.values())
+    ca = authority(folder) if has_ca else None
+    return Declared(name, hosts, services, written["fleet_fabric"], closed, drift, ca), [*findings, *problems]
 
 
 def _written_or(value: Any, otherwise: Any = MappingProxyType({})) -> Any:
@@ -227,7 +238,7 @@ def _of_the_fleet(key: str, inventory: Mapping[str, Any], findings: list[Finding
 
 
 def _services(
-    written: Any, hosts: Mapping[str, Host], folder: Path
+    written: Any, hosts: Mapping[str, Host], folder: Path, tls: Any
 ) -> tuple[dict[str, Mapping[str, Any]], list[Finding]]:
     named, findings = check(SERVICES, written, "fleet_services")
     if findings:
@@ -244,6 +255,7 @@ def _services(
             *key_file(name, service, folder),
             *_declared_twice(place, service),
             *_ports_of_the_host(place, service, hosts),
+            *_tls(name, service, hosts, folder, tls),
         ]
         findings += problems
         if not any(problem.severity == "error" for problem in problems):
@@ -280,6 +292,17 @@ def _placement(place: str, chosen: list[str], hosts: Mapping[str, Host]) -> Iter
                 expected="each host once",
                 remedy="a GB10 has one GPU, so one rank a host: remove one",
             )
+
+
+def _tls(
+    name: str, service: dict[str, Any], hosts: Mapping[str, Host], folder: Path, of_fleet: Any
+) -> Iterator[Finding]:
+    """Encryption of the endpoint. of_fleet: the checked ``fleet_tls``."""
+    place = f"fleet_services.{name}.tls" if "tls" in service else "fleet_tls"
+    head = hosts.get(service["hosts"][0])
+    address = [head.name, head.address] if head else []
+    listen = [] if service["listen"] in ("0.0.0.0", "::") else [service["listen"]]
+    yield from decide_tls(name, service, place, service.get("tls", of_fleet), [*listen, *address], folder)
 
 
 def _declared_twice(place: str, service: Mapping[str, Any]) -> Iterator[Finding]:

@@ -202,7 +202,7 @@ def _decide(
         "engine": placed.engine.spec.name,
         "status": placed.recipe["status"]["state"],
         "hosts": [host.name for host in placed.hosts],
-        "endpoint": f"http://{placed.head.url_host}:{placed.port}/v1",
+        "endpoint": placed.client_url,
         "served_name": configured.served_name,
         "image": {key: placed.image[key] for key in ("reference", "digest", "release")},
         "kv": pool,
@@ -300,8 +300,9 @@ def _of_subjects(
 ) -> dict[str, Any]:
     """The parts of ``hosts.<name>`` that subjects decide, each from what the others say by then."""
     parts: dict[str, Any] = {}
+    of_fleet = {"firewall": declared.firewall, "name": declared.name, "ca": declared.ca}
     for subject in SUBJECTS:
         if subject.slice is not None:
-            here = slices.here(host, {"firewall": declared.firewall}, services, {**decided, **parts})
+            here = slices.here(host, of_fleet, services, {**decided, **parts})
             parts[subject.name] = subject.slice(here)
     return parts

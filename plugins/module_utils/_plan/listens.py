@@ -21,6 +21,7 @@ def listens(services: Iterable[Decided], host: str) -> list[dict[str, Any]]:
 def _listens(service: Decided, host: str) -> Iterator[dict[str, Any]]:
     placed, name = service.placed, service.placed.name
     keyed = "clients with the key" if placed.settings.get("api_key_file") else "everybody, without a key (open: true)"
+    keyed += ", over TLS" if placed.tls else ""
     if placed.head.name == host:
         yield {"port": placed.settings["port"], "address": placed.settings["listen"], "service": name, "who": keyed}
     if not placed.is_group:

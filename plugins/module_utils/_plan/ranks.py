@@ -143,7 +143,7 @@ def _container(service: Configured, rank: int, launch: Launch) -> Container:
     NCCL and its like take ports as they like; RDMA needs its devices and pinned memory."""
     placed, host = service.placed, service.placed.hosts[rank]
     allowed = {key: decided.value for key, decided in placed.isolation.items()}
-    mounts = [*_mounts(placed), *(_key_mount(placed) if rank == 0 else ())]
+    mounts = [*_mounts(placed), *(_secret_mounts(placed) if rank == 0 else ())]
     container = Container(
         name=_layout.container(placed.name),
         image=placed.image["reference"],
@@ -173,10 +173,13 @@ def _container(service: Configured, rank: int, launch: Launch) -> Container:
     )
 
 
-def _key_mount(placed: Placed) -> Iterator[Mount]:
-    """The API key, for the container that answers clients."""
+def _secret_mounts(placed: Placed) -> Iterator[Mount]:
+    """The API key and the certificate, for the container that answers clients."""
     if placed.key_file:
         yield Mount(placed.key_file, placed.engine.spec.key.target)
+    if placed.tls and placed.engine.spec.tls:
+        yield Mount(_layout.certificate_file(placed.name), placed.engine.spec.tls.certificate)
+        yield Mount(_layout.certificate_key(placed.name), placed.engine.spec.tls.key)
 
 
 def _mounts(placed: Placed) -> Iterator[Mount]:
@@ -232,6 +235,7 @@ def _endpoint(service: Configured) -> dict[str, str | None]:
         "model": service.served_name,
         "key_file": placed.key_file,
         "key_form": placed.engine.spec.key.form,
+        "certificate": placed.certificate,
     }
 
 

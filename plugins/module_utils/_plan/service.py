@@ -15,7 +15,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface impo
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Overlays, Placed
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.environment import Slices, group_environment
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, warning
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, warning
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, merge
 from ansible_collections.gb10.fleet.plugins.module_utils._plan import overrides
@@ -68,7 +68,7 @@ def place(
         findings += flag_problems(host.own(name, "flags"), f"{at_host}.flags", engine.spec)
         findings += environment_problems(host.own(name, "env"), f"{at_host}.env", engine.spec)
     placed = Placed(name, engine, settings, recipe, hosts, image, model)
-    findings += [*engine.problems(placed), *_host_count(placed)]
+    findings += [*engine.problems(placed), *_host_count(placed), *_without_tls(placed)]
     overlays, wrong = _overlays(placed, library)
     findings += wrong
     if any(finding.severity == "error" for finding in findings):
@@ -106,6 +106,17 @@ def _host_count(placed: Placed) -> Iterator[Finding]:
             expected=" or ".join(map(str, known)) + ": nobody has shown the recipe on another number",
             remedy="compare answers and speed with the recipe's own number of hosts, then write host_counts into a "
             "recipe of your own",
+        )
+
+
+def _without_tls(placed: Placed) -> Iterator[Finding]:
+    if placed.tls and placed.engine.spec.tls is None:
+        yield error(
+            "service-tls-engine",
+            f"{placed.place}.tls",
+            found=f"{placed.engine.spec.title} speaks no TLS by itself",
+            expected="tls: none",
+            remedy="write it, listen: 127.0.0.1, and put a proxy of your own before it",
         )
 
 

@@ -26,7 +26,7 @@ def service_slice(service: Decided, host: str, inventory: str) -> dict[str, Any]
     rank, ranks: its rank here, 0 for the head, and how many there are. hosts: of all ranks, head first. files: what is
     written here, ``{path: {mode, content}}``; merged: JSON files that get the keys of ``json_merge``. models: folders
     of the weights that it reads. folders: what the container writes to, and where its overlays are. container:
-    `_plan.container.Container`. exec: a command that is run in it once all ranks are in. key, secret: what no plan
+    `_plan.container.Container`. exec: a command that is run in it once all ranks are in. key, tls, secret: what no plan
     holds, and where it goes. proof: on the head, what to ask for; else None.
     """
     placed, rank = service.placed, service.rank_on(host)
@@ -46,6 +46,7 @@ def service_slice(service: Decided, host: str, inventory: str) -> dict[str, Any]
         "models": _models(placed),
         "folders": [*written_folders(placed), *_overlay_folders(placed)],
         "key": _key(placed) if is_head else None,
+        "tls": _tls(placed) if is_head else None,
         "secret": _secret(placed) if placed.is_group else None,
         "rank_file": _layout.rank_file(placed.name),
         "status_file": _layout.status_file(placed.name),
@@ -87,6 +88,17 @@ def _key(placed: Placed) -> dict[str, Any] | None:
     return {"source": source, "path": str(placed.key_file), "form": form, "made": made}
 
 
+def _tls(placed: Placed) -> dict[str, Any] | None:
+    """source: on the controller. ca: the certificate of the local CA there, by which a run makes the service's; None
+    for a certificate of the owner's. names: what it has to name."""
+    decided = placed.tls
+    if decided is None:
+        return None
+    paths = {"certificate": _layout.certificate_file(placed.name), "key": _layout.certificate_key(placed.name)}
+    files = {kind: {"source": decided[kind], "path": path} for kind, path in paths.items()}
+    return {**files, "ca": decided["ca"], "names": decided["names"]}
+
+
 def _secret(placed: Placed) -> dict[str, str]:
     """What a group's ranks know each other by: its head makes it, the others get it."""
     return {"path": _layout.group_secret(placed.name), "head": placed.head.name}
@@ -99,6 +111,7 @@ def _proof(service: Decided, host: str) -> dict[str, Any]:
         "url": placed.local_url,
         "key_file": placed.key_file or "",
         "key_form": placed.engine.spec.key.form,
+        "certificate": placed.certificate,
         "health": service.ranks[0].supervisor["probes"]["health"],
         "request": asdict(placed.engine.example(placed.recipe["kind"], plan["served_name"])),
         "boot_lines": placed.engine.spec.boot_lines,

@@ -79,6 +79,15 @@ def _key(name: str, services: Sequence[Mapping[str, Any]]) -> str:
     return f"{key['source']} on this machine" + (", made by the first run" if key["made"] else "")
 
 
+def _tls(name: str, services: Sequence[Mapping[str, Any]]) -> str:
+    tls = next(one["tls"] for one in services if one["name"] == name)
+    if tls is None:
+        return "none: whoever listens on the way reads key and answers (tls: local)"
+    if tls["ca"]:
+        return f"by the local CA, which clients trust: {tls['ca']}"
+    return f"{tls['certificate']['source']} on this machine"
+
+
 # A service ----------------------------------------------------------------------------------------------------------
 
 
@@ -87,6 +96,7 @@ def _service(name: str, plan: Mapping[str, Any], hosts: Sequence[str], width: in
     yield _heading(f"service {name}: {service['recipe']} on {', '.join(service['hosts'])}")
     yield f"endpoint   {service['endpoint']}   model {service['served_name']}"
     yield f"API key    {_key(name, plan['hosts'][service['hosts'][0]]['services'])}"
+    yield f"TLS        {_tls(name, plan['hosts'][service['hosts'][0]]['services'])}"
     yield f"recipe     {service['recipe']}, {service['status']}"
     yield _image(service["image"], ENGINES[service["engine"]].spec.title)
     yield from _cache(service["kv"])

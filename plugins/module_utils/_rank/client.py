@@ -9,11 +9,14 @@ from __future__ import annotations
 import http.client
 import io
 import json
+import re
+import ssl
 import urllib.error
 import urllib.request
 import wave
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 
@@ -25,7 +28,11 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 # An owner's proxy is for the world outside, not for this host's own service.
-_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects())
+_HANDLERS = (urllib.request.ProxyHandler({}), _NoRedirects())
+_OPENER = urllib.request.build_opener(*_HANDLERS)
+_PEM = re.compile("-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
+# X509_V_FLAG_NO_CHECK_TIME (openssl/x509_vfy.h), which Python's ssl does not name.
+_NO_CHECK_TIME = 0x200000
 _REPLY_BYTES = 16 << 20
 _BOUNDARY = "gb10-fleet-form"
 _SAMPLES_A_SECOND = 16_000
@@ -39,16 +46,44 @@ class Reply:
     text: str
 
 
-def fetch(url: str, key: str, timeout_s: float, body: Mapping[str, Any] | None = None, sound_s: float = 0.0) -> Reply:
+def trusting(certificate: str | None) -> ssl.SSLContext | None:
+    """What takes exactly the first certificate of a file for the service's; None without a file.
+
+    Neither the system's CAs nor names count, since it is known itself. Its end doesn't either: to stop a service then
+    helps nobody, and plan and drift name it long before. ValueError with one sentence for a file without one.
+    """
+    if certificate is None:
+        return None
+    found = _PEM.search(Path(certificate).read_text(encoding="ascii", errors="replace"))
+    if found is None:
+        raise ValueError(f"{certificate} holds no certificate in PEM form")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    # it need not lead to a CA
+    context.verify_flags = ssl.VerifyFlags(ssl.VERIFY_X509_PARTIAL_CHAIN | _NO_CHECK_TIME)
+    context.load_verify_locations(cadata=found[0])
+    return context
+
+
+def fetch(
+    url: str,
+    key: str,
+    timeout_s: float,
+    body: Mapping[str, Any] | None = None,
+    sound_s: float = 0.0,
+    tls: ssl.SSLContext | None = None,
+) -> Reply:
     """GET, or POST of a JSON body, or of a form with it and so many seconds of silence; never raises for what a server
-    or the network does."""
+    or the network does. tls: of `trusting`."""
     kind, data = "application/json", json.dumps(body).encode() if body is not None else None
     if sound_s and body is not None:
         kind, data = f"multipart/form-data; boundary={_BOUNDARY}", _form(body, _silence(sound_s))
     headers = {"Content-Type": kind} | ({"Authorization": f"Bearer {key}"} if key else {})
     asked = urllib.request.Request(url, data, headers)
+    https = urllib.request.HTTPSHandler(context=tls) if tls else None
+    opener = urllib.request.build_opener(*_HANDLERS, https) if https else _OPENER
     try:
-        with _OPENER.open(asked, timeout=timeout_s) as reply:
+        with opener.open(asked, timeout=timeout_s) as reply:
             return Reply(reply.status, reply.read(_REPLY_BYTES).decode("utf-8", "replace"))
     except urllib.error.HTTPError as error:
         with error:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,14 +27,24 @@ class Answer:
     computed: Any = None
 
 
-def is_healthy(url: str, timeout_s: float) -> bool:
+@dataclass(frozen=True)
+class Access:
+    """url: of the API. key: what it asks for, empty for none. tls: what its certificate is known by, None without."""
+
+    url: str
+    key: str
+    tls: ssl.SSLContext | None = None
+
+
+def is_healthy(access: Access, path: str, timeout_s: float) -> bool:
     """Asked without the key, which nobody checks there."""
-    return fetch(url, "", timeout_s).status == 200
+    return fetch(access.url + path, "", timeout_s, tls=access.tls).status == 200
 
 
-def ask(url: str, key: str, request: Request, timeout_s: float) -> Answer:
+def ask(access: Access, request: Request, timeout_s: float) -> Answer:
     """One real request to the endpoint."""
-    return judged(request.answer, fetch(url + request.path, key, timeout_s, request.body, request.sound_s))
+    url, body = access.url + request.path, request.body
+    return judged(request.answer, fetch(url, access.key, timeout_s, body, request.sound_s, access.tls))
 
 
 def judged(path: Sequence[str | int], reply: Reply) -> Answer:
@@ -51,7 +62,7 @@ def judged(path: Sequence[str | int], reply: Reply) -> Answer:
     return Answer(True, computed=computed) if computed else Answer(False, f"an answer of nothing: {reply.text[:300]}")
 
 
-def metrics(url: str, key: str, names: Metrics, timeout_s: float) -> judge.Metrics | None:
+def metrics(access: Access, names: Metrics, timeout_s: float) -> judge.Metrics | None:
     """None when the server gives none."""
-    reply = fetch(url + names.path, key, timeout_s)
+    reply = fetch(access.url + names.path, access.key, timeout_s, tls=access.tls)
     return judge.parse_metrics(reply.text, names) if reply.status == 200 else None

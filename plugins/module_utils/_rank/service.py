@@ -52,12 +52,17 @@ class Limits:
 @dataclass(frozen=True)
 class Endpoint:
     """The API as the head reaches it. model: its name for clients. key_file: None without a key. key_form: that file's
-    text, with ``%s`` for the key as JSON."""
+    text, with ``%s`` for the key as JSON. certificate: the file of the one that the API shows; None without TLS."""
 
     url: str
     model: str
     key_file: str | None
     key_form: str
+    certificate: str | None
+
+    def __post_init__(self) -> None:
+        if self.url.startswith("https:") != (self.certificate is not None):
+            raise ValueError(f"certificate is {self.certificate}, which does not fit the url {self.url}")
 
 
 @dataclass(frozen=True)

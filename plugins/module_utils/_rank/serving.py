@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from . import endpoint, judge, listener
+from . import client, endpoint, judge, listener
 from .host import RankError
 from .local import LocalRank
 from .members import Members
@@ -30,7 +30,12 @@ Found = TypeVar("Found")
 class Serving:
     def __init__(self, service: Service, report: Report, key: str, members: Members, local: LocalRank) -> None:
         assert service.endpoint is not None
-        self._service, self._endpoint, self._report, self._key = service, service.endpoint, report, key
+        self._service, self._endpoint, self._report = service, service.endpoint, report
+        try:
+            tls = client.trusting(service.endpoint.certificate)
+        except ValueError as problem:
+            raise RankError(str(problem)) from None
+        self._access = endpoint.Access(service.endpoint.url, key, tls)
         self._probes = service.probes
         self._members, self._local = members, local
         self._began = time.monotonic()
@@ -39,9 +44,9 @@ class Serving:
         """Until it answers; RankError when nothing has moved for too long on any rank, or it refuses for good."""
         self._report.enter("loading", "the model loads; that may take as long as something moves")
         progress: judge.Progress | None = None
-        error, health = "it is not healthy yet", self._endpoint.url + self._probes.health
+        error = "it is not healthy yet"
         while True:
-            if await _within(_HEALTH_S, False, endpoint.is_healthy, health, _HEALTH_S):
+            if await _within(_HEALTH_S, False, endpoint.is_healthy, self._access, self._probes.health, _HEALTH_S):
                 answer = await self._ask(self._probes.proof, _FIRST_ANSWER_S)
                 if answer.ok:
                     break
@@ -121,7 +126,7 @@ class Serving:
         began, limit_s, names = time.monotonic(), self._service.limits.canary_s, self._probes.metrics
         metrics = None
         if names is not None and not await self._stranger():
-            metrics = await _within(limit_s, None, endpoint.metrics, self._endpoint.url, self._key, names, limit_s)
+            metrics = await _within(limit_s, None, endpoint.metrics, self._access, names, limit_s)
         used = await self._local.usage()
         return judge.Look(began, metrics, float(used["cpu_s"]))
 
@@ -136,14 +141,14 @@ class Serving:
         if stranger := await self._stranger():
             return endpoint.Answer(False, f"{stranger}, so that its key is not sent there")
         late = endpoint.Answer(False, f"no answer within {timeout_s:.0f} s")
-        return await _within(timeout_s, late, endpoint.ask, self._endpoint.url, self._key, request, timeout_s)
+        return await _within(timeout_s, late, endpoint.ask, self._access, request, timeout_s)
 
     async def _stranger(self) -> str | None:
         """A sentence when a request with the key would not reach the service's own container.
 
         It reads every process's open files: in a thread, so that a busy host keeps no heartbeat waiting.
         """
-        if not self._key:
+        if not self._access.key:
             return None
         late, url = "who listens there could not be read in time", self._endpoint.url
         return await _within(self._service.limits.canary_s, late, listener.stranger, url, self._local.init)

@@ -57,6 +57,10 @@ def _files(services: Sequence[Mapping[str, Any]]) -> Iterator[Managed | ManagedJ
             yield Managed(
                 key["path"], "file", "0600", secret=True, service=name, source=key["source"], form=key["form"]
             )
+        if service["tls"]:
+            for kind, mode in (("certificate", "0644"), ("key", "0600")):
+                file = service["tls"][kind]
+                yield Managed(file["path"], "file", mode, secret=True, service=name, source=file["source"])
 
 
 def containers(plan: Mapping[str, Any], host: str) -> dict[str, Mapping[str, Any]]:

@@ -80,9 +80,10 @@ def _fate(name: str, host: str, hosts: Sequence[str], run: Mapping[str, Any], *,
 def _files_of(name: str, *, goes_on: bool) -> list[str]:
     """Beside the unit. Releases that named units otherwise did so with the key's file."""
     former = f"{_layout.SECRETS}/{name}.yaml"
-    return (
-        [former] if goes_on else [_layout.rank_file(name), _layout.key_file(name), former, _layout.group_secret(name)]
-    )
+    if goes_on:
+        return [former]
+    secrets = [_layout.key_file(name), former, _layout.certificate_key(name), _layout.group_secret(name)]
+    return [_layout.rank_file(name), *secrets, _layout.certificate_file(name)]
 
 
 def findings(found: Iterable[Undeclared], run: Mapping[str, Any]) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Run
-from ansible_collections.gb10.fleet.plugins.module_utils._rank.client import Reply, fetch
+from ansible_collections.gb10.fleet.plugins.module_utils._rank.client import Reply, fetch, trusting
 from ansible_collections.gb10.fleet.plugins.module_utils._rank.endpoint import judged
 from ansible_collections.gb10.fleet.plugins.module_utils._rank.listener import stranger
 
@@ -59,11 +60,10 @@ def boot_log(run: Run, unit: str, invocation: str) -> str:
     return out
 
 
-def ask(url: str, request: Mapping[str, Any], key: str) -> dict[str, Any]:
+def ask(url: str, request: Mapping[str, Any], key: str, tls: ssl.SSLContext | None = None) -> dict[str, Any]:
     """One real request, `_engines.interface.Example` as a map: {ok, answer, fingerprint, error}."""
-    return answered(
-        request["answers"], fetch(url + request["path"], key, _REQUEST_S, request["body"], request["sound_s"])
-    )
+    path, body, sound_s = (request[part] for part in ("path", "body", "sound_s"))
+    return answered(request["answers"], fetch(url + path, key, _REQUEST_S, body, sound_s, tls))
 
 
 def answered(places: Sequence[Sequence[str | int]], reply: Reply) -> dict[str, Any]:
@@ -122,13 +122,13 @@ def read_service(run: Run, service: Mapping[str, Any], key: str) -> dict[str, An
     the host's memory in bytes (MemTotal), the boot log's text. With a key it is asked only where nobody but the
     container can answer. service: of ``hosts.<host>.services``, with its ``proof``."""
     state, proof = unit_state(run, service["unit"]), service["proof"]
-    url = proof["url"]
-    healthy = fetch(url + proof["health"], "", 10)
+    url, tls = proof["url"], trusting(proof["certificate"])
+    healthy = fetch(url + proof["health"], "", 10, tls=tls)
     reply = None
     if healthy.status == 200:
         problem = stranger(url, first_process(run, service["container"]["name"])) if key else None
         refused = _unanswered(f"{problem}, so that its key is not sent there") if problem else None
-        reply = refused or ask(url, proof["request"], key)
+        reply = refused or ask(url, proof["request"], key, tls)
     return {
         "unit": state,
         "supervisor": supervisor_status(service["status_file"]),

@@ -52,6 +52,8 @@ def end_table(
                 answers.append(f'{name} on {host} says: "{_one_line(proof["answer"])}"')
             if proof and here["key"]:
                 answers.append(f"{name}: clients send the key in {here['key']['source']}")
+            if proof and here["tls"] and here["tls"]["ca"]:
+                answers.append(f"{name}: clients trust the CA in {here['tls']['ca']}")
             if proof and proof["comparison"]:
                 answers.append(f"{name} on {host}: {proof['comparison']}")
     others = [{"host": host, "service": name, "state": word} for (host, name), word in sorted((removed or {}).items())]

@@ -19,7 +19,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, merge
 
 # What only the rank that answers clients gets.
-_OF_THE_ENDPOINT = ("config", "host", "middleware", "port")
+_OF_THE_ENDPOINT = ("config", "host", "middleware", "port", "ssl-certfile", "ssl-keyfile")
 
 
 def launch(placed: Placed, flags: Mapping[str, Value], rank: int) -> Launch:

@@ -103,6 +103,9 @@ def _from_placement(placed: Placed) -> Layer:
         values["config"], reasons["config"] = SPEC.key.target, "holds the API key, which no process list may show"
         values["middleware"] = f"{_KEY_CHECK}.{api_key.KeyOnEveryRoute.__name__}"
         reasons["middleware"] = "the key is asked for on every route but /health; vLLM's own check knows /v1 alone"
+    if placed.tls and SPEC.tls:
+        values |= {"ssl-certfile": SPEC.tls.certificate, "ssl-keyfile": SPEC.tls.key}
+        reasons |= dict.fromkeys(("ssl-certfile", "ssl-keyfile"), "the service's tls")
     return Layer("computed", values, reasons)
 
 

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import EngineSpec, KeyFile
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import EngineSpec, KeyFile, TlsFiles
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.boot_log import LINES
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.image_facts import FAMILIES
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
@@ -33,6 +33,8 @@ _CALCULATED_FLAGS: dict[str, Spec] = {
 
 _TAKE_OUT = "take it out"
 _BY_KEY_FILE = "write api_key_file in the service"
+_BY_TLS = "write tls in the service"
+_NO_CLIENT_CERTIFICATES = "take it out; the service's own supervisor asks without a certificate of a client"
 
 SPEC = EngineSpec(
     name="vllm",
@@ -49,7 +51,10 @@ SPEC = EngineSpec(
         "nnodes": _TAKE_OUT,
         "node-rank": _TAKE_OUT,
         "port": _TAKE_OUT,
-        "ssl-keyfile": _TAKE_OUT,
+        "ssl-ca-certs": _NO_CLIENT_CERTIFICATES,
+        "ssl-cert-reqs": _NO_CLIENT_CERTIFICATES,
+        "ssl-certfile": _BY_TLS,
+        "ssl-keyfile": _BY_TLS,
     },
     planned_env={
         "RAY_AUTH_MODE": "take it out; Ray asks for the group's own token",
@@ -59,6 +64,7 @@ SPEC = EngineSpec(
     secrets={"VLLM_API_KEY": _BY_KEY_FILE},
     # --config: YAML, which reads JSON as well
     key=KeyFile("/run/secrets/vllm.yaml", "api-key: %s\n"),
+    tls=TlsFiles("/run/secrets/tls.crt", "/run/secrets/tls.key"),
     # what is worth keeping between starts (source 001, section 3; peers.md 4.6)
     caches={"flashinfer": "/root/.cache/flashinfer", "triton": "/root/.triton", "vllm": "/root/.cache/vllm"},
     reads_images=True,

@@ -10,6 +10,7 @@ import json
 import math
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import threading
@@ -166,9 +167,16 @@ def _answer(asked: argparse.Namespace, model: dict[str, Any], core: EngineProces
     if not core.ready():
         raise StartError("Engine core initialization failed. See root cause above. Failed core proc(s): {}")
     log(_PROCESS, "INFO", "kv_cache_utils.py", kv_cache_line(asked, model, longest))
+    scheme = "http"
+    if asked.ssl_keyfile:
+        # a handshake waits in the thread of its own connection, not where connections are taken
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        tls.load_cert_chain(asked.ssl_certfile, asked.ssl_keyfile)
+        server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+        scheme = "https"
     server.server_activate()
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    log(_PROCESS, "INFO", "entry.py", f"Starting vLLM server on http://{address[0]}:{address[1]}")
+    log(_PROCESS, "INFO", "entry.py", f"Starting vLLM server on {scheme}://{address[0]}:{address[1]}")
     print("INFO:     Application startup complete.", file=sys.stderr, flush=True)
     core.wait()
     log(_PROCESS, "ERROR", "async_llm.py", "EngineDeadError: EngineCore encountered an issue. See stack trace (above).")

@@ -1,0 +1,112 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This plugin util is PRIVATE to the collection.
+"""The local CA and its certificates, as files beside the inventory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, error
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import held, replace_file
+from ansible_collections.gb10.fleet.plugins.plugin_utils._certificates import (
+    Pair,
+    authority,
+    described,
+    is_issued,
+    issued,
+    new_key,
+)
+from ansible_collections.gb10.fleet.plugins.plugin_utils._kept_secret import keep, make_folder
+
+_PATIENCE_S = 60
+
+
+@dataclass(frozen=True)
+class Made:
+    """ca: the file of the CA's certificate, its key beside it. now: UTC. ca_days, certificate_days: how long new ones
+    hold. renewed_days: how long before its end one is made anew."""
+
+    ca: Path
+    now: datetime
+    ca_days: int
+    certificate_days: int
+    renewed_days: int
+
+    def bring(self, inventory: str, services: Iterable[Mapping[str, Any]], *, dry: bool) -> list[str]:
+        """Make what is missing, ends soon or names something else; the certificates' files that were written.
+
+        services: ``tls`` of each service's slice. dry: write nothing.
+        """
+        if dry:
+            return [str(file) for file in self._missing(services)]
+        make_folder(self.ca.parent)
+        with held(self.ca.parent / ".lock", "making certificates", _PATIENCE_S):
+            missing = self._missing(services)
+            if self.ca in missing:
+                key = self.ca.with_suffix(".key")
+                keep(key, new_key())
+                made = authority(key.read_bytes(), inventory, self.now, self.ca_days)
+                replace_file(self.ca, made, 0o644)
+            for service in services:
+                if Path(service["certificate"]["source"]) in missing:
+                    self._issue(service)
+            return [str(file) for file in missing]
+
+    def _missing(self, services: Iterable[Mapping[str, Any]]) -> list[Path]:
+        problem = next(ca_problems(self.ca, self.now), None)
+        if problem is not None:
+            raise FleetError(problem)
+        least = self.certificate_days + self.renewed_days
+        found = [] if self.ca.exists() and self._left(self.ca.read_text("ascii")) > least else [self.ca]
+        return found + [Path(one["certificate"]["source"]) for one in services if not self._holds(one)]
+
+    def _holds(self, service: Mapping[str, Any]) -> bool:
+        try:
+            texts = [Path(service[kind]["source"]).read_text("ascii", "replace") for kind in ("certificate", "key")]
+            ca = self.ca.read_text("ascii", "replace")
+        except FileNotFoundError:
+            return False
+        read = described(texts[0], self.now, texts[1])
+        fits = read.get("of_key", False) and sorted(read["names"]) == sorted(service["names"])
+        return fits and read["days_left"] > self.renewed_days and is_issued(texts[0], ca)
+
+    def _left(self, certificate: str) -> float:
+        return float(described(certificate, self.now)["days_left"])
+
+    def _issue(self, service: Mapping[str, Any]) -> None:
+        """The key first: a certificate whose key is another's is made again by the next run."""
+        by = Pair(self.ca.read_bytes(), self.ca.with_suffix(".key").read_bytes())
+        pair = issued(by, service["names"], self.now, self.certificate_days)
+        certificate, key = (Path(service[kind]["source"]) for kind in ("certificate", "key"))
+        make_folder(key.parent)
+        replace_file(key, pair.key, 0o600)
+        replace_file(certificate, pair.certificate, 0o644)
+
+
+def ca_problems(ca: Path, now: datetime) -> Iterator[Finding]:
+    """Why the CA beside the inventory can't be gone on with; nothing where none was made yet."""
+    key = ca.with_suffix(".key")
+    there = [file for file in (ca, key) if file.exists()]
+    if not there or there == [key]:  # one that was cut off between the two files goes on
+        return
+    try:
+        texts = [file.read_text("ascii", "replace") for file in (ca, key)]
+        read = described(texts[0], now, texts[1])
+        found = read.get("why") or ("" if read["of_key"] else "its key is another one's")
+    except OSError as problem:
+        found = f"{problem.filename} can't be read ({problem.strerror})"
+    if found:
+        yield error(
+            "input-tls-ca",
+            str(ca),
+            found=found,
+            expected="the local CA and its key, as a run made them",
+            remedy=f"bring both back from a copy; or mv {ca.parent} {ca.parent}.damaged: a new CA is made, and every "
+            "client needs its certificate",
+        )
