@@ -67,8 +67,8 @@ options:
   service:
     description:
       - What is wanted, C(tools), C(reasoning), C(video), C(media_files), C(profile), C(ready_timeout_s),
-        C(recipe), C(restarts), C(address), and what is planned, C(kv_pool_tokens), C(kv_blocks), C(kv_block_size),
-        C(non_kv_bytes).
+        C(recipe), C(restarts), C(address), C(open), and what is planned, C(kv_pool_tokens), C(kv_blocks),
+        C(kv_block_size), C(non_kv_bytes).
     type: dict
   catalogue:
     description: The image's own names, as returned by M(gb10.fleet.vllm_catalogue_info), instead of a

@@ -97,6 +97,11 @@ class Placed:
         return [self.members[host.name].address or "" for host in self.hosts]
 
     @property
+    def is_open(self) -> bool:
+        """Whether other machines reach it without a key."""
+        return not self.key_file and not self.settings["listen"].startswith("127.") and self.settings["listen"] != "::1"
+
+    @property
     def tls(self) -> Mapping[str, Any] | None:
         """`_tls.declared.decide`; None for a service that does not encrypt."""
         return self.settings.get("tls")

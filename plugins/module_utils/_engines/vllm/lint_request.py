@@ -73,6 +73,7 @@ def head_request(facts: Facts, config: Mapping[str, Any] | None) -> dict[str, An
                 "recipe": placed.recipe["name"],
                 "address": placed.head.address,
                 "restarts": True,
+                "open": placed.is_open,
                 "ready_timeout_s": facts.startup_limit_s,
                 "non_kv_bytes": non_kv.total.expected if non_kv else None,
                 "kv_pool_tokens": _capacity(image["release"], facts.kv["tokens"]),

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules import (
+    access,
     group,
     image,
     kernels,
@@ -22,6 +23,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules imp
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import RULES, Hit, Rule, rules_for
 
-AREAS = (image, releases, names, kernels, kv, prefix, memory, loading, model, storage, group, late)
+AREAS = (image, releases, names, kernels, kv, prefix, memory, loading, model, storage, group, access, late)
 
 __all__ = ["AREAS", "RULES", "Hit", "Rule", "rules_for"]

@@ -58,6 +58,9 @@ FACTS: dict[str, Fact] = {
     "service.recipe": Fact("plan", "the recipe's name; empty for a command without one", "a name"),
     "service.restarts": Fact("plan", "whether somebody restarts it; its unit does", "true"),
     "service.address": Fact("plan", "the address that clients are given"),
+    "service.open": Fact(
+        "plan", "whether other machines reach it without a key: `open: true`, and no loopback address"
+    ),
     "service.non_kv_bytes": Fact("plan", "what a rank takes beside its KV pool"),
     "service.kv_pool_tokens": Fact("plan", "the KV pool's tokens, where the release prints a capacity"),
     "service.kv_blocks": Fact("vllm_lint", "the KV blocks of a log; a plan says exactly where vLLM refuses them"),

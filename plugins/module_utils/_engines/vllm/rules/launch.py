@@ -74,6 +74,7 @@ class Service:
     """What is wanted of the service. profile: interactive, concurrent, single-user, minimal-memory.
 
     recipe: its name, "" for none, None where not given. restarts: whether somebody else starts it again.
+    open: whether other machines reach it without a key.
     kv_pool_tokens, kv_blocks, kv_block_size: as planned or printed. non_kv_bytes: what a rank takes beside its KV pool.
     """
 
@@ -90,6 +91,20 @@ class Service:
     kv_blocks: int | None = option(_COUNT)
     kv_block_size: int | None = option(_POSITIVE)
     non_kv_bytes: int | None = option(_COUNT)
+    tools: bool | None = None
+    reasoning: bool | None = None
+    video: bool | None = None
+    media_files: bool | None = None
+    profile: str | None = None
+    ready_timeout_s: int | None = None
+    recipe: str | None = None
+    restarts: bool | None = None
+    address: str | None = None
+    open: bool | None = None
+    kv_pool_tokens: int | None = None
+    kv_blocks: int | None = None
+    kv_block_size: int | None = None
+    non_kv_bytes: int | None = None
 
 
 @dataclass(frozen=True)

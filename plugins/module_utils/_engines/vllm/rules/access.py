@@ -1,0 +1,26 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Rules on who reaches the endpoint, and what the endpoint reaches for them."""
+
+from __future__ import annotations
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import Hit, Hits, rule
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.launch import Launch
+
+
+@rule(
+    "R159",
+    "warning",
+    needs=("service.open",),
+    expected="an API key, or an address that this host alone reaches",
+    remedy="remove open: true, so that a key is made; or listen: 127.0.0.1 and a proxy of your own that asks for one; "
+    "or silence R159 with your reason",
+    reason="whoever reaches the host may use the model, read its metrics and fill its queue",
+    source="vLLM, docs/usage/security.md, API key authentication limitations",
+)
+def open_to_everybody(launch: Launch) -> Hits:
+    """A service that asks nobody for a key, on an address that others reach."""
+    if launch.service.open:
+        yield Hit("argv --host", "open: true, on an address that other machines reach")
