@@ -534,6 +534,10 @@ CASES: dict[str, tuple[Launch, Launch]] = {
     ),
     "K7": (serve(f"{PLAIN} --swap-space 90", "0.17.1"), serve(f"{PLAIN} --swap-space 4", "0.17.1")),
     "R159": (serve(PLAIN, service={"open": True}), serve(PLAIN, service={"open": False})),
+    "R160": (
+        serve(QWEN_VL, service={"recipe": "some-recipe"}),
+        serve(f"{QWEN_VL} --allowed-media-domains none.invalid", service={"recipe": "some-recipe"}),
+    ),
     "L8": (
         serve(f"deepseek-ai/DeepSeek-V4 {draft(method='dspark', num_speculative_tokens=3)}", "0.26.0"),
         serve(f"deepseek-ai/DeepSeek-V4 {draft(method='dspark', num_speculative_tokens=5)}", "0.26.0"),

@@ -190,3 +190,25 @@ def test_a_request_without_a_config_is_no_config() -> None:
     assert not model_of({"repository": "a/b", "config": None}, None).config.values
     assert not model_of({"repository": "a/b"}, None).config.values
     assert model_of({"architectures": ["X"], "max_position_embeddings": 8}, "a/b").native_length == 8
+
+
+@pytest.mark.parametrize(
+    ("service", "domains", "warned"),
+    [
+        ({}, ["none.invalid"], False),
+        ({"flags": {"allowed-media-domains": ["a.example"]}}, ["a.example"], False),
+        ({"flags": {"allowed-media-domains": None}}, [], True),
+        ({"image": {"reference": "eugr/spark-vllm:latest", "release": None}}, [], True),  # it might not know the option
+        ({"image": {"reference": "vllm/vllm-openai:v0.10.2"}}, [], True),
+    ],
+)
+def test_media_is_fetched_from_declared_domains_alone(
+    service: dict[str, Any], domains: list[str], warned: bool
+) -> None:
+    """security 10: vLLM takes an empty list for all domains."""
+    found = plan(QWEN, **service)
+    words = command(found)
+    option = words.index("--allowed-media-domains") if "--allowed-media-domains" in words else None
+    assert ([] if option is None else words[option + 1 : option + 2]) == domains
+    assert ("R160" in {one["rule"] for one in found["findings"]}) == warned
+    assert found["hosts"]["titan"]["services"][0]["container"]["env"]["VLLM_MEDIA_URL_ALLOW_REDIRECTS"] == "0"

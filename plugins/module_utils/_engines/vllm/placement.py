@@ -13,6 +13,7 @@ from typing import Any
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Overlays, Placed
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm import api_key
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.parallel import EXECUTOR, RAY, split
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.spec import SPEC
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.image_facts import image_of
@@ -21,6 +22,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_la
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, merge
 from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import POOLING
 
+# vllm/engine/arg_utils.py and envs.py: with --allowed-media-domains
+_MEDIA_SINCE = (0, 11)
 # The one that asks for the API key on every route.
 _KEY_CHECK = "gb10_api_key"
 
@@ -74,7 +77,7 @@ def key_check(placed: Placed) -> Overlays:
 def flags(placed: Placed, written: Sequence[Layer]) -> dict[str, Value]:
     """The written options, how they are split over the hosts, and what follows from the placement."""
     ranks = split(merge(written), len(placed.hosts), placed.image["release"])
-    return merge([_of_kind(placed), *written, ranks, _from_placement(placed)])
+    return merge([_of_kind(placed), _media(placed.image["release"]), *written, ranks, _from_placement(placed)])
 
 
 def _of_kind(placed: Placed) -> Layer:
@@ -84,6 +87,19 @@ def _of_kind(placed: Placed) -> Layer:
     if kind not in POOLING:
         return Layer("computed", {})
     return Layer("computed", {"runner": "pooling"}, {"runner": f"the recipe's kind: {kind}"})
+
+
+def _media(release: str | None) -> Layer:
+    """Nothing is fetched for clients from an address that they name, unless a recipe or service names domains.
+
+    An empty list allows all of them, so that it is a domain that can't exist (RFC 2606). An image of unknown release
+    might not know the option, and would not start.
+    """
+    build = parse(release or "")
+    if build is None or build.release < _MEDIA_SINCE:
+        return Layer("default", {})
+    name, reason = "allowed-media-domains", "clients send images with their requests; fetching them is declared"
+    return Layer("default", {name: ["none.invalid"]}, {name: reason})
 
 
 def _from_placement(placed: Placed) -> Layer:

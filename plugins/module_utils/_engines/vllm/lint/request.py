@@ -40,45 +40,6 @@ _WORDS: Spec = {
 }
 _YES_NO: Spec = {"type": "bool"}
 
-HOST: Spec = {
-    "type": "map",
-    "options": {
-        "sm": _POSITIVE,
-        "gpus": _POSITIVE,
-        "memory_bytes": _POSITIVE,
-        "mem_available_bytes": {"type": "int", "min": 0},
-        "driver": {"type": "str"},
-        "swap": _YES_NO,
-        "default_target": {"type": "str"},
-        "read_ahead_kib": {"type": "int", "min": 0},
-        "sysctl": {"type": "map"},
-        "cache_filesystem": {"type": "str"},
-        "resolves_hub": _YES_NO,
-        "compile_cache": _YES_NO,
-        "utilizations": {"type": "list", "elements": {"type": "number", "min": 0, "max": 1}},
-        "mtu": _POSITIVE,
-        "rdma_addresses": {"type": "map", "values": _TEXT},
-    },
-}
-GROUP: Spec = {
-    "type": "map",
-    "options": {"hosts": _POSITIVE, "revisions": _NETWORKS, "fabric_addresses": _NETWORKS},
-}
-SERVICE: Spec = {
-    "type": "map",
-    "options": {
-        **PURPOSE,
-        "ready_timeout_s": _POSITIVE,
-        "recipe": {"type": "str"},
-        "restarts": _YES_NO,
-        "address": {"type": "str"},
-        "open": _YES_NO,
-        "kv_pool_tokens": {"type": "int", "min": 0},
-        "kv_blocks": {"type": "int", "min": 0},
-        "kv_block_size": _POSITIVE,
-        "non_kv_bytes": {"type": "int", "min": 0},
-    },
-}
 IMAGE: Spec = {
     "type": "map",
     "options": {

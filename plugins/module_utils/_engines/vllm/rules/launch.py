@@ -87,24 +87,11 @@ class Service:
     recipe: str | None = option(_TEXT)
     restarts: bool | None = option(_YES_NO)
     address: str | None = option(_TEXT)
+    open: bool | None = option(_YES_NO)
     kv_pool_tokens: int | None = option(_COUNT)
     kv_blocks: int | None = option(_COUNT)
     kv_block_size: int | None = option(_POSITIVE)
     non_kv_bytes: int | None = option(_COUNT)
-    tools: bool | None = None
-    reasoning: bool | None = None
-    video: bool | None = None
-    media_files: bool | None = None
-    profile: str | None = None
-    ready_timeout_s: int | None = None
-    recipe: str | None = None
-    restarts: bool | None = None
-    address: str | None = None
-    open: bool | None = None
-    kv_pool_tokens: int | None = None
-    kv_blocks: int | None = None
-    kv_block_size: int | None = None
-    non_kv_bytes: int | None = None
 
 
 @dataclass(frozen=True)
