@@ -15,7 +15,6 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import FOLDER, read_observed
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
@@ -105,7 +104,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             raise refusal(f"{begin}:\n\n{findings_text(errors, _width())}", f"{begin}, named above")
         for finding in findings:
             if finding["severity"] == "warning" and not options["show"] and options["refuse"]:
-                Display().warning(sentence(finding))
+                # Ansible keeps a task's own warnings back where tasks that went well are not shown (display_ok_hosts)
+                show(f"[WARNING]: {sentence(finding)}")
         placed = {host for name in services for host in plan["services"][name]["hosts"]}
         chosen = [host for host in hosts if host in placed or options["scope"] == "fleet"]
         placed_on = {name: service["hosts"] for name, service in plan["services"].items()}
