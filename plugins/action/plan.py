@@ -15,6 +15,7 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import FOLDER, read_observed
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES

@@ -21,7 +21,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import c
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import EngineSpec
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.engine import Vllm
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._joins.services import changed_services, service_files
+from ansible_collections.gb10.fleet.plugins.module_utils._joins.services import changed_services, service_starts
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import read_declaration
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
@@ -273,7 +273,9 @@ def test_the_head_gets_the_files_and_its_options_name_them() -> None:
     assert rank["supervisor"]["endpoint"]["url"] == rank["proof"]["url"] == "https://127.0.0.1:8000"
     assert LOCAL["services"]["tiny"]["endpoint"] == "https://titan.lan:8000/v1"
     assert "over TLS" in next(row["who"] for row in LOCAL["hosts"]["titan"]["listens"] if row["service"] == "tiny")
-    assert {*service_files(rank)} >= {f"/etc/gb10-fleet/secrets/tiny.tls.{end}" for end in ("crt", "key")}
+    assert {*service_starts([rank], [])[0]["files"]} >= {
+        f"/etc/gb10-fleet/secrets/tiny.tls.{end}" for end in ("crt", "key")
+    }
 
 
 def test_of_a_group_the_head_alone_has_them() -> None:
@@ -293,7 +295,8 @@ def test_every_host_trusts_the_ca_and_none_does_without_one() -> None:
 def test_a_changed_certificate_starts_its_service_anew_and_no_other() -> None:
     results = [{"results": [{"item": ["a", "certificate"], "changed": True}, {"item": ["b", "key"], "changed": False}]}]
     services = [{"name": name} for name in ("a", "b")]
-    assert changed_services(services, results, {"changed": False}) == ["a"]
+    read = {name: {"newer": [], "other_image": False} for name in ("a", "b")}
+    assert changed_services(services, results, False, read) == ["a"]
 
 
 def test_the_page_and_the_end_table_show_what_clients_trust() -> None:
