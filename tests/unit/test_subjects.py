@@ -34,6 +34,7 @@ from drift_fleet import OVER_MANAGEMENT, changed, planned
 ROOT = Path(__file__).resolve().parents[2]
 UTILITIES = "ansible_collections.gb10.fleet.plugins.module_utils."
 PROGRAM, SUDOERS = "/usr/local/lib/gb10-fleet/peer-serve", "/etc/sudoers.d/gb10-peer"
+SERVE = "/usr/local/lib/gb10-fleet/peer/serve"
 SERVER = "/usr/local/lib/gb10-fleet/peer/ansible_collections/gb10/fleet/plugins/module_utils/_peers/server.py"
 
 
@@ -96,7 +97,7 @@ def test_the_peers_program_runs_as_it_lies_on_a_host(tmp_path: Path) -> None:
         target.write_text(content.replace('"/usr/local', f'"{tmp_path}/usr/local'))
     places = tmp_path / "places.json"
     places.write_text(json.dumps({"folder": str(tmp_path), "models": str(tmp_path), "caches": []}))
-    command = [sys.executable, "-IBS", str(tmp_path / PROGRAM.lstrip("/")), str(places)]
+    command = [sys.executable, "-IBS", str(tmp_path / SERVE.lstrip("/")), str(places)]
     served = subprocess.run(command, input="", capture_output=True, text=True, check=False)
     assert (served.returncode, served.stdout, served.stderr) == (0, "", "")
 

@@ -59,6 +59,52 @@ def test_a_forwarded_port_is_refused(host: Host) -> None:
     assert "administratively prohibited" in reply.stderr
 
 
+# What somebody could do who made the program run code of his own.
+TAKEN_OVER = r"""
+import os, pathlib, signal, socket, subprocess, sys
+done = []
+def tries(what, act):
+    try:
+        act()
+    except (OSError, subprocess.SubprocessError):
+        return
+    done.append(what)
+for path in PATHS:
+    tries(f"read {path}", lambda: pathlib.Path(path).read_bytes())
+for folder in ("/", "/etc", "/usr/local/lib", "/root", "/home", "/run", "/var/lib", "/boot"):
+    tries(f"write {folder}", lambda: pathlib.Path(folder, "taken-over").write_text("x"))
+tries("connect", lambda: socket.create_connection(("10.77.0.12", 22), 5))
+tries("systemd", lambda: subprocess.run(["systemctl", "list-units"], check=True, capture_output=True))
+tries("mount", lambda: subprocess.run(["mount", "-o", "remount,rw", "/"], check=True, capture_output=True))
+for folder in ("", "/peer", "/peer/.ssh", "/images", "/overlays", "/evidence", "/recipes"):
+    tries(f"write{folder}", lambda: pathlib.Path(f"/var/lib/gb10-fleet{folder}/taken-over").touch())
+tries("setuid", lambda: os.setuid(1000))
+# What a handle opens is found without a path, so that what hides paths doesn't hide it: who tries that is killed.
+BY_HANDLE = "import ctypes; ctypes.CDLL(None).open_by_handle_at(0, ctypes.create_string_buffer(136), 0)"
+if subprocess.run([sys.executable, "-c", BY_HANDLE]).returncode != -signal.SIGSYS:
+    done.append("open by handle")
+print(done)
+"""
+PATHS = [
+    *("/etc/shadow", "/etc/ssh/ssh_host_ed25519_key", "/etc/gb10-fleet/secrets/x", "/etc/gb10-fleet/peer/id_ed25519"),
+    *("/var/log/dpkg.log", "/home/nvidia/.bashrc", "/root/.bashrc", "/proc/1/environ", "/run/secret"),
+]
+
+
+def test_the_program_may_write_the_stores_and_nothing_else(host: Host) -> None:
+    on(host, "titan")
+    folder, names = "/usr/local/lib/gb10-fleet/peer", " ".join(PATHS)
+    host.check_output("mkdir -p /etc/gb10-fleet/secrets /var/lib/gb10-fleet/evidence")
+    host.check_output(f"for f in {names}; do test -e $f || echo x > $f; done")
+    host.check_output(f"cp -a {folder}/serve /root/serve.before")
+    host.check_output(
+        f"printf %%s %s > {folder}/serve", "#!/usr/bin/python3\n" + TAKEN_OVER.replace("PATHS", repr(PATHS))
+    )
+    seen = host.run("su gb10-peer -c 'sudo -n /usr/local/lib/gb10-fleet/peer-serve'")
+    host.check_output(f"mv /root/serve.before {folder}/serve; rm -f /var/lib/gb10-fleet/recipes/taken-over")
+    assert (seen.stdout, seen.stderr) == ("['write/recipes']\n", "")
+
+
 def test_it_answers_a_reader(host: Host) -> None:
     on(host, "spark-2")
     ask = f'echo \'{{"image": "no:1", "digest": null}}\' | {SSH} gb10-peer@10.77.0.11'
