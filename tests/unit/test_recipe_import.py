@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +13,11 @@ from ansible_collections.gb10.fleet.plugins.filter.recipe_import import FilterMo
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import load
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.docker_command import words_of
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.flags import flags_to_argv, read_flags
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES, fact
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.trust import TRUST
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.foreign import import_recipe
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import parse
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, Recipe, load_all, parse
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -143,11 +147,11 @@ def test_what_eugrs_launcher_knows_is_reported() -> None:
     recipe, warned = imported(EUGR_GEMMA, "gemma")
     assert recipe["host_counts"] == [1]
     assert recipe["model"]["draft"]["repository"] == "google/gemma-4-26B-A4B-it-assistant"
-    assert recipe["flags"]["chat-template"] == "/overlays/unsloth.jinja"
-    assert recipe["overlays"][0]["file"] == "unsloth.jinja"
-    assert {"max-model-len", "gpu-memory-utilization"}.isdisjoint(recipe["flags"])
+    assert {"max-model-len", "gpu-memory-utilization", "chat-template"}.isdisjoint(recipe["flags"])
+    assert recipe["model"]["config"] == "gemma-4-26b-a4b"
     assert warned == {
         ("import-planned", "gemma.command"),
+        ("import-file", "gemma.command"),
         ("import-mod", "gemma.mods"),
         ("import-solo", "gemma.solo_only"),
     }
@@ -186,7 +190,6 @@ def test_sparkruns_recipe_without_a_command() -> None:
         ({"command": "vllm serve x/y --max-model-len long"}, "schema-choice"),
         ({"command": "vllm serve /models/x"}, "schema-pattern"),
         ({"container": None}, "schema-required"),
-        ({"runtime": "sglang", "model": "x/y"}, "import-runtime"),
         ({"defaults": {"x": 10**5000}}, "schema-range"),
     ],
 )
@@ -195,6 +198,121 @@ def test_what_cannot_be_imported_gives_the_reason(changes: dict[str, Any], rule:
     recipe, findings = import_recipe(source, "other")
     assert recipe is None
     assert rule in [finding.rule for finding in findings if finding.severity == "error"]
+
+
+def test_the_authors_share_of_memory_is_kept_as_a_wish() -> None:
+    recipe, _ = imported(EUGR_NANO, "nano")
+    assert recipe["memory"]["utilization"] == {"min": 0, "max": 0.7, "source": "eugr, nano"}
+
+
+def test_of_another_engine_the_model_is_taken_over() -> None:
+    recipe, warned = imported(SPARKRUN_MINIMAX.replace("vllm-distributed", "sglang"), "m")
+    assert ("import-runtime", "m.runtime") in warned
+    assert recipe["host_counts"] == [2]
+    assert recipe["flags"]["tool-call-parser"] == "minimax_m2"
+    assert recipe["image"]["reference"] == fact("image", "reference")
+
+
+@pytest.mark.parametrize(
+    ("flags", "model", "kind"),
+    [
+        ("--runner pooling", "Qwen/Qwen3-VL-Embedding-8B", "embed"),
+        ("--runner pooling", "Qwen/Qwen3-VL-Reranker-8B", "rerank"),
+        ("", "Qwen/Qwen3-VL-8B-Instruct", "chat"),
+    ],
+)
+def test_a_model_that_pools_is_no_chat(flags: str, model: str, kind: str) -> None:
+    recipe, findings = import_recipe({"container": "vllm-node", "command": f"vllm serve {model} {flags}"}, "x")
+    assert recipe is not None, [finding.sentence() for finding in findings]
+    assert (recipe["kind"], recipe["model"]["config"]) == (kind, "qwen3-vl-8b")
+
+
+# The shape of NVIDIA's and of vllm-project's recipes, written anew.
+NVIDIA = r"""
+schema_version: 3
+title: A model on one Spark
+validation: {validated_at: 2026-08-31}
+checkpoint: {target_label: nvidia/Qwen3.6-35B-A3B-NVFP4}
+topology: {node_count: 1}
+runtime: {image: "vllm/vllm-openai:v0.28.0", setup_command: "docker run -e HF_TOKEN=$HF_TOKEN -e NCCL_DEBUG=INFO x"}
+serve:
+  command: |
+    export VLLM_ALLOW_LONG_MAX_MODEL_LEN="1"
+    VLLM_FLOAT32_MATMUL_PRECISION="high" \
+    vllm serve nvidia/Qwen3.6-35B-A3B-NVFP4 --host 0.0.0.0 --port 8000 \
+      --speculative-config '{"method":"mtp","num_speculative_tokens":3,"x":{"y":1}}' \
+      --gpu-memory-utilization 0.8 --max-model-len 262144
+"""
+VLLM = r"""
+meta: {title: Qwen3.6, description: "A model"}
+model: {model_id: Qwen/Qwen3.6-35B-A3B, context_length: 262144, base_args: [--trust-remote-code]}
+features:
+  tools: {args: [--enable-auto-tool-choice, --tool-call-parser, qwen3_coder]}
+  drafts: {args: [--speculative-config, '{"method":"mtp","num_speculative_tokens":3}']}
+opt_in_features: [drafts]
+variants:
+  default: {precision: bf16}
+  nvfp4: {model_id: nvidia/Qwen3.6-35B-A3B-NVFP4, extra_args: [--kv-cache-dtype, fp8], extra_env: {A: "1"}}
+"""
+
+
+def test_nvidias_recipe() -> None:
+    recipe, warned = imported(NVIDIA, "n")
+    assert (recipe["status"]["by"], recipe["status"]["when"]) == ("NVIDIA", "2026-08-31")
+    assert recipe["host_counts"] == [1]
+    assert recipe["env"] == {
+        "NCCL_DEBUG": "INFO",
+        "VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1",
+        "VLLM_FLOAT32_MATMUL_PRECISION": "high",
+    }
+    assert recipe["flags"] == {
+        "max-model-len": 262144,
+        "speculative-config": {"method": "mtp", "num_speculative_tokens": 3, "x": {"y": 1}},
+    }
+    assert warned == {("import-planned", "n.command")}
+
+
+def test_vllms_recipe() -> None:
+    recipe, _ = imported(VLLM, "v")
+    assert recipe["model"]["repository"] == "nvidia/Qwen3.6-35B-A3B-NVFP4"
+    assert recipe["env"] == {"A": "1"}
+    assert recipe["flags"] == {
+        "enable-auto-tool-choice": True,
+        "kv-cache-dtype": "fp8",
+        "max-model-len": 262144,
+        "tool-call-parser": "qwen3_coder",
+        "trust-remote-code": True,
+    }
+
+
+OTHERS = sorted((Path(__file__).parents[3] / "shared" / "foreign-recipes").glob("*/*.y*ml"))
+SHIPPED, _FINDINGS = load_all([SHIPPED_RECIPES])
+
+
+@pytest.mark.skipif(not OTHERS, reason="../shared/foreign-recipes is not there")
+def test_the_recipes_of_others_are_taken_over_and_planned() -> None:
+    """The issue's count; a model whose shape is known gets its KV pool as soon as the size of its weights is known."""
+    planned, sized = 0, 0
+    for file in OTHERS:
+        name = file.stem.lower().replace("_", "-")
+        recipe, findings = import_recipe(yaml.safe_load(file.read_text()), name)
+        assert recipe is not None, [finding.sentence() for finding in findings]
+        library = Library({name: Recipe(name, recipe, file)}, SHIPPED.folders)
+        hosts = [f"host-{at}" for at in range(1, min(recipe["host_counts"]) + 1)]
+        size = {"model": {"weights_bytes": 40 << 30}, "image": {"release": "0.33.0"}}
+        service = {"recipe": name, "hosts": hosts, "port": 8000, "trust": [*TRUST], "workload": {"pool": "rest"}}
+        variables: dict[str, Any] = {"fleet_services": {"x": {**service, **size}}}
+        ports = {f"{host}:1": at for at, host in enumerate(hosts, 10)}
+        variables["fleet_fabric"] = {"switches": {"switch": {"ports": ports}}} if len(hosts) > 1 else {}
+        addressed = {host: {"address": f"192.0.2.{at}", "variables": variables} for at, host in enumerate(hosts, 1)}
+        plan = plan_fleet({"hosts": addressed, "folder": "."}, library)
+        sized += bool(plan["services"].get("x", {}).get("kv", {}).get("bytes_per_request"))
+        variables["fleet_services"] = {"x": service}
+        plan = plan_fleet({"hosts": addressed, "folder": "."}, library)
+        planned += not any(row["severity"] == "error" for row in plan["findings"])
+    assert len(OTHERS) == 77
+    assert planned >= 70
+    assert sized >= 54
 
 
 def test_an_api_key_is_never_repeated() -> None:

@@ -107,6 +107,15 @@ def drafter_fits(drafter: str, model: Model) -> bool | None:
     return None if pattern is None else model.is_(pattern)
 
 
+def config_name(repository: str) -> str | None:
+    """The shipped config.json (`recipes/configs`) of a checkpoint's base model, whose shapes it has too."""
+    for row in _data()["configs"]:
+        if re.fullmatch(row["match"], repository, re.IGNORECASE):
+            name: str = row["config"]
+            return name
+    return None
+
+
 def pooling_of(repository: str) -> tuple[Mapping[str, Any], str]:
     """``hf-overrides`` of a model that pools though its config.json is a generating one's, and where that is known
     from; an empty map for all others."""

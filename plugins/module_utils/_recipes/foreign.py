@@ -2,10 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""Recipes of spark-vllm-docker (eugr, version 1) and of sparkrun (version 2) as recipes of ours.
+"""Recipes of spark-vllm-docker (eugr, version 1), of sparkrun (version 2), of NVIDIA's local-ai-inference-recipes and
+of vllm-project/recipes as recipes of ours.
 
-Both write a shell command with ``{placeholders}`` and their values. What has no counterpart is reported, not dropped
-in silence: patches of the image, hooks, privileged containers, and what the plan decides itself.
+The first two write a shell command with ``{placeholders}`` and their values; the others are brought into that form
+(`_recipes.formats`). What has no counterpart is reported, not dropped in silence: patches of the image, hooks,
+privileged containers, and what the plan decides itself.
 """
 
 from __future__ import annotations
@@ -27,6 +29,10 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import (
     ordered,
     warning,
 )
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
+from ansible_collections.gb10.fleet.plugins.module_utils._models.facts import config_name, model_of
+from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import CHAT
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes.formats import as_known
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import (
     parse,
     planned_env,
@@ -57,6 +63,7 @@ _COMMON: dict[str, Spec] = {
     "solo_only": {"type": "bool", "default": False},
     "cluster_only": {"type": "bool", "default": False},
     "recipe_version": {},
+    "validated": {"type": "map", "default": {}},
 }
 _EUGR: dict[str, Spec] = {
     **_COMMON,
@@ -96,7 +103,12 @@ _LEFT_OUT = frozenset(
 # The defaults of sparkrun whose names are not vLLM's.
 _SPARKRUN_FLAGS = {"tensor_parallel": "tensor_parallel_size", "pipeline_parallel": "pipeline_parallel_size"}
 
-# Both projects serve by vLLM.
+# What sparkrun's defaults say of a service, whichever engine serves it.
+_OF_ANY_ENGINE = frozenset(
+    {"tensor_parallel", "pipeline_parallel", "gpu_memory_utilization", "max_model_len", "max_num_seqs"}
+)
+
+# All projects serve by vLLM, sparkrun by others too.
 ENGINE = ENGINES[DEFAULT].spec
 # Local names that eugr's build script gives to what it pulls from the registry.
 _EUGR_IMAGES = {"vllm-node": "eugr/spark-vllm:latest", "vllm-node-b12x": "eugr/spark-vllm-b12x:latest"}
@@ -119,6 +131,7 @@ def import_recipe(source: Any, name: str) -> tuple[dict[str, Any] | None, list[F
     """
     if not isinstance(source, Mapping):
         return None, [error("import-format", name, found=describe(source), expected="a recipe of eugr or sparkrun")]
+    project, source = as_known(source)
     is_sparkrun = bool({"runtime", "metadata", "model_revision", "min_nodes"} & source.keys())
     spec = _SPARKRUN if is_sparkrun else _EUGR
     known = {key: value for key, value in source.items() if key in spec}
@@ -126,7 +139,7 @@ def import_recipe(source: Any, name: str) -> tuple[dict[str, Any] | None, list[F
     findings += _unknown_keys(source, spec, name)
     if any(finding.severity == "error" for finding in findings):
         return None, ordered(findings)
-    recipe = _convert(theirs, name, "sparkrun" if is_sparkrun else "eugr", findings)
+    recipe = _convert(theirs, name, project or ("sparkrun" if is_sparkrun else "eugr"), findings)
     if recipe is not None:
         recipe, problems = parse(recipe, f"{name}: ")
         findings += problems
@@ -149,34 +162,31 @@ def _unknown_keys(source: Mapping[Any, Any], spec: Mapping[str, Spec], name: str
 
 
 def _convert(theirs: Mapping[str, Any], name: str, project: str, findings: list[Finding]) -> dict[str, Any] | None:
-    if not theirs.get("runtime", "vllm").removeprefix("eugr-").startswith("vllm"):
-        found = theirs["runtime"]
-        findings.append(
-            error(
-                "import-runtime", f"{name}.runtime", found=found, expected="a vLLM runtime", remedy="serve it elsewhere"
-            )
-        )
-        return None
+    if not theirs.get("runtime", "vllm").removeprefix("eugr-").startswith("vllm") and "model" in theirs:
+        theirs = _of_another_engine(theirs, name, findings)
     model, flags = _command(theirs, name, findings)
     repository = theirs.get("model") or model
     if repository is None or any(finding.severity == "error" for finding in findings):
         return None
     ranks = _take_ranks(theirs, flags, name, findings)
-    overlays = _take_files(flags, project, theirs["mods"])
+    _take_files(flags, name, findings)
+    memory = _memory_wish(flags, project, name)
     _take_planned(flags, name, findings)
-    findings += _mods(theirs["mods"], overlays, name)
+    findings += _mods(theirs["mods"], name)
     recipe = {
         "name": name,
         "summary": _summary(theirs, repository),
+        "kind": _kind(flags, repository),
         "host_counts": ranks,
         "model": _model(theirs, repository, flags, name, findings),
         "image": _image(theirs, name, findings),
         "flags": flags,
         "env": _environment(theirs["env"], name, findings),
-        "overlays": overlays,
+        "memory": memory,
         "status": {
             "state": "reported",
-            "by": f"the author of {project}'s recipe",
+            "by": theirs.get("validated", {}).get("by") or f"the author of {project}'s recipe",
+            "when": theirs.get("validated", {}).get("when"),
             "hardware": "DGX Spark, as its author says",
             "note": "imported; nothing of it was run by us",
         },
@@ -266,9 +276,9 @@ def _take_planned(flags: dict[str, Any], name: str, findings: list[Finding]) -> 
         )
 
 
-def _take_files(flags: dict[str, Any], project: str, mods: list[str]) -> list[dict[str, Any]]:
-    """Options that name a file beside the other project's recipe: from the checkpoint, or an overlay to be provided."""
-    overlays: list[dict[str, Any]] = []
+def _take_files(flags: dict[str, Any], name: str, findings: list[Finding]) -> None:
+    """Options that name a file beside the other project's recipe: from the checkpoint; or left out and named, so that
+    the recipe is of use without it."""
     for flag in _FILE_FLAGS:
         written = flags.get(flag)
         if not isinstance(written, str) or "{" in written:
@@ -277,24 +287,65 @@ def _take_files(flags: dict[str, Any], project: str, mods: list[str]) -> list[di
         if file in _SHIPPED_WITH_MODEL:
             flags[flag] = f"{{model_path}}/{file}"
         elif not written.startswith("/"):
-            flags[flag] = f"/overlays/{file}"
-            where = f"{project}'s mods {', '.join(sorted(mods))}" if mods else f"{project}'s recipe"
-            source = f"{project}, its recipe"
-            overlay = {"target": flags[flag], "file": file, "where": where, "reason": f"the recipe sets {flag}"}
-            overlays.append({**overlay, "source": source})
-    return overlays
+            flags.pop(flag)
+            remedy = (
+                f"put {file} into overlays/ of your recipe folder, and write flags {flag}: /overlays/{file} and an "
+            )
+            remedy += f"overlay {{target: /overlays/{file}, file: {file}, reason: ..., source: ...}}"
+            findings.append(
+                warning(
+                    "import-file",
+                    f"{name}.command",
+                    found=f"{flag} {file}, a file beside their recipe, is left out",
+                    expected="the checkpoint's own, or the file",
+                    remedy=remedy,
+                )
+            )
 
 
-def _mods(mods: list[str], overlays: list[dict[str, Any]], name: str) -> Iterator[Finding]:
+def _memory_wish(flags: Mapping[str, Any], project: str, name: str) -> dict[str, Any]:
+    """The author's share of the memory: the plan stays below it."""
+    share = flags.get("gpu-memory-utilization")
+    if isinstance(share, int | float) and not isinstance(share, bool) and 0 < share <= 1:
+        return {"utilization": {"max": share, "source": f"{project}, {name}"}}
+    return {}
+
+
+def _kind(flags: Mapping[str, Any], repository: str) -> str:
+    pools = flags.get("runner") == "pooling" or flags.get("task") in ("embed", "score", "classify", "reward")
+    if not pools:
+        return CHAT
+    return "rerank" if "rerank" in repository.lower() else "embed"
+
+
+def _of_another_engine(theirs: Mapping[str, Any], name: str, findings: list[Finding]) -> dict[str, Any]:
+    """What holds for a model whatever serves it; options, variables and image of another engine don't."""
+    runtime = theirs["runtime"]
+    findings.append(
+        warning(
+            "import-runtime",
+            f"{name}.runtime",
+            found=f"{runtime}: its command, environment and image are left out",
+            expected="a vLLM runtime",
+            remedy="compare with vllm-project/recipes what the model needs of vLLM; nobody has shown this recipe",
+        )
+    )
+    facts = model_of({}, theirs["model"])
+    defaults = {key: value for key, value in theirs["defaults"].items() if key in _OF_ANY_ENGINE}
+    if facts.tool_parsers:
+        defaults |= {"enable_auto_tool_choice": True, "tool_call_parser": facts.tool_parsers[0]}
+    if facts.reasoning_parser:
+        defaults["reasoning_parser"] = facts.reasoning_parser
+    kept = {key: value for key, value in theirs.items() if key != "command"}
+    image = f"{fact('image', 'reference')}@{fact('image', 'digest')}"
+    return {**kept, "defaults": defaults, "env": {}, "mods": [], "container": image}
+
+
+def _mods(mods: list[str], name: str) -> Iterator[Finding]:
     for mod in mods:
         short = mod.rstrip("/").rsplit("/", maxsplit=1)[-1]
         if short in _COVERED_MODS:
             yield hint("import-mod", f"{name}.mods", found=short, remedy=f"nothing: {_COVERED_MODS[short]}")
-        elif "chat-template" in short and overlays:
-            remedy = f"put {overlays[0]['file']} into overlays/ of your recipe folder"
-            yield warning(
-                "import-mod", f"{name}.mods", found=short, expected="a chat template as an overlay", remedy=remedy
-            )
         else:
             remedy = "use an image that has the change, or declare the changed files as overlays"
             yield warning(
@@ -305,10 +356,11 @@ def _mods(mods: list[str], overlays: list[dict[str, Any]], name: str) -> Iterato
 def _model(
     theirs: Mapping[str, Any], repository: str, flags: Mapping[str, Any], name: str, findings: list[Finding]
 ) -> dict[str, Any]:
-    model: dict[str, Any] = {"repository": repository}
-    remedy = "put its config.json into configs/ beside the recipe and name it in model.config"
-    found = "the model's shape is not known, so that no KV pool can be planned"
-    findings.append(hint("import-config", f"{name}.model", found=found, expected="its config.json", remedy=remedy))
+    model: dict[str, Any] = {"repository": repository, "config": config_name(repository)}
+    if model["config"] is None:
+        remedy = f"ansible-playbook gb10.fleet.recipe_new -e model={repository} reads it: name it in model.config"
+        found = "the model's shape is not known, so that no KV pool can be planned"
+        findings.append(hint("import-config", f"{name}.model", found=found, expected="its config.json", remedy=remedy))
     revision = theirs.get("model_revision")
     if revision is not None:
         if re.fullmatch("[0-9a-f]{40}", revision):
