@@ -51,6 +51,7 @@ def draft(**keys: Any) -> str:
     return f"--speculative-config '{json.dumps(keys)}'"
 
 
+RING = {"NCCL_IB_HCA": "rocep1s0f1", "NCCL_IB_SUBNET_AWARE_ROUTING": "1"}
 CASES: dict[str, tuple[Launch, Launch]] = {
     # image
     "R001": (run(NIGHTLY, f"vllm serve {PLAIN}"), run(NIGHTLY, PLAIN)),
@@ -507,6 +508,10 @@ CASES: dict[str, tuple[Launch, Launch]] = {
     "X15": (
         serve(f"{QWEN36} --no-enable-chunked-prefill", "0.28.0"),
         serve(f"{QWEN36} --no-enable-chunked-prefill --no-enable-prefix-caching", "0.28.0"),
+    ),
+    "X18": (
+        run("vllm/vllm-openai:v0.32.0", PLAIN, env=RING),
+        run("vllm/vllm-openai:v0.33.0", PLAIN, env=RING),
     ),
     "X17": (
         serve(f"{PLAIN} --cpu-offload-gb 90"),

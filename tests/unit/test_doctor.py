@@ -126,6 +126,8 @@ OBSTACLES: list[tuple[Any, str, Change, str, str, str]] = [
      "DGX Dashboard"),
     (GROUP, "spark-2", put("installs", {"perftest": machine.simulated(REMOVES)}), "error", "packages-pulled-along",
      "apt-get --simulate install perftest"),
+    (PLAN, "titan", put("installs", {"docker.io": None, "perftest": None}), "warning", "packages-unknown",
+     "apt-get --simulate install docker.io"),
     (PLAN, "titan", put("gpu", "module", False), "error", "driver-missing", "linux-modules-nvidia-580-open-6.17"),
     (PLAN, "titan", put("sudo", "password", True), "warning", "sudo-password", "-K"),
     (PLAN, "titan", put("network", "default", ["wlP9s9", "enP7s7"]), "warning", "wifi-management", "cable"),

@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -34,38 +35,135 @@ PLANTED = (
 )
 
 # Programs that stay: one that listens to everybody, and one that holds a lock.
-STAYS = "systemd-run --quiet python3 -c '{words}; import time; time.sleep(3600)'"
+STAYS = "systemd-run --quiet --collect --unit {unit} python3 -c '{words}; import time; time.sleep(3600)'"
 LISTEN = 'import socket; s = socket.socket(socket.AF_INET, socket.{kind}); s.bind(("0.0.0.0", {port})){more}'
 HOLD = 'import fcntl; f = open("/var/lib/dpkg/lock-frontend", "w"); fcntl.lockf(f, fcntl.LOCK_EX)'
-SYNC = """printf '%s\\n' 'network:' '  version: 2' '  ethernets: {enp1s0f1np1: {addresses: [10.100.0.2/24]}}' > \
-/etc/netplan/99-nvidia-sync-cluster.yaml && chmod 600 /etc/netplan/99-nvidia-sync-cluster.yaml"""
+SYNC = "/etc/netplan/99-nvidia-sync-cluster.yaml"
+PROFILE = "/etc/NetworkManager/system-connections/compute-fabric.nmconnection"
+MARKER = "/etc/nvidia/cx7-hotplug-enabled"
+BIOS = "/run/lab/sys/class/dmi/id/bios_version"
+# What an update has left in the package lists: nftables brings a program along that flashes the ConnectX-7.
+PULLS = """cp /srv/lab-apt/Packages /srv/kept && cat >> /srv/lab-apt/Packages <<'END'
+
+Package: nftables
+Version: 99
+Architecture: all
+Maintainer: nobody
+Depends: mlnx-fw-updater
+Filename: ./none.deb
+Size: 1
+
+Package: mlnx-fw-updater
+Version: 25.07
+Architecture: all
+Maintainer: nobody
+Filename: ./none.deb
+Size: 1
+END
+apt-get update --quiet=2"""
 
 
-def listens(port: int, kind: str) -> str:
-    more = "; s.listen()" if kind == "SOCK_STREAM" else ""
-    return STAYS.format(words=LISTEN.format(kind=kind, port=port, more=more))
+@dataclass(frozen=True)
+class Seed:
+    """One obstacle: how it is put on a host and, by the remedy that is named (a word of it), taken away; as root.
+
+    at: where it is done, if not on the host that it is an obstacle for.
+    """
+
+    host: str
+    command: str
+    severity: str
+    rule: str
+    remedy: str
+    undo: str
+    at: str = ""
 
 
-FIRMWARE = "for file in /run/lab/sys/class/infiniband/*/fw_ver; do echo {version} > $file; done"
-DRIVER = "sed -i 's/580.159.03/{version}/' /usr/bin/nvidia-smi"
+def listens(host: str, port: int, kind: str, rule: str = "firewall-unknown-listener", remedy: str = "") -> Seed:
+    words = LISTEN.format(kind=kind, port=port, more="; s.listen()" if kind == "SOCK_STREAM" else "")
+    protocol = "tcp" if kind == "SOCK_STREAM" else "udp"
+    remedy = remedy or f"port: {port}, protocol: {protocol}"
+    return Seed(host, STAYS.format(unit=f"on-{port}", words=words), "error", rule, remedy, f"systemctl stop on-{port}")
 
-# (host, command as root, severity, rule, a word of the remedy)
+
+def firmware(host: str, version: str, severity: str, rule: str, remedy: str) -> Seed:
+    files = "/run/lab/sys/class/infiniband/*/fw_ver"
+    command = f"cat {files} > /srv/fw_ver; for file in {files}; do echo {version} > $file; done"
+    undo = f"for file in {files}; do head -n 1 /srv/fw_ver > $file; done"
+    return Seed(host, command, severity, rule, remedy, undo)
+
+
+def driver(host: str, version: str, severity: str, *rules: tuple[str, str]) -> list[Seed]:
+    swap = "sed -i 's/{}/{}/' /usr/bin/nvidia-smi"
+    first, *more = rules
+    seeds = [Seed(host, swap.format(LAB_DRIVER, version), severity, *first, swap.format(version, LAB_DRIVER))]
+    return seeds + [Seed(host, "true", severity, *rule, "true") for rule in more]
+
+
+def missing(host: str, name: str) -> Seed:
+    return Seed(host, f"rmdir {name}", "error", "preflight-file", "put it there", f"mkdir {name}")
+
+
+def held_lock(host: str) -> Seed:
+    command = STAYS.format(unit="holder", words=HOLD)
+    return Seed(host, command, "warning", "packages-at-work", "DGX Dashboard", "systemctl stop holder")
+
+
+def update_waits(host: str) -> Seed:
+    file = "/run/reboot-required"
+    return Seed(host, f"touch {file}", "warning", "reboot-pending", "systemctl reboot --no-block", f"rm {file}")
+
+
+LAB_DRIVER = "580.159.03"
+OTHER_DOCKERD = "/usr/bin/dockerd --log-driver=local --config-file /etc/mine.json"
+RAIL_OF_SYNC = "  ethernets: {enp1s0f1np1: {addresses: [10.100.0.2/24]}}"
+KEYFILE = "[connection]\\nid=compute-fabric\\ntype=ethernet\\ninterface-name=enp1s0f1np1\\n"
+MODEL, ARCHIVE = "/srv/lab/tiny", "/srv/lab/vllm-cpu-0.32.0.tar"
+UNIT = "/etc/systemd/system/docker.service"
 SEEDS = [
-    ("titan", "touch /run/reboot-required", "warning", "reboot-pending", "systemctl reboot --no-block"),
-    ("titan", DRIVER.format(version="590.44"), "warning", "known-bad driver-590", "driver 580"),
-    ("titan", listens(8000, "SOCK_STREAM"), "error", "preflight-port", "write another port"),
-    ("titan", "rmdir /srv/lab/tiny", "error", "preflight-file", "put it there"),
-    ("titan", STAYS.format(words=HOLD), "warning", "packages-at-work", "DGX Dashboard"),
-    ("titan", "sed -i s/NOPASSWD:// /etc/sudoers.d/nvidia", "warning", "sudo-password", "-K"),
-    ("spark-2", SYNC, "error", "netplan-foreign", "NVIDIA Sync"),
-    ("spark-2", listens(3389, "SOCK_STREAM"), "error", "firewall-unknown-listener", "port: 3389, protocol: tcp"),
-    ("spark-2", listens(2049, "SOCK_DGRAM"), "error", "firewall-unknown-listener", "port: 2049, protocol: udp"),
-    ("spark-2", FIRMWARE.format(version="28.47.1088"), "error", "known-bad nic-firmware-28.47", "NVIDIA's support"),
-    ("spark-3", DRIVER.format(version="580.173.02"), "error", "known-bad driver-without-its-firmware", "tolerated"),
-    ("spark-3", FIRMWARE.format(version="28.43.1014"), "warning", "known-bad nic-firmware-old", "fwupdmgr"),
-    ("spark-3", "mkdir -p /etc/nvidia && touch /etc/nvidia/cx7-hotplug-enabled", "warning", "fabric-hotplug",
-     "hotplug: off"),
-    ("spark-2", f"ip link set {HALF} down", "error", "fabric-half-dead", "the same half of the other end"),
+    update_waits("titan"),
+    *driver("titan", "590.44", "warning", ("known-bad driver-590", "driver 580")),
+    listens("titan", 8000, "SOCK_STREAM", "preflight-port", "write another port"),
+    listens("titan", 5900, "SOCK_STREAM"),
+    missing("titan", MODEL),
+    missing("titan", ARCHIVE),
+    held_lock("titan"),
+    Seed("titan", "sed -i s/NOPASSWD:// /etc/sudoers.d/nvidia", "warning", "sudo-password", "visudo",
+         "echo 'nvidia ALL=(ALL) NOPASSWD:ALL' > /etc/sudoers.d/nvidia"),
+    Seed("titan", f"cp {BIOS} /srv/bios && echo GX10DGX.0102.2025.1111.1531 > {BIOS}", "warning",
+         "known-bad bios-pcie-lanes", "fwupdmgr update", f"cat /srv/bios > {BIOS}"),
+    Seed("titan", f"printf '[Service]\\nExecStart={OTHER_DOCKERD}\\n' > {UNIT} && systemctl daemon-reload", "error",
+         "docker-other-file", "take --config-file out", f"rm {UNIT} && systemctl daemon-reload"),
+    Seed("titan", "true", "error", "docker-option-twice", "`log-driver: null`", "true"),
+    Seed("spark-2", f"printf '%s\\n' 'network:' '  version: 2' '{RAIL_OF_SYNC}' > {SYNC} && chmod 600 {SYNC}", "error",
+         "netplan-foreign", "NVIDIA Sync", f"rm {SYNC}"),
+    listens("spark-2", 8000, "SOCK_STREAM", "preflight-port", "write another port"),
+    listens("spark-2", 3389, "SOCK_STREAM"),
+    listens("spark-2", 2049, "SOCK_DGRAM"),
+    listens("spark-2", 111, "SOCK_DGRAM"),
+    firmware("spark-2", "28.47.1088", "error", "known-bad nic-firmware-28.47", "NVIDIA's support"),
+    *driver("spark-2", "580.126.09", "warning", ("known-bad driver-out-of-memory", "DGX Dashboard"),
+            ("known-bad driver-connectx-power", "580.142")),
+    missing("spark-2", MODEL),
+    missing("spark-2", ARCHIVE),
+    update_waits("spark-2"),
+    Seed("spark-2", "rm -r /var/lib/apt/lists/*_Packages", "warning", "packages-unknown", "sudo apt-get update",
+         "apt-get update --quiet=2"),
+    # a half that is down is set up by site.yml; what it is an obstacle for is its other end
+    Seed("spark-2", f"ip link set {HALF} down", "error", "fabric-half-dead", "the same half of the other end",
+         f"ip link set {HALF} up", "spark-3"),
+    *driver("spark-3", "580.173.02", "error", ("known-bad driver-without-its-firmware", "tolerated")),
+    firmware("spark-3", "28.43.1014", "warning", "known-bad nic-firmware-old", "fwupdmgr"),
+    Seed("spark-3", f"mkdir -p /etc/nvidia && touch {MARKER}", "warning", "fabric-hotplug", "hotplug: off",
+         f"mv {MARKER} /etc/nvidia/cx7-hotplug-disabled"),
+    Seed("spark-3", f"printf '{KEYFILE}' > {PROFILE}", "error", "netplan-foreign", "nmcli connection delete",
+         f"rm {PROFILE}"),
+    Seed("spark-3", PULLS, "error", "packages-pulled-along", "apt-get --simulate install nftables",
+         "cp /srv/kept /srv/lab-apt/Packages && apt-get update --quiet=2"),
+    listens("spark-3", 3389, "SOCK_STREAM"),
+    missing("spark-3", MODEL),
+    missing("spark-3", ARCHIVE),
+    held_lock("spark-3"),
 ]  # fmt: skip
 
 
@@ -112,17 +210,16 @@ def test_each_obstacle_is_named_with_its_remedy(playbook: Playbook, fleet: Fabri
     for host in HOSTS:
         for command in PLANTED:
             fleet.root(host, command)
-    for host, command, *_rest in SEEDS:
-        # a half that is down is set up by site.yml; what it is an obstacle for is its other end
-        fleet.root("spark-3" if HALF in command else host, command)
+    for seed in SEEDS:
+        fleet.root(seed.at or seed.host, seed.command)
     done = doctor(playbook, "-e", f"doctor_folder={BUNDLES}")
     assert done.returncode != 0
     assert verdicts(done.stdout) == dict.fromkeys(HOSTS, "stops you"), done.stdout[-6000:]
     found = {host: findings(done.stdout, host) for host in HOSTS}
     missed = [
-        (host, rule)
-        for host, _command, severity, rule, remedy in SEEDS
-        if not any(remedy in text for text in found[host].get((severity, rule), []))
+        (seed.host, seed.rule, seed.remedy)
+        for seed in SEEDS
+        if not any(seed.remedy in text for text in found[seed.host].get((seed.severity, seed.rule), []))
     ]
     assert missed == [], done.stdout[-12000:]
 
@@ -132,13 +229,25 @@ def test_the_file_shows_the_same_without_its_host_and_nothing_private(playbook: 
     file = BUNDLES / f"{name}.json"
     done = doctor(playbook, "-e", f"doctor_from={file}")
     assert done.returncode != 0
-    seeded = {(severity, rule) for where, _command, severity, rule, _remedy in SEEDS if where == name}
+    seeded = {(seed.severity, seed.rule) for seed in SEEDS if seed.host == name}
     assert seeded - set(findings(done.stdout, name)) == set(), done.stdout[-6000:]
     text = file.read_text("utf-8")
     assert [re.findall(f".{{,80}}{re.escape(word)}.{{,40}}", text) for word in PRIVATE if word in text] == []
+
+
+def test_there_are_thirty_of_them() -> None:
+    assert len(SEEDS) >= 30
 
 
 def test_without_the_password_it_names_what_to_type(playbook: Playbook) -> None:
     done = doctor(playbook, "-l", "titan", "-e", f"doctor_folder={BUNDLES}", "-e", "ansible_become_password=")
     assert verdicts(done.stdout) == {"titan": "could not look"}
     assert "-K" in done.stdout
+
+
+def test_what_the_remedies_did_leaves_nothing(playbook: Playbook, fleet: FabricFleet) -> None:
+    for seed in SEEDS:
+        fleet.root(seed.at or seed.host, seed.undo)
+    done = doctor(playbook, "-e", f"doctor_folder={BUNDLES}")
+    assert {host: findings(done.stdout, host) for host in HOSTS} == {host: {} for host in HOSTS}, done.stdout[-6000:]
+    assert (done.returncode, verdicts(done.stdout)) == (0, dict.fromkeys(HOSTS, "will be changed"))

@@ -95,14 +95,14 @@ def _command(pid: str) -> str:
     return _text(Path("/proc", pid, "comm")) or f"process {pid}"
 
 
-def read_installs(run: Run) -> dict[str, list[dict[str, str]]]:
+def read_installs(run: Run) -> dict[str, list[dict[str, str]] | None]:
     """What apt would do (`simulated`) for each package that a role may install and that is missing here.
 
-    It is asked by the package lists that the host has, and takes no lock; one that they don't know is left out.
+    It is asked by the package lists that the host has, and takes no lock; None where apt can't install it by them.
     """
     missing = sorted(name for name, command in _INSTALLED.items() if shutil.which(command, path=_SEARCH) is None)
     answers = {name: _simulate(run, name) for name in missing}
-    return {name: simulated(out) for name, out in answers.items() if out is not None}
+    return {name: None if out is None else simulated(out) for name, out in answers.items()}
 
 
 def _simulate(run: Run, package: str) -> str | None:

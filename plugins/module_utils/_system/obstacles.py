@@ -72,8 +72,19 @@ def _packages(look: Look) -> Iterator[Finding]:
 
 def _installs(look: Look) -> Iterator[Finding]:
     """What apt would do besides, for each package that a role installs on this host."""
-    for package, steps in sorted(look.part("installs").items()):
-        torn = [_step(step) for step in steps if _is_torn(step) and step["package"] != package]
+    asked = look.part("installs")
+    unknown = sorted(package for package, steps in asked.items() if steps is None and _is_installed(look, package))
+    if unknown:
+        yield host_warning(
+            "packages-unknown",
+            "the package manager",
+            found=f"by the package lists that are here, it can't install {', '.join(unknown)}",
+            expected="to know what it would do",
+            remedy=f"sudo apt-get update, and look again; `apt-get --simulate install {unknown[0]}` says what is wrong",
+            reason="a kernel, driver or firmware that it would bring along can't be seen before",
+        )
+    for package, steps in sorted(asked.items()):
+        torn = [_step(step) for step in steps or () if _is_torn(step) and step["package"] != package]
         if torn and _is_installed(look, package):
             yield host_error(
                 "packages-pulled-along",

@@ -112,7 +112,8 @@ def _sysfs(root: Path, store: Path) -> None:
     bind(root / "sys/class/net", real_net)
     for device, interface in RDMA_DEVICES.items():
         _rdma_device(store / "class/infiniband" / device, interface)
-    for name, value in (("product_name", "NVIDIA_DGX_Spark"), ("sys_vendor", "NVIDIA"), ("board_vendor", "NVIDIA")):
+    names = {"product_name": "NVIDIA_DGX_Spark", "sys_vendor": "NVIDIA", "board_vendor": "NVIDIA"}
+    for name, value in (names | {"bios_version": "5.36_0ACUM027"}).items():
         _write(store / "class/dmi/id" / name, f"{value}\n")
     hotplug = store / "devices/platform/MTKP0001:00/pcie_hotplug"
     _write(hotplug / "hotplug_enabled", f"{int((root / HOTPLUG_MARKER.lstrip('/')).exists())}\n")

@@ -308,6 +308,29 @@ def open_ray(launch: Launch) -> Hits:
         yield Hit(_EXECUTOR, "ray")
 
 
+@rule(
+    "X18",
+    "error",
+    expected="NCCL 2.30.7 or later, which vLLM's own images have since 0.33.0",
+    remedy="take 0.33.0 or later, or an image with a newer NCCL that VLLM_NCCL_SO_PATH names",
+    reason="an older NCCL does not know NCCL_IB_SUBNET_AWARE_ROUTING: it pairs devices by number, and the ranks of a "
+    "ring wait for each other for ever",
+    source="NVIDIA/nccl commit 5c1c4288, first in v2.30.7-1; requirements of torch 2.11 to 2.14, and of vLLM 0.20 to "
+    "0.33; an owner's journal of three Sparks in a ring",
+)
+def nccl_of_a_ring(launch: Launch) -> Hits:
+    """A ring with an NCCL that can't route in one, or whose release nobody knows."""
+    if launch.env.get("NCCL_IB_SUBNET_AWARE_ROUTING") != "1" or not _over_rdma(launch) or launch.family is None:
+        return
+    if {"VLLM_NCCL_SO_PATH", "LD_PRELOAD"} & launch.env.keys():
+        return
+    if launch.family != "upstream":
+        remedy = "see whether `grep -rl IB_SUBNET_AWARE_ROUTING / --include=libnccl*` in it finds its NCCL; then "
+        yield Hit("image", "nobody knows its NCCL", "warning", remedy=f"{remedy}silence this rule")
+    elif launch.before("0.33.0"):
+        yield Hit("image", "its NCCL is 2.29.7 or older")
+
+
 def _within(address: str, networks: tuple[str, ...]) -> bool:
     try:
         parsed = ipaddress.ip_address(address)
