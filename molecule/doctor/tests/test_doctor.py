@@ -124,7 +124,6 @@ SEEDS = [
     update_waits("titan"),
     *driver("titan", "590.44", "warning", ("known-bad driver-590", "driver 580")),
     listens("titan", 8000, "SOCK_STREAM", "preflight-port", "write another port"),
-    listens("titan", 5900, "SOCK_STREAM"),
     missing("titan", MODEL),
     missing("titan", ARCHIVE),
     held_lock("titan"),
@@ -150,8 +149,9 @@ SEEDS = [
     Seed("spark-2", "rm -r /var/lib/apt/lists/*_Packages", "warning", "packages-unknown", "sudo apt-get update",
          "apt-get update --quiet=2"),
     # a half that is down is set up by site.yml; what it is an obstacle for is its other end
-    Seed("spark-2", f"ip link set {HALF} down", "error", "fabric-half-dead", "the same half of the other end",
-         f"ip link set {HALF} up", "spark-3"),
+    # and NetworkManager sets up whatever it manages
+    Seed("spark-2", f"nmcli device set {HALF} managed no && ip link set {HALF} down", "error", "fabric-half-dead",
+         "the same half of the other end", f"ip link set {HALF} up && nmcli device set {HALF} managed yes", "spark-3"),
     *driver("spark-3", "580.173.02", "error", ("known-bad driver-without-its-firmware", "tolerated")),
     firmware("spark-3", "28.43.1014", "warning", "known-bad nic-firmware-old", "fwupdmgr"),
     Seed("spark-3", f"mkdir -p /etc/nvidia && touch {MARKER}", "warning", "fabric-hotplug", "hotplug: off",
@@ -161,6 +161,7 @@ SEEDS = [
     Seed("spark-3", PULLS, "error", "packages-pulled-along", "apt-get --simulate install nftables",
          "cp /srv/kept /srv/lab-apt/Packages && apt-get update --quiet=2"),
     listens("spark-3", 3389, "SOCK_STREAM"),
+    listens("spark-3", 5900, "SOCK_STREAM"),
     missing("spark-3", MODEL),
     missing("spark-3", ARCHIVE),
     held_lock("spark-3"),
