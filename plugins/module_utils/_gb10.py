@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,13 @@ def facts() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
 def fact(section: str, key: str) -> Any:
     """One value."""
     return facts()[section][key]["value"]
+
+
+def cited_in(text: str) -> dict[str, str]:
+    """The sources that a text names, in the order of the alphabet, and where a reader can open each."""
+    where: dict[str, str | None] = read_yaml((ROOT / "data" / "sources.yml").read_text("utf-8"))
+    named = [name for name in sorted(where) if re.search(rf"(?<![\w/.]){re.escape(name)}", text)]
+    return {name: where[name] or "not published" for name in named}
 
 
 def default_layer(section: str) -> Layer:

@@ -182,7 +182,6 @@ CASES: dict[str, tuple[Launch, Launch]] = {
     "R044": (serve(f"{GEMMA_CODER} {MTP}"), serve(f"{QWEN36} {MTP}")),
     # kernels
     "R045": (serve(f"{QWEN36_DENSE} --quantization modelopt"), serve(QWEN36_DENSE)),
-    "R046": (serve(QWEN36), serve(f"{QWEN36} --quantization modelopt")),
     "R047": (serve(QWEN36, "0.19.1"), serve(f"{QWEN36} --moe-backend marlin", "0.19.1")),
     "R048": (serve(GEMMA_MOE, "0.19.1"), serve(f"{GEMMA_MOE} --moe-backend marlin", "0.19.1")),
     "R050": (
@@ -256,7 +255,6 @@ CASES: dict[str, tuple[Launch, Launch]] = {
         serve(f"{SUPER} --enable-prefix-caching", "0.19.1"),
         serve(f"{SUPER} --enable-prefix-caching --mamba-cache-mode align", "0.19.1"),
     ),
-    "R084": (serve(f"{NANO} --enable-prefix-caching", "0.27.1"), serve(f"{NANO} --enable-prefix-caching", "0.28.0")),
     "R085": (serve(f"{GEMMA} --enable-prefix-caching"), serve(f"{QWEN36} --enable-prefix-caching")),
     # memory
     "R086": (serve(PLAIN), serve(f"{PLAIN} --gpu-memory-utilization 0.5")),

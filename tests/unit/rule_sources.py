@@ -7,8 +7,10 @@ from __future__ import annotations
 
 # Rule of the sources -> why it isn't checked here, and who sees to it.
 NOT_CHECKABLE = {
+    "R046": "--quantization modelopt needs no writing: vLLM finds it out by itself in all releases since 0.11.0.",
     "R049": "Answers of `!!!!!` or nothing show only after the start: `verify` asks one real question.",
     "R080": "Acceptance of draft tokens is a figure of the running server: `vllm:spec_decode_*` in /metrics.",
+    "R084": "That prefix caching on Mamba layers is experimental up to 0.27.1 asks nothing of the owner.",
     "R110": "A Mamba or CUDA-graph size error stands in the log: lower --max-cudagraph-capture-size then (0.11.1 on).",
     "R111": "Advice for monitoring: nvidia-smi shows no memory on GB10; read /proc/meminfo.",
     "R124": "Advice for clients of Nemotron-3: max_tokens of about 10000, as reasoning comes first.",

@@ -46,7 +46,7 @@ SITE: dict[str, Any] = {
                 "source": "registry",
             },
             "model": {"weights_bytes": 20_000_000_000, "revision": None, "source": {"path": "/srv/m"}},
-            "silence": {"R084": "known"},
+            "silence": {"R079": "known"},
         },
         "pair": {
             "recipe": "qwen3-vl-235b-a22b-instruct-awq",

@@ -5,15 +5,17 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import ROOT, SHIPPED_RECIPES
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._report import table
+from ansible_collections.gb10.fleet.plugins.module_utils._yaml_text import read_yaml
 from planned import ranks_of
 
 LIBRARY, OF_RECIPES = load_all([SHIPPED_RECIPES])
@@ -98,6 +100,108 @@ def test_a_plan_that_was_refused_counts_its_errors_and_reports_nothing_of_cables
     text = as_text(plan_fleet({"hosts": {"titan": titan}, "folder": "/none"}, LIBRARY, OF_RECIPES), ["titan"])
     assert "findings: 1 error, 0 warnings, 0 hints" in text
     assert "nothing planned" in text
+
+
+def table_of(text: str) -> list[str]:
+    return text.strip().split("\n\n")[0].splitlines()
+
+
+def test_the_page_begins_with_a_table_of_the_services() -> None:
+    """domain.md C2: does it fit, what is free, what is fetched, how long, what to do; then findings, worst first."""
+    plan = planned({"a": "qwen3.6-35b-a3b-nvfp4", "b": "bge-base-en-v1.5"})
+    text = as_text(plan, ["a", "b"])
+    head, first, second = table_of(text)
+    assert re.split(r"  +", head) == [
+        "service",
+        "on",
+        "fits?",
+        "at once",
+        "free",
+        "download",
+        "first start",
+        "what to do",
+    ]
+    assert re.fullmatch(r"a +a +yes +4\.0 x 65,536 +\d+\.\d GiB +2\d\.\d GiB +up to 30 min +nothing", first)
+    assert re.fullmatch(r"b +b +yes +- +\d+\.\d GiB +\d+\.\d MiB +up to 30 min +nothing", second)
+    assert text.index("findings: ") < text.index("service a: ")
+    assert [row["service"] for row in plan["summary"]] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("service", "row"),
+    [
+        (
+            {"workload": {"max_model_len": 8192, "pool": "500GiB"}},
+            r"a +a +no .* GiB short .*1 error.* below; first: .*",
+        ),
+        (
+            {"image": {"reference": "own/image:1"}},
+            r"a +a +not planned +- +- +- +- +1 error below; first: write image\..*",
+        ),
+        ({"flags": {"max-num-seqs": 500}}, r"a +a +tight .*2 warnings below; first: write workload\.pool: rest.*"),
+    ],
+)
+def test_the_table_names_what_is_to_do(service: dict[str, Any], row: str) -> None:
+    plan = planned({"a": "qwen3.6-35b-a3b-nvfp4"}, **service)
+    assert re.match(row, " ".join(table_of(as_text(plan, ["a"], 400))[1:]))
+
+
+def test_the_worst_findings_come_first_and_are_counted_at_the_end() -> None:
+    text = as_text(planned({"a": "qwen3.6-35b-a3b-nvfp4"}, workload={"max_model_len": 8192, "pool": "500GiB"}), ["a"])
+    assert text.index("\nerror ") < text.index("\nwarning ")
+    assert re.search(r"findings: 1 error, .*, above\n$", text)
+
+
+def test_a_recipe_says_who_ran_it_what_to_know_and_what_was_measured() -> None:
+    text = " ".join(as_text(planned({"a": "qwen3.6-35b-a3b-nvfp4"}), ["a"]).split())
+    assert "recipe qwen3.6-35b-a3b-nvfp4, reported by " in text
+    assert "nobody of this project has run it" in text
+    assert "attention-backend is left to vLLM." in text
+    assert "measured decode 102 tok/s (1 request, answer only, MTP 3)" in text
+    other = planned({"a": "qwen3.6-35b-a3b-nvfp4"}, image={"reference": "vllm/vllm-openai:v0.33.0"})
+    assert "with another image, vllm/vllm-openai:v0.24.0-ubuntu2404" in as_text(other, ["a"])
+
+
+def test_sources_that_are_named_can_be_opened() -> None:
+    text = as_text(planned({"a": "qwen3.6-35b-a3b-nvfp4"}), ["a"])
+    assert "\nSpark guide: https://" in text
+    names = read_yaml((ROOT / "data" / "sources.yml").read_text("utf-8"))
+    listed = re.findall(r"^\| ([^|]+?) \| ([^|]+?) \|", (ROOT / "docs" / "sources.md").read_text("utf-8"), re.MULTILINE)
+    where = {name: url for name, url in listed if name in names}
+    assert where == {name: url or "not published" for name, url in names.items()}
+
+
+def test_a_model_without_a_kv_cache_is_shown_as_such() -> None:
+    """domain.md C3: header, table and a finding said three things."""
+    plan = planned({"a": "bge-base-en-v1.5"}, flags={"gpu-memory-utilization": 0.02})
+    text = as_text(plan, ["a"])
+    assert "KV pool    none: this model keeps nothing of a token" in text
+    assert "not known before the first boot" not in text
+    assert "memory-utilization-too-low" not in text
+
+
+@pytest.mark.parametrize(
+    ("service", "shown"),
+    [
+        ({}, "from 4,288 tokens on"),  # blocks of 2,144, and MTP computes the last one found again
+        ({"flags": {"speculative-config": None}}, "from 2,096 tokens on"),
+        ({"flags": {"enable-prefix-caching": False}}, None),
+        (
+            {"image": {"reference": "vllm/vllm-openai:v0.33.0"}, "flags": {"prefix-match-unit": 64}},
+            "from 128 tokens on",
+        ),
+    ],
+)
+def test_the_smallest_shared_prefix_is_shown(service: dict[str, Any], shown: str | None) -> None:
+    """domain.md B6: of 163 tokens none is ever found again, whatever the mode."""
+    text = as_text(planned({"a": "qwen3.6-35b-a3b-nvfp4"}, **service), ["a"])
+    assert ("prefix     " in text) == (shown is not None)
+    assert (shown or "") in text
+
+
+def test_prefix_caching_that_can_never_hit_is_a_warning() -> None:
+    plan = planned({"a": "nemotron-3-super-120b-a12b-nvfp4"}, workload={"max_model_len": 4096})
+    assert "kv-prefix-never" in {row["rule"] for row in plan["findings"]}
 
 
 def test_what_a_recipe_silences_is_a_line_and_no_hint() -> None:

@@ -124,8 +124,9 @@ class Sizing(Protocol):
 
 EMPTY_POOL: dict[str, Any] = {
     **dict.fromkeys(("bytes", "context", "tokens", "tokens_low", "tokens_high")),
-    **dict.fromkeys(("block_size", "num_blocks", "max_concurrency", "bytes_per_request", "with_rest")),
+    **dict.fromkeys(("block_size", "num_blocks", "max_concurrency", "bytes_per_request", "with_rest", "prefix_unit")),
     "exact": False,
+    "has_cache": True,
 }
 
 

@@ -302,7 +302,8 @@ def _share_findings(demand: Demand, share: Share, total: int, free: int) -> Iter
         )
         return
     yield from _boot_differs(demand, share.non_kv)
-    if demand.utilization is not None and demand.kv_cache_memory_bytes is None:
+    # without a cache nothing is cut from it
+    if demand.utilization is not None and demand.kv_cache_memory_bytes is None and demand.kv_bytes != 0:
         yield from _written_utilization(demand, share, share.non_kv, total)
     extra = gib(fact("limits", "eager_load_extra_gib")) if demand.load_strategy == "eager" else 0
     if extra and share.non_kv.weights + extra > free:

@@ -34,6 +34,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks import Conf
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.service import place
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.service_slice import service_slice
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.slices import Decided
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.summary import costs, summary
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.trust import trust_problems
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import gib
@@ -123,17 +124,15 @@ def plan_fleet(
             "memory": {service.name: budgets[name].lines(service.name) for service in here[name]},
         }
         hosts[name] = of_services | _of_subjects(host, declared, decided[name], of_services)
-    return {
+    workloads = {service.name: [*service.settings["workload"]] for service in placed}
+    plan = {
         "inventory": declared.name,
         "hosts": hosts,
         "services": {name: dict(service.plan) for name, service in services.items()},
         "drift": slices.drift(declared.drift),
-        "findings": folded(
-            findings.rows(),
-            computed,
-            {service.name: [*service.settings["workload"]] for service in placed},
-        ),
+        "findings": folded(findings.rows(), computed, workloads),
     }
+    return plan | {"summary": summary(plan, declared.services)}
 
 
 def _placed(
@@ -201,6 +200,9 @@ def _decide(
         "recipe": placed.recipe["name"],
         "engine": placed.engine.spec.name,
         "status": placed.recipe["status"]["state"],
+        "reported": _reported(placed),
+        "measured": placed.recipe["measured"],
+        "costs": costs(placed, placed.recipe["startup_limit_s"] or fact("limits", "startup_limit_s")),
         "hosts": [host.name for host in placed.hosts],
         "endpoint": placed.client_url,
         "served_name": configured.served_name,
@@ -217,6 +219,12 @@ def _decide(
         ),
     }
     return configured, Decided(placed, plan_ranks(configured, shares), plan)
+
+
+def _reported(placed: Placed) -> dict[str, Any]:
+    """Who says that the recipe works: {by, when, hardware, note, image: the one that he used}; None where not known."""
+    status, image = placed.recipe["status"], placed.recipe["image"]["reference"]
+    return {key: status.get(key) for key in ("by", "when", "hardware", "note")} | {"image": image}
 
 
 def _memory_limit(budget: Budget, service: str) -> int:

@@ -16,6 +16,7 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import cited_in
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.container import docker_exec, docker_run
 from ansible_collections.gb10.fleet.plugins.module_utils._report import table
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import size
@@ -37,7 +38,12 @@ _LINES = (
 )
 _LABELS = ("found", "expected", "reason", "remedy", "source")
 _MOST_PLACES = 6
-_WORST_LAST = ("hint", "warning", "error")
+_WORST_FIRST = ("error", "warning", "hint")
+_STATES = {
+    "tested": "run by its author on such a machine",
+    "reported": "somebody else has reported it, nobody of this project has run it",
+    "known-bad": "known to fail",
+}
 
 
 def as_json(plan: Mapping[str, Any]) -> str:
@@ -57,15 +63,59 @@ def sentence(finding: Mapping[str, Any]) -> str:
 
 
 def as_text(plan: Mapping[str, Any], hosts: Sequence[str], width: int = WIDTH) -> str:
-    """The decisions for these hosts and the services placed on them, then the findings.
+    """What is decided for these hosts and the services placed on them: a table, the findings, then the details.
 
     width: columns that nothing exceeds but a word that can't be broken.
     """
+    findings = concerning(plan, hosts)
     chosen = [name for name, service in plan["services"].items() if set(service["hosts"]) & set(hosts)]
-    parts = ["\n".join(_service(name, plan, hosts, width)) for name in chosen]
+    rows = [row for row in plan["summary"] if set(row["hosts"]) & set(hosts)]
+    parts = [table([*map(_summary, rows)], width), "\n".join(_findings(findings, width))]
+    parts += ["\n".join(_service(name, plan, hosts, width)) for name in chosen]
     parts += ["\n".join(_host(name, plan["hosts"][name], width)) for name in hosts]
-    parts.append("\n".join(_findings(concerning(plan, hosts), width)))
-    return "\n" + "\n\n".join(part.rstrip() for part in parts if part) + "\n"
+    text = "\n\n".join(part.rstrip() for part in parts if part)
+    cited = "\n".join(_wrapped(f"{name}: {one}", width, "  ") for name, one in cited_in(text).items())
+    ends = [f"{_heading('sources')}\n{cited}"] if cited else []
+    # a person's eye is here when the page has gone by
+    ends += [f"{_counts(findings)}, above"] if findings else []
+    return "\n" + "\n\n".join([text, *ends]) + "\n"
+
+
+# The table -----------------------------------------------------------------------------------------------------------
+
+
+def _summary(row: Mapping[str, Any]) -> dict[str, str]:
+    requests, free = row["requests"], row["free_bytes"]
+    return {
+        "service": row["service"],
+        "on": ", ".join(row["hosts"]),
+        "fits?": {"unknown": "not known", "refused": "not planned"}.get(row["fits"], row["fits"]),
+        "at once": f"{requests:.1f} x {row['context']:,}" if requests else "-",
+        "free": "-" if free is None else size(free) if free >= 0 else f"{size(-free)} short",
+        "download": _download(row),
+        "first start": _start(row),
+        "what to do": _to_do(row),
+    }
+
+
+def _download(row: Mapping[str, Any]) -> str:
+    if row["fits"] == "refused":
+        return "-"
+    return "not known" if row["download_bytes"] is None else size(row["download_bytes"])
+
+
+def _start(row: Mapping[str, Any]) -> str:
+    if row["start_limit_s"] is None:
+        return "-"
+    measured = row["first_start_s"]
+    return f"up to {row['start_limit_s'] // 60} min" if measured is None else f"about {-(-measured // 60):.0f} min"
+
+
+def _to_do(row: Mapping[str, Any]) -> str:
+    counts = [_count(row[f"{what}s"], what) for what in ("error", "warning") if row[f"{what}s"]]
+    if not counts:
+        return "nothing"
+    return f"{' and '.join(counts)} below; first: {row['remedy']}" if row["remedy"] else f"{' and '.join(counts)} below"
 
 
 def _heading(text: str) -> str:
@@ -97,22 +147,46 @@ def _service(name: str, plan: Mapping[str, Any], hosts: Sequence[str], width: in
     yield f"endpoint   {service['endpoint']}   model {service['served_name']}"
     yield f"API key    {_key(name, plan['hosts'][service['hosts'][0]]['services'])}"
     yield f"TLS        {_tls(name, plan['hosts'][service['hosts'][0]]['services'])}"
-    yield f"recipe     {service['recipe']}, {service['status']}"
+    yield from _recipe(service, width)
     yield _image(service["image"], ENGINES[service["engine"]].spec.title)
-    yield from _cache(service["kv"])
+    yield from _cache(service["kv"], width)
     here = [host for host in service["hosts"] if host in hosts]
     for host in here:
         yield f"\nmemory on {host} ({_role(host, service)})"
         yield table([*_memory(plan["hosts"][host]["memory"][name])], width)
     yield "\nvalues"
     yield table([*_values(service["explain"])], width)
+    shown: list[str] = []
     for host in here:
         rank = next(one for one in plan["hosts"][host]["services"] if one["name"] == name)
-        yield f"\ncommand on {host} ({_role(host, service)})"
-        yield _command(docker_run(rank["container"]), service["image"]["reference"])
+        lines = _command(docker_run(rank["container"]), service["image"]["reference"])
+        other = [line for line in lines if line not in shown] if shown else lines
+        same = f", as on {here[0]} but for" if shown else ""
+        yield f"\ncommand on {host} ({_role(host, service)}){same}"
+        yield "\n".join(other)
+        shown = shown or lines
         if rank["exec"]:
             yield "and in it, once all ranks have joined"
-            yield _command(docker_exec(rank["container"]["name"], rank["exec"]), "")
+            yield "\n".join(_command(docker_exec(rank["container"]["name"], rank["exec"]), ""))
+
+
+def _recipe(service: Mapping[str, Any], width: int) -> Iterator[str]:
+    """Who says that it works, what else he says, and what he has measured."""
+    told = service["reported"]
+    indent = " " * 11
+    where = ", ".join(word for word in (told["when"], told["hardware"]) if word)
+    state = f"{service['recipe']}, {service['status']} by {told['by']}, {where}: {_STATES[service['status']]}"
+    yield _wrapped(f"recipe     {state}", width, indent)
+    if told["image"] != service["image"]["reference"]:
+        yield _wrapped(f"{indent}with another image, {told['image']}", width, indent)
+    if told["note"]:
+        yield _wrapped(f"{indent}{told['note']}", width, indent)
+    for row in service["measured"]:
+        yield _wrapped(
+            f"measured   {row['what']} {row['value']:g} {row['unit']} ({row['conditions']}); {row['source']}",
+            width,
+            indent,
+        )
 
 
 def _role(host: str, service: Mapping[str, Any]) -> str:
@@ -126,17 +200,26 @@ def _image(image: Mapping[str, Any], title: str) -> str:
     return f"image      {image['reference']}, {release}, {image['digest'] or 'not pinned'}"
 
 
-def _cache(kv: Mapping[str, Any]) -> Iterator[str]:
+def _cache(kv: Mapping[str, Any], width: int) -> Iterator[str]:
+    indent = " " * 11
+    if not kv["has_cache"]:
+        yield "KV pool    none: this model keeps nothing of a token"
+        return
     if not kv["tokens"]:
         yield "KV pool    not known before the first boot"
         return
     about = "" if kv["exact"] else "about "
-    blocks = f"{kv['num_blocks']:,} blocks of {kv['block_size']:,}"
-    yield f"KV pool    {about}{size(kv['bytes'])} a rank: {kv['tokens']:,} tokens in {blocks}"
+    requests = f"{kv['max_concurrency']:.2f} requests of {kv['context']:,} tokens at once"
+    pool = f"KV pool    {about}{size(kv['bytes'])} a rank: {requests}, {size(kv['bytes_per_request'])} each"
+    yield _wrapped(pool, width, indent)
     if not kv["exact"] and kv["tokens_high"]:
-        low, high = kv["tokens_low"] or 0, kv["tokens_high"]
-        yield f"           between {low:,} and {high:,} tokens, exact after the first boot"
-    yield f"context    {kv['context']:,} tokens; {kv['max_concurrency']:.2f} requests of that length fit at once"
+        low, high = (
+            bound * kv["max_concurrency"] / kv["tokens"] for bound in (kv["tokens_low"] or 0, kv["tokens_high"])
+        )
+        yield f"{indent}between {low:.2f} and {high:.2f} of them, exact after the first boot"
+    if kv["prefix_unit"]:
+        shown = f"prefix     a beginning that prompts share is computed once from {kv['prefix_unit']:,} tokens on"
+        yield _wrapped(f"{shown}; a shorter one is computed for each", width, indent)
     if kv["with_rest"]:
         more, pool = kv["with_rest"]["max_concurrency"], size(kv["with_rest"]["bytes"])
         yield f"idle       with pool: rest it would be {pool}, and {more:.2f} of them"
@@ -162,14 +245,16 @@ def _shown(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _command(words: Sequence[str], image: str) -> str:
-    """To be read, and to be pasted: an option with its value a line, and the image with what it gets first."""
+def _command(words: Sequence[str], image: str) -> list[str]:
+    """Lines to be read, and to be pasted: an option with its value a line, and the image with what it gets first."""
     lines: list[list[str]] = [[]]
     for word in words:
         if (word.startswith("-") or word == image) and lines[-1]:
             lines.append([])
         lines[-1].append(word)
-    return " \\\n".join(f"  {'  ' if number else ''}{shlex.join(line)}" for number, line in enumerate(lines))
+    last = len(lines) - 1
+    texts = [f"  {'  ' if number else ''}{shlex.join(line)}" for number, line in enumerate(lines)]
+    return [text if number == last else f"{text} \\" for number, text in enumerate(texts)]
 
 
 # A host -------------------------------------------------------------------------------------------------------------
@@ -206,14 +291,17 @@ def _findings(findings: Sequence[Mapping[str, Any]], width: int) -> Iterator[str
         return
     silenced = [finding for finding in findings if finding.get("silenced")]
     others = [finding for finding in findings if not finding.get("silenced")]
-    counted = Counter(finding["severity"] for finding in others)
-    counts = [_count(counted[name], name) for name in ("error", "warning", "hint")]
-    counts += [f"{len(silenced)} silenced"] if silenced else []
-    yield _heading("findings: " + ", ".join(counts))
+    yield _heading(_counts(findings))
+    yield findings_text(sorted(others, key=lambda finding: _WORST_FIRST.index(finding["severity"])), width)
     for finding in silenced:
         yield _wrapped(f"silenced {finding['rule']}, {finding['place']}: {finding['silenced']}", width, " " * 11)
-    # what matters most comes last, where a person's eye is when the page has gone by
-    yield findings_text(sorted(others, key=lambda finding: _WORST_LAST.index(finding["severity"])), width)
+
+
+def _counts(findings: Sequence[Mapping[str, Any]]) -> str:
+    silenced = sum(bool(finding.get("silenced")) for finding in findings)
+    counted = Counter(finding["severity"] for finding in findings if not finding.get("silenced"))
+    counts = [_count(counted[name], name) for name in _WORST_FIRST]
+    return "findings: " + ", ".join([*counts, *([f"{silenced} silenced"] if silenced else [])])
 
 
 def findings_text(findings: Sequence[Mapping[str, Any]], width: int = WIDTH) -> str:

@@ -257,7 +257,7 @@ def _warning(rule: str, place: str, expected: str) -> Finding:
         place,
         found="not pinned",
         expected=expected,
-        remedy="write what the first staging run recorded on the host",
+        remedy="write what your first run puts into .fleet.lock beside the inventory, to which your runs keep anyway",
         reason="what the name points to can change between two runs, and then hosts differ without a change of yours",
     )
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -52,12 +53,14 @@ class Sizing:
     demand: of one rank. key: under which its boots are kept. kv: its cache, None where it can't be sized; by the
     release that the recipe names or, where it names none, by the one that its image was seen to hold, which only
     figures come from. config: the model's config.json, None where it isn't known.
+    match_unit: tokens by which shared beginnings are compared, None for the release's own.
     """
 
     demand: Demand
     key: str
     kv: ServiceKv | None
     config: Mapping[str, Any] | None
+    match_unit: int | None = None
 
     def demand_on(self, host: str, observed: Observed) -> Demand:
         """The demand on one host, with what the last boot there has shown."""
@@ -95,7 +98,10 @@ class Sizing:
             findings = [replace(finding, severity="warning") for finding in findings]
         if answer and not findings:
             findings += _small(placed, shares, answer)
+            findings += _never_shared(placed, self._prefix_unit(answer), answer)
         pool = {
+            "has_cache": self.demand.kv_bytes != 0,
+            "prefix_unit": self._prefix_unit(answer),
             "bytes": size or None,
             "with_rest": self._with_rest(shares, size),
             "exact": low == high,
@@ -104,6 +110,23 @@ class Sizing:
             "tokens_high": self._tokens(high) if high else None,
         }
         return EMPTY_POOL | pool | {name: answer.get(name) for name in _POOL}, findings
+
+    def _prefix_unit(self, answer: Mapping[str, Any]) -> int | None:
+        """From how many tokens on a beginning that prompts share is found; None where it never is, or nothing is known.
+
+        Whole blocks of all groups alone are found, or, where states are kept at a prompt's end, units that an option
+        makes smaller (vllm/v1/core/kv_cache_utils.py, resolve_cache_hit_alignment_tokens). With a drafter the last one
+        found is computed again.
+        """
+        if self.kv is None or not answer or not answer["resolved"]["prefix_caching"]:
+            return None
+        mode = answer["resolved"].get("mamba_cache_mode")
+        if mode == "none":
+            return None
+        unit = math.lcm(*(group["block_size"] for group in answer["groups"]))
+        if mode == "align" and self.match_unit:
+            unit = self.match_unit
+        return unit * (2 if self.kv.layout.settings.drafters else 1)
 
     def _with_rest(self, shares: Sequence[Share], now: int) -> dict[str, Any] | None:
         """What the pool would be if it took all that its hosts have left: {bytes, max_concurrency}; None where that is
@@ -139,6 +162,23 @@ def _small(placed: Placed, shares: Sequence[Share], answer: Mapping[str, Any]) -
         expected=f"{size(max(wanted))}, which hold them all",
         remedy=remedy,
         source="docs/memory.md",
+        kind="memory",
+    )
+
+
+def _never_shared(placed: Placed, unit: int | None, answer: Mapping[str, Any]) -> Iterator[Finding]:
+    """Prefix caching where no request is as long as what can be found again."""
+    if unit is None or answer["max_model_len"] > unit or "enable-prefix-caching" not in placed.flags:
+        return
+    yield warning(
+        "kv-prefix-never",
+        f"{placed.place}.flags.enable-prefix-caching",
+        found=f"on, and beginnings that prompts share are found from {unit:,} tokens on; a request has at most "
+        f"{answer['max_model_len']:,}",
+        expected="requests that are longer than that",
+        remedy="write enable-prefix-caching: false, which holds more requests; or a larger max_model_len; or, with "
+        "recurrent layers in mode align and vLLM 0.26 or newer, prefix-match-unit: 64",
+        source="vllm/v1/core/kv_cache_utils.py, resolve_cache_hit_alignment_tokens; vLLM, issue 48401",
         kind="memory",
     )
 
@@ -195,7 +235,8 @@ def size_service(placed: Placed, config: Mapping[str, Any] | None, observed: Obs
         seen = observed.catalogues.get(image_key(placed.image), {}).get("version")
         kv, problems = _kv(placed, config, values, seen)
         findings += [replace(problem, severity="warning") for problem in problems]
-    return Sizing(demand, _key(placed, values), kv, config), findings
+    match_unit = _whole(values.get("prefix-match-unit"), 0) or None
+    return Sizing(demand, _key(placed, values), kv, config, match_unit), findings
 
 
 def _unused_records(placed: Placed, records: Sequence[Mapping[str, Any]], batched: int) -> Iterator[Finding]:

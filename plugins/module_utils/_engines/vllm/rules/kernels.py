@@ -42,20 +42,6 @@ def quantization_mismatch(launch: Launch) -> Hits:
 
 
 @rule(
-    "R046",
-    "hint",
-    expected="--quantization modelopt",
-    remedy="nothing: vLLM finds it out by itself in all releases since 0.11.0",
-    reason="the guide asks for it; the checkpoint's own configuration overrides it",
-    source="Spark guide, section 8; vllm/model_executor/layers/quantization/modelopt.py",
-)
-def modelopt_unnamed(launch: Launch) -> Hits:
-    """A ModelOpt checkpoint without --quantization modelopt."""
-    if launch.model.quant_method == "modelopt" and not launch.has("--quantization"):
-        yield Hit("argv", "no --quantization")
-
-
-@rule(
     "R047",
     {"0.11.0..0.16.0": "error", "0.17.0..0.23.0": "warning", "0.24.0..": "hint"},
     expected="--moe-backend marlin, flashinfer_b12x or b12x",

@@ -167,7 +167,7 @@ def gemma4_moe_is_solo(launch: Launch) -> Hits:
     "hint",
     expected="--enable-expert-parallel",
     remedy="compare both",
-    reason="experts can be spread over the hosts; with one GPU it has no effect",
+    reason="experts can be spread over the hosts",
     source="Spark guide, section 8",
 )
 def experts_not_spread(launch: Launch) -> Hits:

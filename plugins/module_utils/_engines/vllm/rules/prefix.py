@@ -59,24 +59,10 @@ def mode_all(launch: Launch) -> Hits:
 
 
 @rule(
-    "R084",
-    {"0.11.1..0.27.1": "hint"},
-    expected="the log line: Its support for Mamba layers is experimental",
-    remedy="watch the answers; from 0.28.0 on it is the default",
-    reason="vLLM calls prefix caching on Mamba layers experimental up to 0.27.1",
-    source="migration note, section 7",
-)
-def experimental_cache(launch: Launch) -> Hits:
-    """Prefix caching on a model with Mamba layers before 0.28.0."""
-    if launch.model.ssm and launch.prefix_caching:
-        yield Hit(_PLACE, "on")
-
-
-@rule(
     "R085",
     "hint",
     expected="no --enable-prefix-caching",
-    remedy="nothing: it is on by default",
+    remedy="drop it: it is on by default",
     reason="V1 has it on for every model that isn't hybrid",
     source="Spark guide, section 8",
 )

@@ -1,0 +1,96 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What an owner wants to know of each service first: does it fit, what is left, what does it cost, what is to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import gib
+
+_SHORT = ("memory-tight", "memory-pool-small")
+_START = "start"  # what a recipe calls a measured start
+
+
+def summary(plan: Mapping[str, Any], declared: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One row a declared service, in the order of declaration, the services that can't be planned included.
+
+    plan: with hosts, services and findings. declared: the services' own settings. A row: {service, hosts, fits: yes,
+    tight, no, unknown or refused; requests: of full length at once, context: their tokens, both None where that isn't
+    known; free_bytes: what is expected to be left of its fullest host, or None; download_bytes: of weights, None where
+    that isn't known; first_start_s: as somebody has measured it, or None; start_limit_s; errors, warnings: how many
+    ask for something; remedy: of the gravest, or empty}.
+    """
+    return [_row(name, plan, settings) for name, settings in declared.items()]
+
+
+def _row(name: str, plan: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    hosts = list(settings["hosts"])
+    service = plan["services"].get(name)
+    found = [*_of_service(name, settings, plan["findings"])]
+    errors, warnings = ([row for row in found if row["severity"] == severity] for severity in ("error", "warning"))
+    # the lock keeps what a first run brings
+    to_do = [row for row in (*errors, *warnings) if not row["rule"].startswith("recipe-unpinned-")]
+    facts = {
+        "service": name,
+        "hosts": hosts,
+        "fits": _fits(service, errors, warnings),
+        "errors": sum(row["severity"] == "error" for row in to_do),
+        "warnings": sum(row["severity"] == "warning" for row in to_do),
+        "remedy": to_do[0]["remedy"] if to_do else "",
+    }
+    if service is None:
+        empty = ("requests", "context", "free_bytes", "download_bytes", "first_start_s", "start_limit_s")
+        return facts | dict.fromkeys(empty)
+    kv, lines = service["kv"], [plan["hosts"][host]["memory"][name] for host in hosts]
+    return facts | {
+        "requests": kv["max_concurrency"],
+        "context": kv["context"],
+        "free_bytes": min(line["left"]["expected"] for line in lines),
+        **service["costs"],
+    }
+
+
+def _of_service(
+    name: str, settings: Mapping[str, Any], findings: Iterable[Mapping[str, Any]]
+) -> Iterator[Mapping[str, Any]]:
+    """What is found of one service, of its recipe, and of its hosts' memory."""
+    own = re.compile(rf"fleet_services\.{re.escape(name)}(?![\w-])")
+    recipe = re.compile(rf"(/|recipe ){re.escape(str(settings.get('recipe')))}(\.ya?ml|\b)")
+    hosts = {*settings["hosts"]}
+    for finding in findings:
+        of_host = finding["kind"] == "memory" and finding["place"] in hosts
+        if not finding.get("silenced") and (own.match(finding["place"]) or recipe.search(finding["place"]) or of_host):
+            yield finding
+
+
+def _fits(
+    service: Mapping[str, Any] | None, errors: Sequence[Mapping[str, Any]], warnings: Sequence[Mapping[str, Any]]
+) -> str:
+    if service is None:
+        return "refused"
+    if any(row["kind"] == "memory" for row in errors):
+        return "no"
+    if any(row["rule"] in _SHORT for row in warnings):
+        return "tight"
+    return "yes" if service["kv"]["tokens"] or not service["kv"]["has_cache"] else "unknown"
+
+
+def costs(placed: Placed, start_limit_s: int) -> dict[str, Any]:
+    """What a first run of a service costs: {download_bytes, first_start_s, start_limit_s}, None where not known."""
+    models = [placed.model, *([placed.model["draft"]] if "draft" in placed.model else [])]
+    shown = [gib(row["weights_gib"]) * row["hosts"] for row in placed.recipe["memory"].get("calibrations", [])]
+    fetched = [model["weights_bytes"] for model in models if model.get("source", "hub") == "hub"]
+    if fetched and fetched[0] is None and shown:
+        fetched[0] = shown[0]
+    starts = [row["value"] for row in placed.recipe["measured"] if row["what"] == _START and row["unit"] == "s"]
+    return {
+        "download_bytes": None if None in fetched else sum(fetched),
+        "first_start_s": max(starts, default=None),
+        "start_limit_s": start_limit_s,
+    }
