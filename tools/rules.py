@@ -20,6 +20,7 @@ sys.path[:0] = [str(ROOT / "collections"), str(ROOT / "tests" / "unit")]
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse_range  # noqa: E402
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.names import Name, misleading  # noqa: E402
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules import AREAS, RULES, Rule  # noqa: E402
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import LASTS  # noqa: E402
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.facts import FACTS, checked_by  # noqa: E402
 from rule_sources import NOT_CHECKABLE, SAME_AS  # noqa: E402
 
@@ -39,6 +40,8 @@ The module `vllm_lint` checks every rule that it is given the facts for. In the 
 `plan` says that every plan checks it too; `preflight` that site.yml does before its first change, with what it reads
 on the host; `vllm_lint only` that a plan never writes such a launch or doesn't have the fact: the rule is for commands
 that others wrote.
+
+A rule ends with a release, or the column "severity" says in brackets why it doesn't: {LASTS}.
 """
 COLUMNS = """\
 | id | severity | what | expected, remedy | reason | checked by | source |
@@ -77,7 +80,8 @@ source read (`gb10.fleet.vllm_catalogue_info`).
 
 def document() -> str:
     names = "\n".join(map(_name_row, misleading()))
-    parts = [HEAD, CHECKS, f"## Misleading names\n\n{NAMES}\n\n{COLUMNS}\n{names}\n"]
+    head = HEAD.replace("{LASTS}", "; ".join(f"*{name}*, {why}" for name, why in LASTS.items()))
+    parts = [head, CHECKS, f"## Misleading names\n\n{NAMES}\n\n{COLUMNS}\n{names}\n"]
     for area in AREAS:
         rules = [rule for rule in RULES.values() if inspect.getmodule(rule.check) is area]
         title = area.__name__.rsplit(".", 1)[-1].capitalize()
@@ -114,7 +118,8 @@ def _cells(*cells: str) -> str:
 
 def _severities(rule: Rule) -> Iterator[str]:
     for text, severity in rule.severities.items():
-        yield severity if text == ".." else f"{severity}, {parse_range(text).words()}"
+        last = f" ({rule.lasts})" if text.endswith("..") else ""
+        yield (severity if text == ".." else f"{severity}, {parse_range(text).words()}") + last
 
 
 def _facts() -> str:

@@ -145,6 +145,11 @@ def test_a_mistake_in_what_all_hosts_share_is_one(settings: dict[str, Any], plac
     assert [(one.place, one.remedy) for one in findings] == [(place, remedy)]
 
 
+def test_options_of_the_role_are_no_unknown_variables() -> None:
+    """gpu.md 5.6: `-e fleet_plan_show=true` was refused."""
+    assert read({"nano": NANO}, fleet_plan_show=True, fleet_plan_format="json")[1] == []
+
+
 def test_sizes_declared_alike_in_both_places_are_one_declaration() -> None:
     alike = {"workload": {"max_model_len": 32768}, "flags": {"max-model-len": 32768}}
     assert read({"nano": NANO | alike})[1] == []

@@ -28,7 +28,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import
     known,
     published_calibration,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, load
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, load, load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import check
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import GIB, gib
 from hypothesis import given
@@ -171,6 +171,37 @@ def test_the_peak_of_the_profiling_pass_is_what_boots_measured() -> None:
         config, start = next(boot for prefix, boot in BOOTS.items() if name.startswith(prefix.strip("*")))
         found = of_config(config, tokens=tokens, **start)["activations"]
         assert abs(found - gib(in_gib)) <= gib(0.18), name
+
+
+@pytest.mark.skipif(not boots(), reason="../shared/reviews/gpu.md is not there")
+def test_what_boots_took_beside_the_pool_lies_within_the_bounds() -> None:
+    """gpu.md, section 4: peak, context and the growth of the engine's process, which a shared memory counts."""
+    growth = {"Nano": (0.72, 1.15), "Qwen3.6-35B": (1.2, 2.21), "Gemma-4-26B": (0.86, 1.53)}
+    for name, tokens, in_gib in boots():
+        config, start = next(boot for prefix, boot in BOOTS.items() if name.startswith(prefix.strip("*")))
+        low, high = next((grown for prefix, grown in growth.items() if name.startswith(prefix)), (0.42, 1.4))
+        found = of_config(config, tokens=tokens, **start)
+        non_kv = estimate(demand(max_num_batched_tokens=tokens, weights_bytes=0, **found))
+        assert non_kv is not None
+        assert non_kv.runtime.low <= gib(in_gib + 0.23 + high), name
+        assert gib(in_gib + 0.23 + low) <= non_kv.runtime.high, name
+
+
+def test_the_bounds_of_a_solo_chat_model_are_no_wider_than_three_gib() -> None:
+    """Before a first boot, whatever the recipe's batched tokens."""
+    library, _ = load_all([SHIPPED_RECIPES])
+    for name, recipe in library.recipes.items():
+        config, _ = library.config(recipe.data["model"]["config"], "") if recipe.data["model"]["config"] else (None, [])
+        if recipe.data["kind"] != "chat" or 1 not in recipe.data["host_counts"] or config is None:
+            continue
+        for tokens in (2048, 8192, 16384, 32768):
+            found = {
+                "activations": peak(config, Start(tokens=tokens, sequences=4)),
+                "takes_images": takes_images(config),
+            }
+            non_kv = estimate(demand(max_num_batched_tokens=tokens, weights_bytes=gib(20), **found))
+            assert non_kv is not None
+            assert non_kv.total.high - non_kv.total.low <= gib(3), name
 
 
 def test_a_config_without_a_width_is_not_guessed() -> None:

@@ -146,13 +146,17 @@ def test_the_table_names_what_is_to_do(service: dict[str, Any], row: str) -> Non
     assert re.match(row, " ".join(table_of(as_text(plan, ["a"], 400))[1:]))
 
 
-def test_the_worst_findings_come_first_and_are_counted_at_the_end() -> None:
-    text = as_text(planned({"a": "qwen3.6-35b-a3b-nvfp4"}, workload={"max_model_len": 8192, "pool": "500GiB"}), ["a"])
-    assert text.index("\nerror ") < text.index("\nwarning ")
-    assert re.search(r"findings: 1 error, .*, above\n$", text)
+def test_findings_come_before_the_details_and_a_refusal_last() -> None:
+    text = as_text(planned({"a": "qwen3.6-35b-a3b-nvfp4"}), ["a"])
+    assert text.index("\nwarning ") < text.index("\nhint ") < text.index("\nservice a: ")
+    assert re.search(r"findings: 0 errors, .*, above\n$", text)
+    refused = as_text(
+        planned({"a": "qwen3.6-35b-a3b-nvfp4"}, workload={"max_model_len": 8192, "pool": "500GiB"}), ["a"]
+    )
+    assert refused.index("\nservice a: ") < refused.index("\nwarning ") < refused.index("\nerror ")
 
 
-def test_a_recipe_says_who_ran_it_what_to_know_and_what_was_measured() -> None:
+def test_a_recipe_shows_who_ran_it_what_to_know_and_what_was_measured() -> None:
     text = " ".join(as_text(planned({"a": "qwen3.6-35b-a3b-nvfp4"}), ["a"]).split())
     assert "recipe qwen3.6-35b-a3b-nvfp4, reported by " in text
     assert "nobody of this project has run it" in text

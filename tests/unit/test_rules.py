@@ -22,6 +22,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.judge import lint_map
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.names import Name, misleading
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules import AREAS, RULES, launch
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import LASTS
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.facts import FACTS, checked_by
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES, fact, facts
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
@@ -130,6 +131,14 @@ def test_rule_is_complete(rule: Any) -> None:
     assert set(rule.severities.values()) <= set(SEVERITIES)
     assert all(covered in RULES or covered.startswith("catalogue-") for covered in rule.covers)
     assert releases_in(rule.severities) <= set(load().releases)
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_a_rule_knows_when_it_ends(rule: Any) -> None:
+    """It has a last release, or says why not; a measurement of one release alone refuses nothing in later ones."""
+    endless = [severity for text, severity in rule.severities.items() if text.endswith("..")]
+    assert (rule.lasts in LASTS) if endless else not rule.lasts
+    assert not (rule.lasts == "measured" and "error" in endless)
 
 
 def releases_in(ranges: Iterable[str]) -> set[str]:

@@ -89,7 +89,7 @@ VERDICTS = {
     "z17_ring": ("", "", "A3"),
     "z17b": ("", "", "A3"),
     "z19_twoclusters": ("memory-does-not-fit", "memory-pool-small", "7"),
-    "z20_kvauto": ("", "", "7"),
+    "z20_kvauto": ("", "kv-dtype-unknown", "7"),
     "z22_sleep": ("service-trust-development", "", "7"),
     "z23_block": ("kv-align", "", "7"),
     "z24_033nano": ("", "", "7"),

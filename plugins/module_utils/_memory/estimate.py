@@ -173,7 +173,9 @@ def _estimate(demand: Demand, shown: Calibration | None) -> NonKv | None:
         return NonKv(weights, runtime, graphs, shown.source, shown.source)
     if weights is None:
         return None
-    runtime = around(_predicted_runtime(demand), gib(fact("memory", _tolerance(demand)))).at_least(0)
+    less, more = _tolerance(demand)
+    predicted = _predicted_runtime(demand)
+    runtime = Interval(predicted - less, predicted, predicted + more).at_least(0)
     weights_source = shown.source if shown and shown.weights is not None else "model.weights_bytes"
     return NonKv(weights, runtime, graphs, "predicted (docs/memory.md)", weights_source)
 
@@ -185,13 +187,16 @@ def _rank_weights(demand: Demand) -> int | None:
     return math.ceil(demand.weights_bytes / demand.ranks * 1.03)
 
 
-def _tolerance(demand: Demand) -> str:
-    if demand.ranks > 1:
-        return "tolerance_wide_gib"
+def _tolerance(demand: Demand) -> tuple[int, int]:
+    """How much less and how much more than predicted a rank may take."""
     large = demand.max_num_batched_tokens > _FEW_TOKENS
-    if demand.activations is None:
-        return "tolerance_wide_gib" if large else "tolerance_gib"
-    return "tolerance_large_gib" if large else "tolerance_formula_gib"
+    if demand.ranks == 1 and demand.activations is not None and large:
+        bounds = fact("memory", "tolerance_large_gib")
+        return gib(bounds["less"]), gib(bounds["more"])
+    name = "tolerance_formula_gib" if demand.activations is not None else "tolerance_gib"
+    if demand.ranks > 1 or (large and demand.activations is None):
+        name = "tolerance_wide_gib"
+    return gib(fact("memory", name)), gib(fact("memory", name))
 
 
 def _predicted_runtime(demand: Demand) -> int:

@@ -53,6 +53,8 @@ VARIABLES = (
 _NEAR = 0.8
 # What our own playbooks register.
 OURS = ("fleet_plan", "fleet_slice", "fleet_state")
+# The options of the role fleet_plan, which a run or an inventory may set.
+_OPTIONS = tuple(f"fleet_plan_{name}" for name in ("format", "partial", "relock", "retire", "scope", "service", "show"))
 
 _FREE_MAP: Spec = {"type": "map", "default": {}}
 
@@ -338,7 +340,7 @@ def _unknown_variables(inventory: Mapping[str, Any]) -> Iterator[Finding]:
     holders: dict[str, list[str]] = {}
     for host, entry in sorted(inventory["hosts"].items()):
         for name in entry["variables"]:
-            if is_meant_for_us(name) and name not in VARIABLES and name not in OURS:
+            if is_meant_for_us(name) and name not in (*VARIABLES, *OURS, *_OPTIONS):
                 holders.setdefault(name, []).append(host)
     for name, hosts in sorted(holders.items()):
         expected = "one of " + ", ".join(VARIABLES)

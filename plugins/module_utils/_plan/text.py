@@ -38,6 +38,8 @@ _LINES = (
 )
 _LABELS = ("found", "expected", "reason", "remedy", "source")
 _MOST_PLACES = 6
+_TO_DO = "what to do"
+_WIDE = 110  # columns that the whole table needs
 _WORST_FIRST = ("error", "warning", "hint")
 _STATES = {
     "tested": "run by its author on such a machine",
@@ -65,23 +67,41 @@ def sentence(finding: Mapping[str, Any]) -> str:
 def as_text(plan: Mapping[str, Any], hosts: Sequence[str], width: int = WIDTH) -> str:
     """What is decided for these hosts and the services placed on them: a table, the findings, then the details.
 
+    A plan that is refused ends with its errors, where a person's eye is when the page has gone by.
     width: columns that nothing exceeds but a word that can't be broken.
     """
     findings = concerning(plan, hosts)
     chosen = [name for name, service in plan["services"].items() if set(service["hosts"]) & set(hosts)]
     rows = [row for row in plan["summary"] if set(row["hosts"]) & set(hosts)]
-    parts = [table([*map(_summary, rows)], width), "\n".join(_findings(findings, width))]
-    parts += ["\n".join(_service(name, plan, hosts, width)) for name in chosen]
-    parts += ["\n".join(_host(name, plan["hosts"][name], width)) for name in hosts]
-    text = "\n\n".join(part.rstrip() for part in parts if part)
-    cited = "\n".join(_wrapped(f"{name}: {one}", width, "  ") for name, one in cited_in(text).items())
-    ends = [f"{_heading('sources')}\n{cited}"] if cited else []
-    # a person's eye is here when the page has gone by
-    ends += [f"{_counts(findings)}, above"] if findings else []
-    return "\n" + "\n\n".join([text, *ends]) + "\n"
+    details = ["\n".join(_service(name, plan, hosts, width)) for name in chosen]
+    details += ["\n".join(_host(name, plan["hosts"][name], width)) for name in hosts]
+    refused = any(finding["severity"] == "error" for finding in findings)
+    found = "\n".join(_findings(findings, width, worst_last=refused))
+    details.append("\n".join(_sources("\n".join([found, *details]), width)))
+    parts = ["\n".join(_table(rows, width)), *([*details, found] if refused else [found, *details])]
+    if findings and not refused:
+        parts.append(f"{_counts(findings)}, above")
+    return "\n" + "\n\n".join(part.rstrip() for part in parts if part) + "\n"
+
+
+def _sources(text: str, width: int) -> Iterator[str]:
+    cited = cited_in(text)
+    if cited:
+        yield _heading("sources")
+        yield from (_wrapped(f"{name}: {where}", width, "  ") for name, where in cited.items())
 
 
 # The table -----------------------------------------------------------------------------------------------------------
+
+
+def _table(rows: Sequence[Mapping[str, Any]], width: int) -> Iterator[str]:
+    """One line a service; on a narrow page what is to do stands below."""
+    cells = [_summary(row) for row in rows]
+    if width >= _WIDE:
+        yield table(cells, width)
+        return
+    yield table([{name: cell for name, cell in row.items() if name != _TO_DO} for row in cells], width)
+    yield from (_wrapped(f"{row['service']}: {row[_TO_DO]}", width, "  ") for row in cells)
 
 
 def _summary(row: Mapping[str, Any]) -> dict[str, str]:
@@ -94,7 +114,7 @@ def _summary(row: Mapping[str, Any]) -> dict[str, str]:
         "free": "-" if free is None else size(free) if free >= 0 else f"{size(-free)} short",
         "download": _download(row),
         "first start": _start(row),
-        "what to do": _to_do(row),
+        _TO_DO: _to_do(row),
     }
 
 
@@ -172,15 +192,15 @@ def _service(name: str, plan: Mapping[str, Any], hosts: Sequence[str], width: in
 
 def _recipe(service: Mapping[str, Any], width: int) -> Iterator[str]:
     """Who says that it works, what else he says, and what he has measured."""
-    told = service["reported"]
+    reported = service["reported"]
     indent = " " * 11
-    where = ", ".join(word for word in (told["when"], told["hardware"]) if word)
-    state = f"{service['recipe']}, {service['status']} by {told['by']}, {where}: {_STATES[service['status']]}"
+    where = ", ".join(word for word in (reported["when"], reported["hardware"]) if word)
+    state = f"{service['recipe']}, {service['status']} by {reported['by']}, {where}: {_STATES[service['status']]}"
     yield _wrapped(f"recipe     {state}", width, indent)
-    if told["image"] != service["image"]["reference"]:
-        yield _wrapped(f"{indent}with another image, {told['image']}", width, indent)
-    if told["note"]:
-        yield _wrapped(f"{indent}{told['note']}", width, indent)
+    if reported["image"] != service["image"]["reference"]:
+        yield _wrapped(f"{indent}with another image, {reported['image']}", width, indent)
+    if reported["note"]:
+        yield _wrapped(f"{indent}{reported['note']}", width, indent)
     for row in service["measured"]:
         yield _wrapped(
             f"measured   {row['what']} {row['value']:g} {row['unit']} ({row['conditions']}); {row['source']}",
@@ -285,16 +305,17 @@ def _interface(interface: Mapping[str, Any]) -> dict[str, str]:
 # Findings -----------------------------------------------------------------------------------------------------------
 
 
-def _findings(findings: Sequence[Mapping[str, Any]], width: int) -> Iterator[str]:
+def _findings(findings: Sequence[Mapping[str, Any]], width: int, *, worst_last: bool) -> Iterator[str]:
     if not findings:
         yield "no findings"
         return
     silenced = [finding for finding in findings if finding.get("silenced")]
     others = [finding for finding in findings if not finding.get("silenced")]
+    others.sort(key=lambda finding: _WORST_FIRST.index(finding["severity"]), reverse=worst_last)
     yield _heading(_counts(findings))
-    yield findings_text(sorted(others, key=lambda finding: _WORST_FIRST.index(finding["severity"])), width)
     for finding in silenced:
         yield _wrapped(f"silenced {finding['rule']}, {finding['place']}: {finding['silenced']}", width, " " * 11)
+    yield findings_text(others, width)
 
 
 def _counts(findings: Sequence[Mapping[str, Any]]) -> str:

@@ -197,6 +197,7 @@ def size_service(placed: Placed, config: Mapping[str, Any] | None, observed: Obs
     """The demand of one rank, from what is decided before memory is."""
     values = {name: decided.value for name, decided in placed.flags.items()}
     kv, findings = _kv(placed, config, values, placed.image["release"])
+    findings += _cache_of_the_checkpoint(placed, config, values)
     workload = placed.settings["workload"]
     asked, problems = _asked(placed, overridden(config, values.get("hf-overrides")), kv, workload.get("pool"))
     findings += problems
@@ -253,6 +254,26 @@ def _unused_records(placed: Placed, records: Sequence[Mapping[str, Any]], batche
                 source="docs/memory.md",
                 kind="memory",
             )
+
+
+def _cache_of_the_checkpoint(
+    placed: Placed, config: Mapping[str, Any] | None, flags: Mapping[str, Any]
+) -> Iterator[Finding]:
+    """A ModelOpt checkpoint may bring a quantization of the KV cache, which a base model's config.json doesn't show."""
+    method = str(placed.model.get("quantization") or flags.get("quantization") or "")
+    unwritten = flags.get("kv-cache-dtype", "auto") == "auto" and not ConfigJson(config or {}).quantization
+    if config is not None and method.startswith("modelopt") and unwritten and not keeps_nothing(config):
+        yield warning(
+            "kv-dtype-unknown",
+            f"{placed.place}.flags.kv-cache-dtype",
+            found="auto: fp8 where the checkpoint has a kv_cache_scheme, else 16 bits, and model.config shows none; "
+            "the pool is planned for 16 bits",
+            expected="fp8 or bfloat16, or a model.config with the checkpoint's quantization_config",
+            remedy="write flags: {kv-cache-dtype: fp8} where hf_quant_config.json of the checkpoint names "
+            "kv_cache_quant_algo FP8, else bfloat16",
+            source="vllm/utils/torch_utils.py, get_kv_cache_quant_algo_string",
+            kind="memory",
+        )
 
 
 def _known_by(placed: Placed, flags: Mapping[str, Any], batched: int) -> dict[str, Any]:

@@ -15,6 +15,15 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.lau
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, Severity
 
 ALL = ".."
+# Why a rule has no last release.
+LASTS = {
+    "machine": "it follows from GB10 and its network, whatever the release",
+    "vllm": "the newest catalogued release does it too",
+    "image": "it is about an image as published; a newer one has another name",
+    "checkpoint": "it is about a checkpoint as published",
+    "operation": "it is about hosts and containers, not about the release",
+    "measured": "somebody measured it, and nobody has shown it otherwise since",
+}
 
 
 @dataclass(frozen=True)
@@ -40,6 +49,7 @@ class Rule:
 
     needs: facts without which it stays silent, as `rules.facts` names them.
     covers: rules and catalogue findings that explain less about the same place, and are left out where this one speaks.
+    lasts: a key of `LASTS` where it has no last release, else empty.
     """
 
     identity: str
@@ -53,6 +63,7 @@ class Rule:
     check: Check
     needs: tuple[str, ...] = ()
     covers: tuple[str, ...] = ()
+    lasts: str = ""
 
     def severity(self, version: str | None) -> Severity | None:
         """How much it weighs for a release; None where it doesn't hold, or isn't known."""
@@ -98,10 +109,11 @@ def rule(
     kind: str = "combination",
     needs: tuple[str, ...] = (),
     covers: tuple[str, ...] = (),
+    lasts: str = "",
 ) -> Callable[[Check], Check]:
     """Enter a predicate into the table. severity: for all releases, or by range: ``{"0.15.0..0.19.1": "error"}``.
 
-    The predicate's docstring is the rule's summary.
+    The predicate's docstring is the rule's summary. lasts: a key of `LASTS`, for a rule without a last release.
     """
 
     def enter(check: Check) -> Check:
@@ -110,7 +122,7 @@ def rule(
         severities = {ALL: severity} if isinstance(severity, str) else severity
         summary = " ".join((check.__doc__ or "").split())
         words = (expected, remedy, reason, source)
-        RULES[identity] = Rule(identity, summary, kind, severities, *words, check, needs, covers)
+        RULES[identity] = Rule(identity, summary, kind, severities, *words, check, needs, covers, lasts)
         return check
 
     return enter

@@ -35,6 +35,7 @@ def _over_rdma(launch: Launch) -> bool:
 @rule(
     "R139",
     "hint",
+    lasts="operation",
     needs=("container", "group.hosts", "service.restarts=false"),
     expected="a bounded restart on every host",
     remedy="take --restart on-failure:10, or leave it to the service's unit",
@@ -52,6 +53,7 @@ def group_without_restart(launch: Launch) -> Hits:
 @rule(
     "R140",
     "error",
+    lasts="machine",
     needs=("group.hosts",),
     expected="one rank for each host",
     remedy="make --tensor-parallel-size times --pipeline-parallel-size the number of hosts",
@@ -67,7 +69,8 @@ def ranks_and_hosts(launch: Launch) -> Hits:
 
 @rule(
     "R141",
-    {"0.11.0..0.16.0": "error", "0.17.0..": "hint"},
+    {"0.11.0..0.16.0": "warning", "0.17.0..": "hint"},
+    lasts="measured",
     needs=("group.hosts",),
     expected="--enforce-eager over several hosts",
     remedy="write it; from 0.17.0 on compare both",
@@ -97,6 +100,7 @@ def async_with_ray(launch: Launch) -> Hits:
 @rule(
     "R143",
     {"0.11.1..": "error"},
+    lasts="vllm",
     needs=("group.hosts",),
     expected="--nnodes, or --distributed-executor-backend ray",
     remedy="write --nnodes, --node-rank and --master-addr on every host",
@@ -114,6 +118,7 @@ def no_executor(launch: Launch) -> Hits:
 @rule(
     "R144",
     "error",
+    lasts="machine",
     needs=("group.hosts",),
     expected="NCCL_SOCKET_IFNAME: an interface of the fabric",
     remedy="set it to the QSFP interface of each host",
@@ -129,6 +134,7 @@ def no_interface(launch: Launch) -> Hits:
 @rule(
     "R145",
     "error",
+    lasts="machine",
     needs=("group.hosts",),
     expected="the fabric's interface in the container's environment on every host",
     remedy="set them with `docker run -e`, not in `docker exec`",
@@ -145,6 +151,7 @@ def variables_of_workers(launch: Launch) -> Hits:
 @rule(
     "R146",
     "error",
+    lasts="machine",
     needs=("container",),
     expected="--device /dev/infiniband, --ulimit memlock=-1, --cap-add IPC_LOCK",
     remedy="add what is missing",
@@ -167,6 +174,7 @@ def rdma_needs(launch: Launch) -> Hits:
 @rule(
     "R147",
     "error",
+    lasts="machine",
     expected="NCCL_NET_GDR_LEVEL=LOC, NCCL_DMABUF_ENABLE=0",
     remedy="set both",
     reason="GPUDirect RDMA isn't supported on GB10",
@@ -184,6 +192,7 @@ def no_gpudirect(launch: Launch) -> Hits:
 @rule(
     "R148",
     "warning",
+    lasts="image",
     expected="NCCL_NET_PLUGIN=none, NCCL_DMABUF_ENABLE=0, NCCL_NET_GDR_C2C=0",
     remedy="set all three, or NCCL_NET=Socket",
     reason="the NGC container's DMABUF plugin crashes on GB10",
@@ -202,6 +211,7 @@ def ngc_plugin(launch: Launch) -> Hits:
 @rule(
     "R149",
     "error",
+    lasts="machine",
     kind="host",
     needs=("host.rdma_addresses",),
     expected="an IPv4 address on the interface of each device",
@@ -220,6 +230,7 @@ def device_without_address(launch: Launch) -> Hits:
 @rule(
     "R150",
     "warning",
+    lasts="machine",
     kind="host",
     needs=("group.hosts", "host.mtu"),
     expected=f"MTU {_MTU}",
@@ -236,6 +247,7 @@ def small_frames(launch: Launch) -> Hits:
 @rule(
     "R151",
     "hint",
+    lasts="measured",
     expected="a measurement of one rail against two",
     remedy="compare both",
     reason="one rail gave 299 tok/s at 256 requests, two gave 239",
@@ -250,6 +262,7 @@ def two_rails(launch: Launch) -> Hits:
 @rule(
     "R153",
     "error",
+    lasts="operation",
     expected="RAY_memory_monitor_refresh_ms=0",
     remedy='set RAY_memory_monitor_refresh_ms: "0" on every host',
     reason="Ray takes the GPU's share of the memory for a leak, and kills the worker",
@@ -265,6 +278,7 @@ def ray_memory_monitor(launch: Launch) -> Hits:
 @rule(
     "R154",
     "error",
+    lasts="operation",
     kind="host",
     needs=("group.revisions",),
     expected="the same revision of the model on every host",
@@ -281,6 +295,7 @@ def different_revisions(launch: Launch) -> Hits:
 @rule(
     "R155",
     "warning",
+    lasts="machine",
     needs=("group.fabric_addresses", "service.address"),
     expected="an address that clients reach",
     remedy="advertise the address of the management network",

@@ -23,6 +23,7 @@ def _shell(launch: Launch) -> bool:
 @rule(
     "R001",
     "error",
+    lasts="image",
     expected="the model and its options right after the image",
     remedy="drop `vllm serve`; for another command of vllm write --entrypoint vllm before the image",
     reason="vllm/vllm-openai images run `vllm serve` themselves from 0.11.1 on: unrecognized arguments: serve",
@@ -38,6 +39,7 @@ def serve_twice(launch: Launch) -> Hits:
 @rule(
     "R002",
     "error",
+    lasts="image",
     expected="vllm serve MODEL OPTIONS",
     remedy="write `vllm serve` before the model",
     reason="the entrypoint of nvcr.io/nvidia/vllm passes its arguments on as they are",
@@ -52,6 +54,7 @@ def serve_missing(launch: Launch) -> Hits:
 @rule(
     "R003",
     "error",
+    lasts="image",
     expected="vllm serve in the shell's text",
     remedy="write `vllm serve` before the model, or leave the entrypoint alone",
     reason="with another entrypoint the image no longer runs `vllm serve` itself",
@@ -82,6 +85,7 @@ def no_cuda_13(launch: Launch) -> Hits:
 @rule(
     "R005",
     "warning",
+    lasts="image",
     expected="a digest, or a release's tag",
     remedy=_MOVING.remedy,
     reason=_MOVING.effect,
@@ -96,6 +100,7 @@ def unpinned_tag(launch: Launch) -> Hits:
 @rule(
     "R006",
     "error",
+    lasts="image",
     expected="another tag",
     remedy="take the one that data/vllm_images.yml names",
     reason="data/vllm_images.yml says of each what it does",
@@ -112,6 +117,7 @@ def bad_tag(launch: Launch) -> Hits:
 @rule(
     "R008",
     {"0.18.0..": "error"},
+    lasts="vllm",
     expected="ray in the image, or no Ray",
     remedy="use --nnodes and --node-rank instead, or install ray before the start",
     reason="Ray is no dependency of vLLM from 0.18.0 on, and the images don't ship it",
@@ -128,6 +134,7 @@ def ray_not_installed(launch: Launch) -> Hits:
 @rule(
     "R009",
     {"0.11.0..": "error"},
+    lasts="vllm",
     expected="an architecture that this release knows",
     remedy="take an image with a newer vLLM",
     reason="model type not recognized: found out after the download",
@@ -147,6 +154,7 @@ def unknown_architecture(launch: Launch) -> Hits:
 @rule(
     "R010",
     "warning",
+    lasts="image",
     needs=("host.driver",),
     expected="the driver that the image asks for",
     remedy="update the host's driver, or keep the image's own entrypoint, which can bridge to an older one",
@@ -167,6 +175,7 @@ def _numbers(text: str) -> list[int]:
 @rule(
     "R011",
     "warning",
+    lasts="image",
     expected="a known vLLM version",
     remedy="write the version, or have it read from the image (gb10.fleet.vllm_catalogue_info)",
     reason="options, variables and rules by release can't be checked",
@@ -183,6 +192,7 @@ def unknown_vllm(launch: Launch) -> Hits:
 @rule(
     "R012",
     "error",
+    lasts="image",
     expected="the audio packages in the image",
     remedy='start through a shell: pip install "vllm[audio]" && vllm serve ...',
     reason="the stock image has no audio stack, so that any audio input fails",
@@ -198,6 +208,7 @@ def audio_not_installed(launch: Launch) -> Hits:
 @rule(
     "R017",
     "error",
+    lasts="vllm",
     expected="vLLM 0.17.0 or later with Transformers 5",
     remedy="take a newer image",
     reason="Qwen3.5 is registered from 0.17.0 on, and its configuration needs Transformers 5",
@@ -217,6 +228,7 @@ def qwen35_too_early(launch: Launch) -> Hits:
 @rule(
     "R019",
     "error",
+    lasts="image",
     expected="ghcr.io/z-lab/vllm-openai:gemma4-dflash-cu130",
     remedy="take Z Lab's image",
     reason="Gemma 4 with DFlash needs Z Lab's build",
@@ -232,6 +244,7 @@ def gemma4_dflash(launch: Launch) -> Hits:
 @rule(
     "R021",
     "warning",
+    lasts="image",
     needs=("mounts",),
     expected="a patched vllm mounted over the image's",
     remedy="mount it at /usr/lib/python3/dist-packages/vllm, or take a newer image",
@@ -252,6 +265,7 @@ def _is_2511(launch: Launch) -> bool:
 @rule(
     "R022",
     "warning",
+    lasts="image",
     needs=("mounts",),
     expected="a sitecustomize.py that switches cuDNN off",
     remedy="mount it at /usr/lib/python3.12/sitecustomize.py, or take a newer image",
@@ -267,6 +281,7 @@ def ngc_2511_conv3d(launch: Launch) -> Hits:
 @rule(
     "R024",
     "warning",
+    lasts="operation",
     needs=("container", "model.cached=false", "mounts"),
     expected="the model on the host before the start, or --user",
     remedy="stage the model first, or run the container as the cache's owner",

@@ -29,6 +29,7 @@ def _marlin_forced(launch: Launch) -> bool:
 @rule(
     "R045",
     "error",
+    lasts="vllm",
     expected="no --quantization",
     remedy="drop it: vLLM reads the method from the checkpoint",
     reason="vLLM refuses a method that isn't the checkpoint's: does not match the quantization method specified",
@@ -44,6 +45,7 @@ def quantization_mismatch(launch: Launch) -> Hits:
 @rule(
     "R047",
     {"0.11.0..0.16.0": "error", "0.17.0..0.23.0": "warning", "0.24.0..": "hint"},
+    lasts="measured",
     expected="--moe-backend marlin, flashinfer_b12x or b12x",
     remedy=f"write {_MARLIN} (0.17.0 on; VLLM_TEST_FORCE_FP8_MARLIN=1 from 0.14.0)",
     reason="sm_121 had no native FP4 MoE kernels; on 0.17 and 0.18 FlashInfer ran Nano at 42.6 to 50.4 tok/s; from "
@@ -79,6 +81,7 @@ def gemma4_moe_kernel(launch: Launch) -> Hits:
 @rule(
     "R050",
     "hint",
+    lasts="checkpoint",
     expected="--moe-backend flashinfer_cutlass is worth a comparison",
     remedy="measure both on your build",
     reason="the author of the figures for this checkpoint found flashinfer_cutlass faster than Marlin",
@@ -142,6 +145,7 @@ def dense_fp4_kernel(launch: Launch) -> Hits:
 @rule(
     "R054",
     {"0.11.0..0.19.1": "error", "0.29.0..": "error"},
+    lasts="vllm",
     expected="Marlin for FP8 MoE",
     remedy=f"set VLLM_TEST_FORCE_FP8_MARLIN=1 (to 0.28.0), or write {_MARLIN} (0.17.0 on)",
     reason="the CUTLASS FP8 MoE kernels crashed on sm_121a; the variable is dead from 0.29.0 on",
@@ -164,6 +168,7 @@ def fp8_moe_kernel(launch: Launch) -> Hits:
 @rule(
     "R055",
     "error",
+    lasts="checkpoint",
     expected="another checkpoint, e.g. RedHatAI/Qwen3.5-122B-A10B-NVFP4",
     remedy="take another checkpoint",
     reason="it answers garbage on GB10 (E2M1 conversion missing)",
@@ -194,6 +199,7 @@ def one_backend_for_hybrid(launch: Launch) -> Hits:
 @rule(
     "R057",
     "hint",
+    lasts="measured",
     expected="--attention-backend flashinfer",
     remedy="write it",
     reason="with FLASH_ATTN about 60K tokens fit at 0.85, with FlashInfer 170K",
@@ -209,6 +215,7 @@ def coder_next_context(launch: Launch) -> Hits:
 @rule(
     "R058",
     "hint",
+    lasts="vllm",
     expected="no --moe-backend",
     remedy="drop it",
     reason="a dense model has no experts",
@@ -223,6 +230,7 @@ def moe_backend_of_dense(launch: Launch) -> Hits:
 @rule(
     "R059",
     "hint",
+    lasts="measured",
     needs=("service.recipe=none",),
     expected="auto, unless a tested recipe pins a backend",
     remedy="drop it, or take the recipe",
@@ -268,6 +276,7 @@ def dflash_deep_gemm(launch: Launch) -> Hits:
 @rule(
     "R062",
     "warning",
+    lasts="measured",
     expected='no "attention_backend" in --speculative-config',
     remedy="drop the key",
     reason="the drafter's backend is best left alone on Spark; DSpark recipes of August 2026 set B12X there",
@@ -283,6 +292,7 @@ def drafter_attention(launch: Launch) -> Hits:
 @rule(
     "R063",
     "warning",
+    lasts="measured",
     expected="no explicit --enable-chunked-prefill",
     remedy="measure with and without it",
     reason="about 9 times slower MoE was reported on models that mix SSM and MoE; V1 has it on by default, though",

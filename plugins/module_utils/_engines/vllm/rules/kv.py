@@ -54,6 +54,7 @@ def nvfp4_kv(launch: Launch) -> Hits:
 @rule(
     "R065",
     "error",
+    lasts="checkpoint",
     expected="--kv-cache-dtype fp8",
     remedy="write it",
     reason="another KV cache breaks this model's draft",
@@ -69,6 +70,7 @@ def gemma4_coder_kv(launch: Launch) -> Hits:
 @rule(
     "R066",
     "error",
+    lasts="checkpoint",
     expected="the BF16 checkpoint, or --kv-cache-dtype bfloat16",
     remedy="take poolside/Laguna-XS.2",
     reason="checkpoints with FP8 KV scales answer scrambled on GPUs other than Hopper",
@@ -97,6 +99,7 @@ def qwen35_fp8_kv(launch: Launch) -> Hits:
 @rule(
     "R068",
     "hint",
+    lasts="checkpoint",
     expected="--kv-cache-dtype fp8",
     remedy="write it",
     reason="the model is built for it: it halves the cache",
@@ -111,6 +114,7 @@ def nano_without_fp8_kv(launch: Launch) -> Hits:
 @rule(
     "R069",
     "warning",
+    lasts="measured",
     needs=("service.recipe=none",),
     expected="a tested recipe, or no FP8 KV cache",
     remedy="drop --kv-cache-dtype if answers fall into loops",
@@ -142,6 +146,7 @@ def dflash_on_quantized(launch: Launch) -> Hits:
 @rule(
     "R071",
     "error",
+    lasts="checkpoint",
     expected="the drafter of this model",
     remedy="take the drafter that was trained for it",
     reason="a drafter is trained for one target",
@@ -157,6 +162,7 @@ def other_models_drafter(launch: Launch) -> Hits:
 @rule(
     "R072",
     "warning",
+    lasts="checkpoint",
     needs=("model.draft_date",),
     expected=f"a snapshot of {_DRAFTER_FIXED} or later",
     remedy="fetch the drafter again",
@@ -173,6 +179,7 @@ def old_drafter(launch: Launch) -> Hits:
 @rule(
     "R073",
     "hint",
+    lasts="measured",
     expected="1 to 5 for MTP, 7 to 16 for DFlash",
     remedy="change num_speculative_tokens and watch the acceptance",
     reason="MTP pays a pass for each further token, DFlash verifies a whole block at once; NVIDIA validated MTP 5",
@@ -190,6 +197,7 @@ def number_of_draft_tokens(launch: Launch) -> Hits:
 @rule(
     "R074",
     "warning",
+    lasts="measured",
     expected="few sequences at a time with speculation",
     remedy="lower --max-num-seqs, or drop speculation; from 0.24.0 on num_speculative_tokens_per_batch_size ends it",
     reason="speculation takes throughput from large batches",
@@ -205,6 +213,7 @@ def speculation_under_load(launch: Launch) -> Hits:
 @rule(
     "R075",
     "hint",
+    lasts="measured",
     needs=("service.profile",),
     expected="--no-enable-prefix-caching for the lowest latency of one user",
     remedy="compare both",
@@ -220,6 +229,7 @@ def mtp_and_prefix_cache(launch: Launch) -> Hits:
 @rule(
     "R076",
     {"0.11.0..0.32.0": "error", "0.33.0..": "warning"},
+    lasts="vllm",
     expected="no --async-scheduling with this method",
     remedy="drop --async-scheduling, or take MTP, EAGLE, DFlash, a draft model or ngram_gpu",
     reason="async scheduling works only with methods that draft on the GPU: ValueError; in 0.33.0 with the V1 runner",
@@ -237,6 +247,7 @@ def async_with_lookup(launch: Launch) -> Hits:
 @rule(
     "R077",
     "error",
+    lasts="vllm",
     expected="the package arctic-inference in the image",
     remedy="take ngram, or install arctic-inference before the start",
     reason="vLLM raises ImportError; no image ships the package",
@@ -252,6 +263,7 @@ def suffix_not_installed(launch: Launch) -> Hits:
 @rule(
     "R078",
     "warning",
+    lasts="measured",
     expected="no MTP for a service with tools",
     remedy="drop --speculative-config, or test tool calls",
     reason="MTP was reported to break structured tool calls on Nemotron-3-Super",
@@ -267,6 +279,7 @@ def super_mtp_tools(launch: Launch) -> Hits:
 @rule(
     "R079",
     "hint",
+    lasts="measured",
     expected="an eye on loops in the output",
     remedy="take DFlash if it happens",
     reason="MTP on this model can fall into output loops now and then",

@@ -28,6 +28,7 @@ _KEPT_GIB: float = fact("memory", "instanttensor_gib")
 @rule(
     "X4",
     {"0.11.1..": "error"},
+    lasts="vllm",
     expected="--nnodes with --node-rank and --master-addr, --headless on all but the head, and no Ray",
     remedy="write them on every host",
     reason="ranks find each other by the head's address; a headless host serves no API",
@@ -49,6 +50,7 @@ def nodes_without_ray(launch: Launch) -> Hits:
 @rule(
     "X9",
     {"0.28.0..": "error"},
+    lasts="vllm",
     expected="another backend, or an image with the package b12x",
     remedy="write flashinfer_b12x for MoE, or take eugr's b12x image",
     reason="the kernels are in a package of their own, which no stock image has",
@@ -64,6 +66,7 @@ def b12x_not_installed(launch: Launch) -> Hits:
 @rule(
     "X10",
     {"0.17.0..": "error"},
+    lasts="vllm",
     expected="--moe-backend marlin, humming or b12x",
     remedy="write marlin, or leave it to vLLM",
     reason="the checkpoint quantizes weights only (W4A16), which the other FP4 kernels don't take: ValueError",
@@ -79,6 +82,7 @@ def backend_without_scheme(launch: Launch) -> Hits:
 @rule(
     "X11",
     "error",
+    lasts="vllm",
     expected="the option that it needs",
     remedy="add it",
     reason="vLLM stops with a TypeError",
@@ -95,6 +99,7 @@ def half_a_pair(launch: Launch) -> Hits:
 @rule(
     "X13",
     {"0.28.0..": "error"},
+    lasts="vllm",
     expected="one of the two",
     remedy="drop --safetensors-load-strategy",
     reason="loading with several threads and another strategy than lazy: ValueError",
@@ -111,6 +116,7 @@ def threads_and_strategy(launch: Launch) -> Hits:
 @rule(
     "X14",
     {"0.20.0..": "error"},
+    lasts="vllm",
     expected="no --api-server-count with --headless",
     remedy="drop one",
     reason="a headless host has no API server: ValueError",
@@ -126,6 +132,7 @@ def headless_servers(launch: Launch) -> Hits:
 @rule(
     "X15",
     {"0.15.0..": "error"},
+    lasts="vllm",
     expected="chunked prefill",
     remedy="drop --no-enable-chunked-prefill",
     reason="prefix caching of a hybrid model in mode align needs it: AssertionError (checked up to 0.28.0)",
@@ -203,6 +210,7 @@ def swap_space(launch: Launch) -> Hits:
 @rule(
     "L8",
     "error",
+    lasts="checkpoint",
     expected='as many tokens as the drafter\'s checkpoint has ("num_speculative_tokens": 5)',
     remedy="write 5",
     reason="DSpark drafts a block of fixed length: 5 for DeepSeek-V4",
@@ -218,6 +226,7 @@ def dspark_tokens(launch: Launch) -> Hits:
 @memory_rule(
     "L9",
     "error",
+    lasts="vllm",
     expected="a fraction between 0 and 1",
     remedy="divide the gigabytes by the host's memory",
     reason="recipes of eugr write gigabytes here, which a patch of their image turns into a fraction",
@@ -234,6 +243,7 @@ def share_in_gigabytes(launch: Launch) -> Hits:
 @memory_rule(
     "L11",
     "hint",
+    lasts="vllm",
     expected="a look at MemAvailable after the first boot",
     remedy="plan the share too",
     reason="the utilization no longer bounds the cache; the start check still asks for the whole share",
@@ -248,6 +258,7 @@ def bytes_without_guard(launch: Launch) -> Hits:
 @memory_rule(
     "L13",
     "hint",
+    lasts="measured",
     expected=f"{_KEPT_GIB:.1f} GiB less for the cache",
     remedy="count it in",
     reason=f"the loader keeps about {_KEPT_GIB:.1f} GiB",
@@ -277,6 +288,7 @@ def hybrid_in_group(launch: Launch) -> Hits:
 @memory_rule(
     "L17",
     "warning",
+    lasts="measured",
     needs=("group.hosts",),
     expected=f"{_GROUP_SHARE:.2f} or less over several hosts",
     remedy="lower it",
@@ -294,6 +306,7 @@ def group_share(launch: Launch) -> Hits:
 @rule(
     "L18",
     "hint",
+    lasts="operation",
     expected="--revision, or a folder",
     remedy="pin the revision",
     reason="the hub's main moves: hosts and times may differ",

@@ -20,6 +20,7 @@ _COMPILERS: float = fact("limits", "compilers_gib") * _GIB
 @memory_rule(
     "R090",
     {"0.11.0..0.23.0": "warning", "0.24.0..": "hint"},
+    lasts="measured",
     expected=f"{_FAST:.2f} or less with fastsafetensors",
     remedy="lower it, or drop --load-format",
     reason="one host stood still for a moment above it, without damage, while others run with 0.8 and more; "
@@ -37,6 +38,7 @@ def fastsafetensors_peak(launch: Launch) -> Hits:
 @memory_rule(
     "R091",
     "warning",
+    lasts="measured",
     expected="another load format with several ranks",
     remedy="drop --load-format, or try it alone first",
     reason="fastsafetensors may run out of memory with tensor parallelism",
@@ -51,6 +53,7 @@ def fastsafetensors_group(launch: Launch) -> Hits:
 @memory_rule(
     "R093",
     "hint",
+    lasts="measured",
     needs=("model.weights_bytes",),
     expected=f"--safetensors-load-strategy eager, where {_EAGER / _GB:.0f} GB are free during the load",
     remedy="write it for a faster load",
@@ -73,6 +76,7 @@ def slow_load(launch: Launch) -> Hits:
 @memory_rule(
     "R094",
     "warning",
+    lasts="measured",
     needs=("host.compile_cache",),
     expected=f"{_COMPILERS / _GB:.0f} GB free for the first start",
     remedy="lower --gpu-memory-utilization for the first start, or take an image with sm_121 kernels",

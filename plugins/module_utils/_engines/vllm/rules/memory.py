@@ -32,6 +32,7 @@ _TARGET: str = fact("host_tuning", "default_target")
 @memory_rule(
     "R086",
     "error",
+    lasts="machine",
     expected="--gpu-memory-utilization, sized for the service",
     remedy="write it; the plan computes it",
     reason="the default takes 0.9 of the one memory (0.92 from 0.20.0 on), and leaves the host to swap or freeze",
@@ -47,6 +48,7 @@ def no_utilization(launch: Launch) -> Hits:
 @memory_rule(
     "R087",
     "warning",
+    lasts="machine",
     expected=f"{_HIGH:.2f} or less",
     remedy="lower it",
     reason="page cache, driver and kernel need the rest: "
@@ -63,6 +65,7 @@ def high_utilization(launch: Launch) -> Hits:
 @memory_rule(
     "R088",
     "error",
+    lasts="vllm",
     needs=("model.weights_bytes",),
     expected="more than the weights and 5 GB",
     remedy="raise it, or take a smaller checkpoint",
@@ -83,6 +86,7 @@ def below_weights(launch: Launch) -> Hits:
 @memory_rule(
     "R089",
     "error",
+    lasts="machine",
     needs=("host.utilizations",),
     expected=f"at most {_TOGETHER:.2f} for all services of a host together",
     remedy="lower the utilization of one",
@@ -101,6 +105,7 @@ def shares_of_a_host(launch: Launch) -> Hits:
 @memory_rule(
     "R095",
     "warning",
+    lasts="machine",
     expected=f"--enforce-eager, or {_HIGH:.2f} or less",
     remedy="lower the utilization",
     reason="compilation and graph capture let memory climb to 117 GB on a shared memory",
@@ -116,6 +121,7 @@ def graphs_at_high_share(launch: Launch) -> Hits:
 @memory_rule(
     "R096",
     "hint",
+    lasts="measured",
     needs=("service.profile",),
     expected="--enforce-eager",
     remedy="write it",
@@ -131,6 +137,7 @@ def eager_saves_memory(launch: Launch) -> Hits:
 @rule(
     "R097",
     "hint",
+    lasts="measured",
     needs=("service.profile",),
     expected="CUDA graphs",
     remedy="drop --enforce-eager",
@@ -150,6 +157,7 @@ def eager_on_one_host(launch: Launch) -> Hits:
 @host_rule(
     "R098",
     "warning",
+    lasts="vllm",
     needs=("host.mem_available_bytes",),
     expected="as much memory available as the share wants",
     remedy="drop the page cache before the start: sync; echo 3 > /proc/sys/vm/drop_caches",
@@ -168,6 +176,7 @@ def not_enough_free(launch: Launch) -> Hits:
 @host_rule(
     "R099",
     "warning",
+    lasts="machine",
     needs=("group.hosts", "host.swap"),
     expected="swap off",
     remedy="swapoff -a on every host of the service",
@@ -183,6 +192,7 @@ def swap_in_group(launch: Launch) -> Hits:
 @host_rule(
     "R100",
     "hint",
+    lasts="machine",
     needs=("host.sysctl",),
     expected=", ".join(f"{name}={value}" for name, value in _SYSCTL.items()),
     remedy="let the role host_tuning set it",
@@ -200,6 +210,7 @@ def kernel_settings(launch: Launch) -> Hits:
 @host_rule(
     "R101",
     "hint",
+    lasts="machine",
     needs=("host.default_target",),
     expected=_TARGET,
     remedy=f"systemctl set-default {_TARGET}",
@@ -215,6 +226,7 @@ def desktop(launch: Launch) -> Hits:
 @memory_rule(
     "R102",
     "warning",
+    lasts="machine",
     needs=("container.memory",),
     expected="--gpu-memory-utilization instead of a container limit",
     remedy="drop --memory",
@@ -230,6 +242,7 @@ def container_limit(launch: Launch) -> Hits:
 @memory_rule(
     "R103",
     "error",
+    lasts="vllm",
     needs=("service.kv_pool_tokens",),
     expected="a pool that holds one request of full length",
     remedy="lower --max-model-len, or raise the share",
@@ -246,6 +259,7 @@ def one_request_does_not_fit(launch: Launch) -> Hits:
 @memory_rule(
     "R104",
     "warning",
+    lasts="vllm",
     needs=("service.kv_pool_tokens",),
     expected="a pool of --max-num-seqs times --max-model-len tokens",
     remedy="lower either, or raise the share",
@@ -270,6 +284,7 @@ def pool_and_concurrency(launch: Launch) -> Hits:
 @rule(
     "R105",
     "hint",
+    lasts="measured",
     needs=("service.profile",),
     expected="1 to 4 sequences for interactive use",
     remedy="lower --max-num-seqs",
@@ -285,6 +300,7 @@ def many_sequences(launch: Launch) -> Hits:
 @memory_rule(
     "R106",
     "warning",
+    lasts="measured",
     expected="--max-num-batched-tokens 4096",
     remedy="lower it",
     reason="16384 and 32768 ran the driver out of memory under load",
@@ -299,7 +315,8 @@ def large_batches(launch: Launch) -> Hits:
 
 @memory_rule(
     "R107",
-    "error",
+    {"0.11.0..0.12.0": "error", "0.13.0..": "warning"},
+    lasts="measured",
     expected="0.70",
     remedy="write --gpu-memory-utilization 0.70",
     reason="0.65 left 8 GB for the cache and crashed, 0.75 crashed during graph capture",
@@ -315,6 +332,7 @@ def qwen_vl_share(launch: Launch) -> Hits:
 @memory_rule(
     "X17",
     "warning",
+    lasts="machine",
     expected="no --cpu-offload-gb",
     remedy="drop it, and take a smaller quantization or a second host for weights that don't fit",
     reason="CPU and GPU share one memory: offloaded weights take the same bytes of it, and each step copies them",
@@ -343,6 +361,7 @@ def qwen_vl_length(launch: Launch) -> Hits:
 @memory_rule(
     "R109",
     "error",
+    lasts="machine",
     needs=("model.weights_bytes",),
     expected="weights of at most 0.9 of all hosts' memory",
     remedy="take a quantized checkpoint, or more hosts",

@@ -42,6 +42,7 @@ def _scaled_length(launch: Launch) -> float:
 @rule(
     "R112",
     "error",
+    lasts="vllm",
     expected="VLLM_ALLOW_LONG_MAX_MODEL_LEN=1",
     remedy='set VLLM_ALLOW_LONG_MAX_MODEL_LEN: "1", or stay within what the model was trained for',
     reason="vLLM refuses a context longer than the configuration allows",
@@ -58,6 +59,7 @@ def longer_than_allowed(launch: Launch) -> Hits:
 @rule(
     "R113",
     "error",
+    lasts="vllm",
     expected="a rope override in --hf-overrides",
     remedy="add the YaRN block of the model's card, or stay within what the model was trained for",
     reason="beyond its trained positions a model answers garbage",
@@ -73,6 +75,7 @@ def longer_than_trained(launch: Launch) -> Hits:
 @rule(
     "R114",
     "warning",
+    lasts="checkpoint",
     expected="the native context, unless you need more",
     remedy="drop the override for short prompts",
     reason="static YaRN costs quality on short prompts, and 1M tokens of prefill take minutes on GB10",
@@ -87,6 +90,7 @@ def yarn(launch: Launch) -> Hits:
 @rule(
     "R115",
     "error",
+    lasts="checkpoint",
     expected="rope_theta: 10000000 in text_config",
     remedy='merge it into config.json, or write --hf-overrides \'{"text_config": {"rope_theta": 10000000}}\'',
     reason="the checkpoint's configuration lacks it, and the default of 10000 is wrong",
@@ -105,6 +109,7 @@ def rope_theta_missing(launch: Launch) -> Hits:
 @rule(
     "R116",
     "hint",
+    lasts="vllm",
     needs=("service.reasoning",),
     expected="""--default-chat-template-kwargs '{"enable_thinking": true}' (0.14.0 on)""",
     remedy="add it, or let clients ask for it",
@@ -121,6 +126,7 @@ def gemma4_thinking(launch: Launch) -> Hits:
 @rule(
     "R117",
     "warning",
+    lasts="image",
     expected="a newer image",
     remedy="read reasoning from content too, or take v0.20.0 and later",
     reason="on this image reasoning may land in content instead of reasoning_content (#38855)",
@@ -136,6 +142,7 @@ def gemma4_reasoning_field(launch: Launch) -> Hits:
 @rule(
     "R118",
     "error",
+    lasts="machine",
     expected="as many ranks as GPUs, or a group of hosts",
     remedy="write --tensor-parallel-size 1, or place the service on several hosts",
     reason="World size is larger than the number of available GPUs (X3, from 0.11.1 on)",
@@ -150,6 +157,7 @@ def more_ranks_than_gpus(launch: Launch) -> Hits:
 @rule(
     "R119",
     "error",
+    lasts="checkpoint",
     expected="--tensor-parallel-size 1",
     remedy="place it on one host; experts may be spread, tensors not",
     reason="the checkpoint's expert scales can't be split",
@@ -165,6 +173,7 @@ def gemma4_moe_is_solo(launch: Launch) -> Hits:
 @rule(
     "R120",
     "hint",
+    lasts="vllm",
     expected="--enable-expert-parallel",
     remedy="compare both",
     reason="experts can be spread over the hosts",
@@ -179,6 +188,7 @@ def experts_not_spread(launch: Launch) -> Hits:
 @rule(
     "R121",
     "warning",
+    lasts="vllm",
     expected="--allowed-local-media-path FOLDER and --limit-mm-per-prompt",
     remedy="name the media's folder, and limit items per prompt",
     reason="files are refused without it; / opens the container's whole file system to every client",
@@ -196,6 +206,7 @@ def local_media(launch: Launch) -> Hits:
 @rule(
     "R122",
     "hint",
+    lasts="measured",
     kind="memory",
     needs=("service.video",),
     expected="""--limit-mm-per-prompt '{"video": 0}'""",
@@ -214,6 +225,7 @@ def video_not_needed(launch: Launch) -> Hits:
 @rule(
     "R123",
     "warning",
+    lasts="operation",
     needs=("service.ready_timeout_s",),
     expected="a readiness limit of 90 minutes for the first start, or --skip-mm-profiling",
     remedy="raise the limit, or set the video limit to 0",
@@ -231,6 +243,7 @@ def encoder_profiling(launch: Launch) -> Hits:
 @rule(
     "R125",
     "hint",
+    lasts="checkpoint",
     expected="--chat-template FILE with eugr's fix, if answers look malformed",
     remedy="mount unsloth.jinja over the model's (docs/recipes.md)",
     reason="Qwen3.5's own template was reported to need a fix",
@@ -245,6 +258,7 @@ def qwen35_template(launch: Launch) -> Hits:
 @rule(
     "R126",
     "error",
+    lasts="checkpoint",
     kind="host",
     needs=("model.cached=false",),
     expected="HF_TOKEN, or the model on the host",

@@ -21,6 +21,7 @@ _UNKNOWN_VARIABLE = ("catalogue-unknown-variable", "catalogue-wrong-value")
 @catalogue_rule(
     "R031",
     {"0.11.0..0.12.0": "error", "0.15.0..": "error"},
+    lasts="vllm",
     expected="VLLM_ATTENTION_BACKEND=TRITON_ATTN up to 0.14.1, --attention-backend from 0.13.0 on",
     remedy="write --attention-backend TRITON_ATTN; with 0.11 and 0.12 set the variable",
     reason="without it profiling the vision encoder hangs on GB10; the variable is dead from 0.15.0 on",
@@ -49,6 +50,7 @@ def _plugin_parser(launch: Launch) -> bool:
 @catalogue_rule(
     "R037",
     "error",
+    lasts="vllm",
     expected="--reasoning-parser-plugin FILE, or the built-in nemotron_v3 from 0.17.1 on",
     remedy="write --reasoning-parser nemotron_v3 (0.17.1 on), or fetch the plugin and give its path in the container",
     reason="nano_v3 and super_v3 are in no release: the server stops after reading the configuration",
@@ -64,6 +66,7 @@ def parser_without_plugin(launch: Launch) -> Hits:
 @catalogue_rule(
     "R038",
     "warning",
+    lasts="image",
     expected="the mod that ships the plugin, and --reasoning-parser-plugin",
     remedy="build the image with the mod, or write --reasoning-parser nemotron_v3 (0.17.1 on)",
     reason="it runs only where eugr's mod put the plugin into the image, which the plan can't see",
@@ -79,6 +82,7 @@ def parser_without_mod(launch: Launch) -> Hits:
 @catalogue_rule(
     "R039",
     "warning",
+    lasts="vllm",
     expected="no --quantization, or modelopt",
     remedy="drop it: vLLM reads the method from the checkpoint",
     reason="no release has the method; it goes well only because a ModelOpt checkpoint overrides the option",
@@ -96,6 +100,7 @@ def quantization_not_a_method(launch: Launch) -> Hits:
 @rule(
     "R040",
     "warning",
+    lasts="vllm",
     expected="the parser of the model's family",
     remedy="write the family's parser",
     reason="the parser must read what the model writes; it has nothing to do with the client's name",
@@ -112,6 +117,7 @@ def other_familys_parser(launch: Launch) -> Hits:
 @rule(
     "R041",
     "error",
+    lasts="vllm",
     expected="--enable-auto-tool-choice and --tool-call-parser",
     remedy="write both",
     reason='every request with tools is answered with HTTP 400: "auto" tool choice requires both',
@@ -131,6 +137,7 @@ def half_of_tools(launch: Launch) -> Hits:
 @rule(
     "R042",
     "warning",
+    lasts="vllm",
     expected="no --reasoning-parser",
     remedy="drop it",
     reason="the model doesn't reason, so that its whole answer may be taken for reasoning",
@@ -145,6 +152,7 @@ def parser_of_no_reasoning(launch: Launch) -> Hits:
 @rule(
     "R043",
     "hint",
+    lasts="vllm",
     expected="--reasoning-parser of the model's family",
     remedy="add it, e.g. qwen3, gemma4, nemotron_v3",
     reason="without it the reasoning stands in the answer",
@@ -159,6 +167,7 @@ def reasoning_without_parser(launch: Launch) -> Hits:
 @rule(
     "R044",
     "error",
+    lasts="vllm",
     expected='"model" in --speculative-config only where the draft is a model of its own',
     remedy="name the draft's folder, or drop the key",
     reason="most MTP models have their draft heads built in; gemma4-coder has a paired draft",

@@ -61,6 +61,7 @@ def mode_all(launch: Launch) -> Hits:
 @rule(
     "R085",
     "hint",
+    lasts="vllm",
     expected="no --enable-prefix-caching",
     remedy="drop it: it is on by default",
     reason="V1 has it on for every model that isn't hybrid",

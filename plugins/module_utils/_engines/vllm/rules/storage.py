@@ -33,6 +33,7 @@ def _model_path(launch: Launch) -> str:
 @rule(
     "R127",
     "error",
+    lasts="operation",
     needs=("mounts=others",),
     expected="a mount for HF_HOME, or for the model's folder",
     remedy="mount the host's model folder there",
@@ -55,6 +56,7 @@ def no_model_mount(launch: Launch) -> Hits:
 @host_rule(
     "R128",
     "warning",
+    lasts="operation",
     needs=("model.cached=false",),
     expected="the model on the host before the start",
     remedy="stage it first: the role model_store does",
@@ -70,6 +72,7 @@ def download_at_start(launch: Launch) -> Hits:
 @host_rule(
     "R129",
     "error",
+    lasts="vllm",
     needs=("model.cached",),
     expected="HF_HUB_OFFLINE=1 with the whole model on the host",
     remedy="stage the model",
@@ -88,6 +91,7 @@ def offline(launch: Launch) -> Hits:
 @host_rule(
     "R130",
     "error",
+    lasts="operation",
     needs=("host.resolves_hub",),
     expected="HF_HUB_OFFLINE=1 where the hub can't be reached",
     remedy='set HF_HUB_OFFLINE: "1" and stage the model',
@@ -103,6 +107,7 @@ def no_names(launch: Launch) -> Hits:
 @rule(
     "R131",
     "hint",
+    lasts="operation",
     needs=("mounts=others",),
     expected="a mount for /root/.cache/vllm",
     remedy="mount a host folder there",
@@ -120,6 +125,7 @@ def no_compile_cache(launch: Launch) -> Hits:
 @rule(
     "R133",
     "warning",
+    lasts="operation",
     needs=("model.cached=false", "service.ready_timeout_s"),
     expected="a readiness limit of 20 minutes",
     remedy="raise it for the first start",
@@ -137,6 +143,7 @@ def short_limit(launch: Launch) -> Hits:
 @host_rule(
     "R134",
     "warning",
+    lasts="operation",
     needs=("host.cache_filesystem",),
     expected="the model on a file system of the NVMe",
     remedy="mount it from there",
@@ -152,6 +159,7 @@ def cache_on_overlay(launch: Launch) -> Hits:
 @host_rule(
     "R135",
     "hint",
+    lasts="operation",
     needs=("host.read_ahead_kib",),
     expected=f"{_READ_AHEAD_KIB} KiB or more",
     remedy="let the role host_tuning set it",
@@ -167,6 +175,7 @@ def read_ahead(launch: Launch) -> Hits:
 @rule(
     "R137",
     "warning",
+    lasts="vllm",
     expected="one key that is kept",
     remedy="keep the key in a file (api_key_file)",
     reason="a key made at each start is another one each time",
@@ -182,6 +191,7 @@ def new_key_each_time(launch: Launch) -> Hits:
 @rule(
     "R138",
     "warning",
+    lasts="operation",
     needs=("container.restart",),
     expected="a bounded restart",
     remedy="take --restart on-failure:3, or leave it to the service's unit",
@@ -198,6 +208,7 @@ def endless_restart(launch: Launch) -> Hits:
 @rule(
     "R157",
     "error",
+    lasts="vllm",
     expected="--config and the file's path as two words",
     remedy="write them as two words",
     reason="vLLM looks for the word --config alone and ignores the file otherwise: a key in it is not asked for",
