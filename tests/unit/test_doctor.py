@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -185,6 +186,49 @@ def test_an_obstacle_is_named_with_its_remedy(
     assert found.bundle is not None
     again = examine(parse_bundle(as_text(found.bundle).encode(), "x.json"))
     assert (again.findings, again.verdict) == (found.findings, found.verdict)
+
+
+SETTINGS = {"memory_kib": 127601452, "firewall": {"state": "closed"}}
+# What of a remedy is typed into the inventory: (what is read of its words, what that becomes of `fleet_host`).
+TYPED: dict[str, tuple[str, Callable[[re.Match[str]], dict[str, Any]]]] = {
+    "preflight-memory": (r"memory_kib: (\d+)", lambda typed: {"memory_kib": int(typed[1])}),
+    "docker-option-twice": (r"`(\S+): null`", lambda typed: {"container_engine": {"daemon": {typed[1]: None}}}),
+    "docker-restart": (r"`restart: (true)`", lambda _match: {"container_engine": {"restart": True}}),
+    "firewall-unknown-listener": (
+        r"\{port: (\d+), protocol: (\w+)\}",
+        lambda typed: {"firewall": {"state": "closed", "allow": [{"port": int(typed[1]), "protocol": typed[2]}]}},
+    ),
+}
+# What is done to the machine: where it is a command, what the command changes is what is read again.
+BY_HAND = {
+    "an update, a restart or another part of the machine": (
+        *("known-bad", "packages-at-work", "packages-pulled-along", "driver-missing", "reboot-pending"),
+        *("fabric-hotplug", "fabric-no-interface", "fabric-half-dead", "fabric-pcie-narrow"),
+    ),
+    "memory, disk and processes that are the owner's": (
+        *("memory-short", "memory-leaked", "memory-fragmented", "swap-does-not-fit", "disk-low", "preflight-port"),
+    ),
+    "files and units that are the owner's": ("docker-other-file", "docker-masked", "netplan-foreign", "clock-off"),
+    "how the owner comes, and what the host reaches": ("sudo-password", "wifi-management", "server-unreachable"),
+}
+
+
+def test_each_remedy_is_typed_or_done_by_hand() -> None:
+    rules = {rule.partition(" ")[0] for _plan, _host, _change, _severity, rule, _remedy in OBSTACLES}
+    assert rules == {*TYPED} | {rule for group in BY_HAND.values() for rule in group}
+
+
+@pytest.mark.parametrize(
+    ("host", "change", "rule"),
+    [(host, change, rule) for _plan, host, change, _severity, rule, _remedy in OBSTACLES if rule in TYPED],
+)
+def test_an_obstacle_goes_when_its_remedy_is_typed(host: str, change: Change, rule: str) -> None:
+    (found,) = [one for one in looked(PLAN, host, change).findings if one.rule == rule]
+    words, typed = TYPED[rule]
+    match = re.search(words, found.remedy)
+    assert match, found.remedy
+    plan = planned(fleet_services=FROM_HUB, fleet_host=SETTINGS | typed(match))
+    assert rule not in [one.rule for one in looked(plan, host, change).findings]
 
 
 def test_there_are_thirty_of_them() -> None:

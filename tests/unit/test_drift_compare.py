@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import Reading, compare, judged
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.report import as_json, as_text, report
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Difference
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.files import claims
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import View
 from ansible_collections.gb10.fleet.plugins.module_utils._system.subject import SYSTEM
 from drift_fleet import CONTAINER, UNIT, changed, mac, planned, readings
@@ -195,6 +196,35 @@ def test_a_change_is_reported_where_it_is(
     assert (one.host, one.place, one.rule) == (host, resource, rule)
     assert want in one.expected and have in one.found
     assert one.remedy
+
+
+NETPLAN = """network:
+  ethernets: # enp1s0f1np1 in a comment is nobody's
+    lan0: {dhcp4: true}
+    enp1s0f1np1: {addresses: [10.0.0.1/24]}
+    enp1s0f1np1.5: {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("host", "change", "named"),
+    [
+        ("titan", put("sysctl_later", [LATER]), "/etc/sysctl.d/99-zzz.conf, line 3"),
+        ("titan", put("daemon", {"flags": ["log-driver"], "where": {"log-driver": "/etc/x.conf, line 3"}, "file": ""}),
+         "/etc/x.conf, line 3"),
+        ("titan", put("daemon", {"flags": ["config-file"], "where": {"config-file": "/etc/x.conf, line 4"},
+                                 "file": "/etc/mine.json"}), "/etc/x.conf, line 4"),
+        # all of a drop-in wins
+        ("titan", put("units", UNIT, "drop_ins", ["/etc/systemd/system/x.d/mine.conf"]), "/x.d/mine.conf changes it"),
+        ("spark-2", put("netplan", [{"path": "/etc/netplan/99-x.yaml", "claims": [RAIL],
+                                     "lines": claims(NETPLAN, {RAIL: "aa:bb:cc:dd:ee:ff"})}]),
+         "/etc/netplan/99-x.yaml: it also does, in line 4"),
+    ],
+)  # fmt: skip
+def test_an_owners_own_that_wins_over_ours_is_named_by_file_and_line(host: str, change: Change, named: str) -> None:
+    (one,) = compare(PLAN, changed(PLAN, host, change), TODAY).differences
+    assert named in f"{one.place}: {one.found}"
+    assert compare(PLAN, changed(PLAN, host, lambda _state: None), TODAY).differences == ()  # it is taken away
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def test_networkmanagers_own_profile_is_named_with_its_remedy() -> None:
     messages = refusals(host(profiles={path: text}), *HALVES)["netplan-foreign-profile"]
     assert messages.startswith(f"{path}: a profile of NetworkManager's own configures enp1s0f0np0;")
     assert "`nmcli connection delete 'compute-fabric'`" in messages
-    assert claims(text, dict.fromkeys(RAILS, "")) == ["enp1s0f0np0"]
+    assert [*claims(text, dict.fromkeys(RAILS, ""))] == ["enp1s0f0np0"]
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_nvidia_syncs_file_is_named_with_its_remedy() -> None:
     name = "99-nvidia-sync-cluster.yaml"
     text = recorded(f"pair-nvidia-sync/{name}")
     ports = yaml.safe_load(text)["network"]["ethernets"]
-    assert claims(text, dict.fromkeys(RAILS, "")) == sorted(ports)
+    assert [*claims(text, dict.fromkeys(RAILS, ""))] == sorted(ports)
     assert "Settings > Clusters > Delete" in judge.foreign_remedy(f"/etc/netplan/{name}")
 
 

@@ -104,12 +104,13 @@ def _others_netplan(view: View) -> Iterator[Difference]:
     planned = {one["name"] for one in view.slice["fabric"]["interfaces"]}
     for file in view.state["netplan"] or ():
         strange = sorted({*file["claims"]} & ({*RAILS} | planned)) if planned else []
+        lines = [line for name, line in file.get("lines", {}).items() if name in strange]
         if file["path"] != NETPLAN and strange:
             yield view.differs(
                 "error",
                 "netplan-foreign",
                 f"netplan {file['path']}",
-                found="it also does",
+                found="it also does" + (f", in line {min(lines)}" if lines else ""),
                 expected=f"{NETPLAN} alone speaks for {', '.join(strange)}",
                 remedy=_foreign_remedy(file["path"]),
                 reason="the interface gets its addresses too, or instead, at the next boot",

@@ -127,32 +127,32 @@ def _document(path: Path) -> dict[str, Any] | None:
 
 
 def read_netplan(interfaces: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Every netplan file and every profile of NetworkManager's own, with the interfaces that it names or matches.
+    """Every netplan file and every profile of NetworkManager's own, with the interfaces that it names or matches, and
+    the first line that does.
 
     interfaces: name -> MAC address, may be empty.
     """
     paths = [path for folder in NETPLAN_FOLDERS for path in sorted(Path(folder).glob("*.yaml"))]
     paths += [path for path in sorted(Path(PROFILES).glob("*")) if path.is_file()]
-    return [
-        {**_file(path, None, True), "path": str(path), "claims": claims(path.read_text("utf-8", "replace"), interfaces)}
-        for path in paths
-    ]
+    found = [(path, claims(path.read_text("utf-8", "replace"), interfaces)) for path in paths]
+    return [{**_file(path, None, True), "path": str(path), "claims": [*lines], "lines": lines} for path, lines in found]
 
 
-def claims(text: str, interfaces: Mapping[str, str]) -> list[str]:
-    """The interfaces that a netplan text speaks of: by name, by a pattern of names, or by MAC address.
+def claims(text: str, interfaces: Mapping[str, str]) -> dict[str, int]:
+    """The interfaces that a netplan text speaks of, by name, by a pattern of names, or by MAC address; and the first
+    line that does.
 
     By words, since Python alone has no YAML: a comment does not count.
     """
-    bare = "\n".join(line.split("#", 1)[0] for line in text.splitlines())
-    words = {word.rstrip(":") for word in re.findall(r"[\w*?:.@-]+", bare)}
-    patterns = [word for word in words if "*" in word or "?" in word]
-    addresses = {word.lower() for word in words if word.count(":") == 5}
-    return [
-        name
-        for name, mac in sorted(interfaces.items())
-        if name in words or mac.lower() in addresses or any(fnmatchcase(name, pattern) for pattern in patterns)
-    ]
+    lines: dict[str, int] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        words = {word.rstrip(":") for word in re.findall(r"[\w*?:.@-]+", line.split("#", 1)[0])}
+        patterns = [word for word in words if "*" in word or "?" in word]
+        addresses = {word.lower() for word in words if word.count(":") == 5}
+        for name, mac in interfaces.items():
+            if name in words or mac.lower() in addresses or any(fnmatchcase(name, pattern) for pattern in patterns):
+                lines.setdefault(name, number)
+    return dict(sorted(lines.items()))
 
 
 READS: Mapping[str, Part] = {
