@@ -109,8 +109,9 @@ def drafter_fits(drafter: str, model: Model) -> bool | None:
 
 def config_name(repository: str) -> str | None:
     """The shipped config.json (`recipes/configs`) of a checkpoint's base model, whose shapes it has too."""
-    for row in _data()["configs"]:
-        if re.fullmatch(row["match"], repository, re.IGNORECASE):
+    data = _data()
+    for row in data["configs"]:
+        if re.fullmatch(row["match"] + data["variants"], repository, re.IGNORECASE):
             name: str = row["config"]
             return name
     return None

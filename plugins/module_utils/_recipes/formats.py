@@ -34,7 +34,7 @@ def _nvidia(source: Mapping[Any, Any]) -> dict[str, Any]:
     runtime, topology, validation = (_map(source, key) for key in ("runtime", "topology", "validation"))
     text = str(_map(source, "serve").get("command", "")).replace("\\\n", " ")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    exported = dict(found.groups() for found in map(_EXPORT.match, lines) if found)
+    exported = {str(found[1]): str(found[2]) for found in map(_EXPORT.match, lines) if found}
     variables = dict(_OPTION.findall(str(runtime.get("setup_command", "")))) | {
         name: value.strip().strip("\"'") for name, value in exported.items()
     }
