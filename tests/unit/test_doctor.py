@@ -202,8 +202,8 @@ TYPED: dict[str, tuple[str, Callable[[re.Match[str]], dict[str, Any]]]] = {
 # What is done to the machine: where it is a command, what the command changes is what is read again.
 BY_HAND = {
     "an update, a restart or another part of the machine": (
-        *("known-bad", "packages-at-work", "packages-pulled-along", "driver-missing", "reboot-pending"),
-        *("fabric-hotplug", "fabric-no-interface", "fabric-half-dead", "fabric-pcie-narrow"),
+        *("known-bad", "packages-at-work", "packages-pulled-along", "packages-unknown", "driver-missing"),
+        *("reboot-pending", "fabric-hotplug", "fabric-no-interface", "fabric-half-dead", "fabric-pcie-narrow"),
     ),
     "memory, disk and processes that are the owner's": (
         *("memory-short", "memory-leaked", "memory-fragmented", "swap-does-not-fit", "disk-low", "preflight-port"),

@@ -232,6 +232,7 @@ EXCEPTIONS = {
     f"{UTIL}/_models": "the models that vLLM knows, and its readings of config.json",
     f"{UTIL}/_recipes/spec.py": "an example of an image",
     f"{UTIL}/_recipes/foreign.py": "recipes of others, which vLLM serves",
+    f"{UTIL}/_recipes/formats.py": "recipes of others, which vLLM serves",
     f"{UTIL}/_system/subject.py": "images that are known to fail, data/vllm_images.yml",
     f"{UTIL}/_transfer/staging.py": "an example of a line",
     f"{UTIL}/_weights/cache.py": "who reads the cache",

@@ -154,7 +154,7 @@ def transcriber() -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
 
 def test_a_transcribing_model_is_sent_a_form_with_sound(transcriber: tuple[str, list[tuple[str, bytes]]]) -> None:
     url, requests = transcriber
-    assert endpoint.ask(url, "", openai.request("transcribe", "m", ""), 30).ok
+    assert endpoint.ask(endpoint.Access(url, ""), openai.request("transcribe", "m", ""), 30).ok
     ((kind, body),) = requests
     boundary = kind.partition("boundary=")[2].encode()
     parts = [part.strip(b"\r\n").split(b"\r\n\r\n", 1) for part in body.split(b"--" + boundary)[1:-1]]

@@ -13,6 +13,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.lau
 @rule(
     "R159",
     "warning",
+    lasts="operation",
     needs=("service.open",),
     expected="an API key, or an address that this host alone reaches",
     remedy="remove open: true, so that a key is made; or listen: 127.0.0.1 and a proxy of your own that asks for one; "
@@ -29,6 +30,7 @@ def open_to_everybody(launch: Launch) -> Hits:
 @rule(
     "R160",
     "warning",
+    lasts="vllm",
     needs=("service.recipe",),
     expected="--allowed-media-domains with the domains that images may come from",
     remedy="write flags: {allowed-media-domains: [images.example.org]}, or [none.invalid] for none; a release before "

@@ -326,6 +326,7 @@ def open_ray(launch: Launch) -> Hits:
 @rule(
     "X18",
     "error",
+    lasts="image",
     expected="NCCL 2.30.7 or later, which vLLM's own images have since 0.33.0",
     remedy="take 0.33.0 or later, or an image with a newer NCCL that VLLM_NCCL_SO_PATH names",
     reason="an older NCCL does not know NCCL_IB_SUBNET_AWARE_ROUTING: it pairs devices by number, and the ranks of a "
