@@ -94,7 +94,7 @@ def test_another_name_port_and_certificate_retire_the_first(host: Host, playbook
     assert "certificate-ending" in run.stdout
     assert units(host) == ["gb10-service-renamed.service"]
     assert host.run("ls /etc/gb10-fleet/secrets/tiny.*").rc != 0
-    host.check_output("tee /tmp/ca.crt <<'END'\n%s\nEND", ca.certificate.decode())
+    host.check_output("printf %%s %s > /tmp/ca.crt", ca.certificate.decode())
     assert (status(host, 8001, KEY, "--cacert /tmp/ca.crt"), status(host, 8001, KEY)) == ("200", "000")
     assert not host.file("/usr/local/share/ca-certificates/gb10-fleet-lab.crt").exists
     assert not host.file("/etc/ssl/certs/gb10-fleet-lab.pem").exists
