@@ -9,17 +9,21 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._tls.declared import is_address
-from cryptography import x509
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-_PEM = serialization.Encoding.PEM
+try:
+    from cryptography import x509
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+except ImportError:
+    # ansible-core requires it; only ansible-test imports plugins without.
+    pass
+
 _DAY_S = 86400.0
 # Clocks of clients and hosts may be behind.
 _EARLIER = timedelta(days=1)
@@ -31,8 +35,8 @@ def described(certificate: str, now: datetime, key: str | None = None) -> dict[s
         read = x509.load_pem_x509_certificate(certificate.encode())
         found = {
             "names": _names(read),
-            "days_left": (read.not_valid_after_utc - now).total_seconds() / _DAY_S,
-            "days_until": (read.not_valid_before_utc - now).total_seconds() / _DAY_S,
+            "days_left": (_time(read, "not_valid_after") - now).total_seconds() / _DAY_S,
+            "days_until": (_time(read, "not_valid_before") - now).total_seconds() / _DAY_S,
         }
     except ValueError:
         return {"why": "it is no certificate in PEM form"}
@@ -45,6 +49,15 @@ def described(certificate: str, now: datetime, key: str | None = None) -> dict[s
     except ValueError:
         return {"why": "its key is none in PEM form"}
     return found | {"of_key": own.public_key() == read.public_key()}
+
+
+def _time(certificate: x509.Certificate, name: str) -> datetime:
+    """In UTC, which cryptography before 42 leaves unsaid."""
+    if hasattr(certificate, f"{name}_utc"):
+        found: datetime = getattr(certificate, f"{name}_utc")
+        return found
+    before: datetime = getattr(certificate, name)
+    return before.replace(tzinfo=UTC)
 
 
 def _names(certificate: x509.Certificate) -> list[str]:
@@ -65,7 +78,9 @@ class Pair:
 
 def new_key() -> bytes:
     key = ec.generate_private_key(ec.SECP256R1())
-    return key.private_bytes(_PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
 
 
 def authority(key: bytes, inventory: str, now: datetime, days: int) -> bytes:
@@ -76,14 +91,14 @@ def authority(key: bytes, inventory: str, now: datetime, days: int) -> bytes:
     made = _begun(name, name, own.public_key(), now, now + timedelta(days=days))
     made = made.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     made = made.add_extension(_usage(signs_certificates=True), critical=True)
-    return made.sign(own, hashes.SHA256()).public_bytes(_PEM)
+    return made.sign(own, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
 
 def issued(by: Pair, names: Sequence[str], now: datetime, days: int) -> Pair:
     """A certificate of the CA for a server that clients reach by these names and addresses."""
     ca, key = x509.load_pem_x509_certificate(by.certificate), ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0][:64])])
-    ends = min(now + timedelta(days=days), ca.not_valid_after_utc)
+    ends = min(now + timedelta(days=days), _time(ca, "not_valid_after"))
     made = _begun(subject, ca.subject, key.public_key(), now, ends)
     made = made.add_extension(x509.SubjectAlternativeName([_general(name) for name in names]), critical=False)
     made = made.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -92,7 +107,10 @@ def issued(by: Pair, names: Sequence[str], now: datetime, days: int) -> Pair:
     signer = x509.AuthorityKeyIdentifier.from_issuer_public_key(_public(ca))
     signed = made.add_extension(signer, critical=False).sign(_private(by.key), hashes.SHA256())
     form = serialization.PrivateFormat.PKCS8
-    return Pair(signed.public_bytes(_PEM), key.private_bytes(_PEM, form, serialization.NoEncryption()))
+    return Pair(
+        signed.public_bytes(serialization.Encoding.PEM),
+        key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()),
+    )
 
 
 def is_issued(certificate: str, by: str) -> bool:
