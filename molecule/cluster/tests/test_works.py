@@ -130,7 +130,7 @@ def test_what_can_not_be_is_refused_first(pair: Pair) -> None:
         "three-hosts": ({"hosts": ["spark-2", "spark-3", "titan"]}, "no cable between spark-3 and titan"),
         "no-cable": ({"hosts": ["spark-2", "titan"]}, "no cable between spark-2 and titan"),
         "four-ranks": ({"flags": {"tensor-parallel-size": 4}}, "2 hosts for tensor-parallel-size 4"),
-        "too-large": ({"workload": {"max_model_len": 32768, "max_num_seqs": 8000}}, "too little"),
+        "too-large": ({"workload": {"pool": "900GiB"}}, "too little"),
     }
     others = {name: changes for name, (changes, _sentence) in wrong.items()}
     refused(pair.playbook("cluster-tp2.yml", others=others), *(sentence for _changes, sentence in wrong.values()))

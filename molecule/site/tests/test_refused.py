@@ -21,6 +21,8 @@ TINY: dict[str, Any] = {"recipe": "lab-tiny", "hosts": ["spark-2"], "port": 8000
 # another model than the one that is in the host's store already
 MISSING = {"repository": "gb10-lab/other", "source": {"path": "/srv/lab/none"}}
 EXABYTE = 1 << 60
+# by somebody of whom the plan can't know
+TAKEN = 8077
 
 
 def changed(run: subprocess.CompletedProcess[str]) -> bool:
@@ -38,7 +40,7 @@ def changed(run: subprocess.CompletedProcess[str]) -> bool:
             (TINY | {"hosts": ["titan"], "flags": {"max-model-lenn": 2048}}, 'write "--max-model-len"'),
         ],
         [  # by what the hosts have
-            (TINY | {"port": 22}, "port 22 is taken by sshd"),
+            (TINY | {"port": TAKEN}, f"port {TAKEN} is taken by python3"),
             (TINY | {"hosts": ["titan"], "model": MISSING}, "/srv/lab/none is not on this host"),
         ],
     ],
@@ -46,12 +48,14 @@ def changed(run: subprocess.CompletedProcess[str]) -> bool:
 )
 def test_bad_input(playbook: Playbook, cases: list[tuple[dict[str, Any], str]]) -> None:
     """All that is wrong is named in one run."""
+    Fleet(LAB).root("spark-2", f"systemd-run --quiet --collect --unit somebody python3 -m http.server {TAKEN}")
     services = {f"other-{number}": service for number, (service, _sentence) in enumerate(cases)}
     run = playbook("site.yml", "--limit", "titan,spark-2", "--extra-vars", json.dumps({"fleet_services": services}))
     output = " ".join(run.stdout.split())
     assert run.returncode != 0
     assert [sentence for _service, sentence in cases if sentence not in output] == []
     assert not changed(run)
+    Fleet(LAB).root("spark-2", "systemctl stop somebody")
 
 
 def test_a_host_that_is_off_does_not_hold_up_the_others(playbook: Playbook) -> None:
