@@ -54,7 +54,7 @@ class ModelRecords:
     def of(self, repository: str, revision: str | None = None) -> list[Record]:
         """The records of one revision, or of all, the newest first."""
         files = self._folder(repository).glob(f"{revision or '*'}.json")
-        newest_first = sorted(files, key=lambda file: file.stat().st_mtime_ns, reverse=True)
+        newest_first = sorted(files, key=lambda file: file.lstat().st_mtime_ns, reverse=True)
         return [record for file in newest_first if (record := _own_files.read(file, _parse, self.note))]
 
     def broken(self, repository: str, revision: str) -> str:
