@@ -17,6 +17,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RE
 from ansible_collections.gb10.fleet.plugins.module_utils._models.checkpoint import checkpoint_of, require
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.models import unread_models
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.derive import as_file, derive
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.kept_models import (
     FOLDER,
@@ -233,6 +234,7 @@ def test_one_line_is_a_whole_plan() -> None:
     service = plan["services"]["chat"]
     assert (service["recipe"], service["status"]) == ("model-a", "derived")
     assert service["kv"]["bytes_per_request"] == 40960 * 36 * 8 * 128 * 2 * 2
+    assert "recipe     model-a, derived by gb10.fleet" in as_text(plan, ["host-1"])
     (staged,) = plan["hosts"]["host-1"]["models"]
     assert (staged["repository"], staged["revision"], staged["bytes"]) == (MODEL, COMMIT, 16 << 30)
     assert not [row for row in plan["findings"] if row["rule"] in ("recipe-unpinned-model", "recipe-unpinned-image")]

@@ -45,6 +45,7 @@ _STATES = {
     "tested": "run by its author on such a machine",
     "reported": "somebody else has reported it, nobody of this project has run it",
     "known-bad": "known to fail",
+    "derived": "follows from the model's files; nobody has reported a run of it",
 }
 
 

@@ -49,7 +49,7 @@ def derive(checkpoint: Mapping[str, Any]) -> tuple[dict[str, Any] | None, list[F
         "status": {
             "state": DERIVED,
             "by": "gb10.fleet, from tables",
-            "hardware": "none yet",
+            "hardware": "on no machine yet",
             "note": "nobody has shown it on a DGX Spark",
         },
         "sources": [checkpoint["source"]],
