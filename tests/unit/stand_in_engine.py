@@ -12,7 +12,6 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import (
     EMPTY_POOL,
-    Config,
     EngineSpec,
     Example,
     Facts,
@@ -144,7 +143,7 @@ class Echo:
     def ranks_of(self, fingerprint: str) -> int | None:
         return fingerprint.count("+") + 1 if fingerprint.startswith("echo:") else None
 
-    def size(self, placed: Placed, config: Config | None, observed: Observed) -> tuple[Sizing, list[Finding]]:
+    def size(self, placed: Placed, observed: Observed) -> tuple[Sizing, list[Finding]]:
         return Blind(
             Demand(
                 service=placed.name,

@@ -147,7 +147,8 @@ def test_replicas_are_services() -> None:
     """z13_dp: the plan had invented a pipeline of two beside them."""
     found = plan(VL, *PAIR, flags={"data-parallel-size": 2, "tensor-parallel-size": 1})
     (finding,) = [finding for finding in found["findings"] if finding["severity"] == "error"]
-    assert (finding["rule"], finding["found"]) == ("group-data-parallel", "2 replicas in one service")
+    assert (finding["rule"], finding["found"]) == ("group-data-parallel", "2 replicas in one service on 2 hosts")
+    assert "replicas: 2" in finding["remedy"]
 
 
 YARN = {

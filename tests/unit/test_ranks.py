@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.division import FLEETS, shape_of
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
@@ -362,22 +363,103 @@ def test_a_group_that_can_not_be_is_refused(service: dict[str, Any], rule: str) 
     assert found["services"] == {}
 
 
-def test_another_number_of_hosts_than_the_recipes_is_a_warning_and_its_heads_decide() -> None:
-    found = plan(hosts=THREE, fabric=SWITCH)
-    assert errors(found) == ["kv-ranks"]
-    assert ("service-host-count", "warning") in {(row["rule"], row["severity"]) for row in found["findings"]}
+# By model and checkpoint: tensor x pipeline on 1, 2, 3, 4 and 8 hosts, as far as nobody has shown another way.
+SPLITS = [
+    ("qwen3.6-27b", "modelopt", "1x1 2x1 1x3 4x1 8x1"),  # 24 heads would do for three, its 4 KV heads don't
+    ("qwen3.6-35b-a3b", "modelopt", "1x1 2x1 1x3 4x1 8x1"),
+    ("qwen3.5-35b-a3b", "fp8", "1x1 2x1 1x3 4x1 4x2"),  # 512 channels of an expert are 4 blocks of a scale
+    ("qwen3.5-122b-a10b", "fp8", "1x1 2x1 1x3 4x1 8x1"),
+    ("qwen3.5-397b-a17b", None, "1x1 2x1 1x3 4x1 8x1"),
+    ("qwen3-vl-235b-a22b", "awq", "1x1 2x1 1x3 4x1 4x2"),
+    ("nemotron-3-nano-30b-a3b", "modelopt", "1x1 2x1 1x3 4x1 4x2"),
+    ("nemotron-3-super-120b-a12b", "modelopt", "1x1 2x1 1x3 4x1 8x1"),
+    ("gpt-oss-120b", "mxfp4", "1x1 2x1 1x3 4x1 8x1"),
+    ("glm-4.7-flash", None, "1x1 2x1 1x3 4x1 4x2"),  # 20 heads
+    ("deepseek-v3", "fp8", "1x1 2x1 1x3 4x1 8x1"),  # latent attention has no KV heads to share out
+    ("gemma-4-31b", "modelopt", "1x1 2x1 1x3 4x1 8x1"),
+    ("llama-3.3-70b", None, "1x1 2x1 1x3 4x1 8x1"),
+    ("bge-base-en-v1.5", None, "1x1 2x1 3x1 4x1 4x2"),  # 12 heads
+]
 
 
-def test_a_model_whose_heads_do_not_divide_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("config", "quantization", "expected"), SPLITS)
+def test_a_model_is_divided_by_its_shape(config: str, quantization: str | None, expected: str) -> None:
+    text = (ROOT / "recipes" / "configs" / f"{config}.json").read_text("utf-8")
+    shape = shape_of(json.loads(text), quantization)
+    assert shape is not None
+    found = [shape.split(hosts) for hosts in FLEETS]
+    assert [f"{one[0]}x{one[1]}" for one in found if one] == expected.split()
+    assert shape.host_counts() == [*FLEETS]
+
+
+def lab_tiny(folder: Path, **config: Any) -> Library:
+    """The lab's recipe as `odd`, its config.json with other values."""
     lab = ROOT / "inventories" / "lab" / "recipes"
     recipe = yaml.safe_load((lab / "lab-tiny.yml").read_text()) | {"name": "odd"}
-    config = json.loads((lab / "configs" / "lab-tiny.json").read_text())
-    (tmp_path / "configs").mkdir()
-    (tmp_path / "odd.yml").write_text(yaml.safe_dump(recipe))
-    odd = {"num_attention_heads": 3, "num_key_value_heads": 3}
-    (tmp_path / "configs" / "lab-tiny.json").write_text(json.dumps(config | odd))
-    library, _ = load_all([tmp_path])
-    assert "kv-ranks" in errors(plan(library=library, recipe="odd"))
+    written = json.loads((lab / "configs" / "lab-tiny.json").read_text())
+    (folder / "configs").mkdir()
+    (folder / "odd.yml").write_text(yaml.safe_dump(recipe))
+    (folder / "configs" / "lab-tiny.json").write_text(json.dumps(written | config))
+    return load_all([folder])[0]
+
+
+@pytest.mark.parametrize(
+    ("service", "config", "words"),
+    [
+        ({"hosts": THREE}, {}, "4 attention heads over 3 ranks; 2 KV heads over 3 ranks"),  # two layers: no 3 stages
+        ({"flags": {"tensor-parallel-size": 2}}, {"num_attention_heads": 3}, "3 attention heads over 2 ranks"),
+        ({"flags": {"pipeline-parallel-size": 2}}, {"num_hidden_layers": 1}, "1 layers in 2 stages"),
+        ({"hosts": THREE, "flags": {"pipeline-parallel-size": 3}}, {}, "2 layers in 3 stages"),
+    ],
+)
+def test_what_does_not_divide_is_refused_with_its_numbers(
+    tmp_path: Path, service: dict[str, Any], config: dict[str, Any], words: str
+) -> None:
+    found = plan(library=lab_tiny(tmp_path, **config), recipe="odd", fabric=SWITCH, **service)
+    (finding,) = [row for row in found["findings"] if row["severity"] == "error"]
+    assert finding["rule"] == "group-shape"
+    assert words in finding["found"]
+    assert "numbers of hosts that it divides into: 1" in finding["remedy"]
+
+
+def test_three_hosts_are_a_pipeline_where_the_heads_do_not_divide(tmp_path: Path) -> None:
+    found = plan(library=lab_tiny(tmp_path, num_hidden_layers=6), recipe="odd", fabric=SWITCH, hosts=THREE)
+    assert errors(found) == []
+    command = ranks_of(found, "pair")[0]["command"]
+    assert after(command, "--pipeline-parallel-size") == "3"
+    assert "--tensor-parallel-size" not in command
+    assert ("service-host-count", "hint") in {(row["rule"], row["severity"]) for row in found["findings"]}
+
+
+def test_a_number_of_hosts_that_somebody_has_shown_is_tensor_parallel() -> None:
+    """512 channels of an expert are four blocks: on eight hosts its scales would be cut, unless somebody did it."""
+    shape = shape_of({"num_attention_heads": 16, "moe_intermediate_size": 512, "num_hidden_layers": 40}, "fp8")
+    assert shape is not None
+    assert (shape.split(8), shape.split(8, shown=True)) == ((4, 2), (8, 1))
+
+
+def test_replicas_are_services_on_parts_of_the_hosts() -> None:
+    found = plan(hosts=["spark-2", "spark-3"], replicas=2, fabric={})
+    assert errors(found) == []
+    assert {name: one["hosts"] for name, one in found["services"].items()} == {
+        "pair-1": ["spark-2"],
+        "pair-2": ["spark-3"],
+    }
+    keys = {found["hosts"][host]["services"][0]["key"]["source"] for host in ("spark-2", "spark-3")}
+    assert keys == {"/inventory/.fleet/keys/pair.key"}  # clients write one key
+
+
+@pytest.mark.parametrize(
+    ("more", "own", "rule"),
+    [
+        ({"hosts": THREE, "replicas": 2}, {}, "input-replicas"),
+        ({"replicas": 3}, {}, "input-replicas"),
+        ({"replicas": 2}, {"spark-2": {"services": {"pair-1": {"flags": {"max-num-seqs": 2}}}}}, None),
+        ({"replicas": 2}, {"spark-2": {"services": {"pair-3": {}}}}, "input-unknown-service"),
+    ],
+)
+def test_what_replicas_need(more: dict[str, Any], own: dict[str, Any], rule: str | None) -> None:
+    assert errors(plan(own=own, fabric=SWITCH, **more)) == ([rule] if rule else [])
 
 
 def test_the_two_ways_of_a_model_over_two_hosts() -> None:

@@ -20,8 +20,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import
 from ansible_collections.gb10.fleet.plugins.module_utils._rank.probes import Probes, Request
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 
-Config = Mapping[str, Any]
-
 
 @dataclass(frozen=True)
 class KeyFile:
@@ -223,8 +221,8 @@ class Engine(Protocol):
     def ranks_of(self, fingerprint: str) -> int | None:
         """How many ranks computed an answer, by its ``system_fingerprint``; None where that does not say."""
 
-    def size(self, placed: Placed, config: Config | None, observed: Observed) -> tuple[Sizing, list[Finding]]:
-        """What one rank takes. config: the model's config.json, None where it isn't known."""
+    def size(self, placed: Placed, observed: Observed) -> tuple[Sizing, list[Finding]]:
+        """What one rank takes."""
 
     def memory_flags(self, placed: Placed, shares: Sequence[Share]) -> Layer:
         """Options that the memory plan adds. shares: each rank's part of its host."""

@@ -10,6 +10,7 @@ host. Anything else that begins with ``fleet_`` is a misspelling.
 
 from __future__ import annotations
 
+import copy
 import difflib
 import functools
 import re
@@ -56,6 +57,8 @@ OURS = ("fleet_plan", "fleet_slice", "fleet_state")
 # The options of the role fleet_plan, which a run or an inventory may set.
 _OPTIONS = tuple(f"fleet_plan_{name}" for name in ("format", "partial", "relock", "retire", "scope", "service", "show"))
 
+_MOST_REPLICAS = 500
+
 _FREE_MAP: Spec = {"type": "map", "default": {}}
 
 # How large the KV pool is: docs/memory.md.
@@ -82,6 +85,7 @@ SERVICE: Spec = {
             "expected": "the host's IP address to listen on",
         },
         "served_name": {"type": "str", "min": 1},
+        "replicas": {"type": "int", "min": 1, "max": _MOST_REPLICAS, "default": 1},
         "workload": {
             "type": "map",
             "default": {},
@@ -210,14 +214,23 @@ def _first_of(hosts: Sequence[str]) -> str:
 def _overrides_of_no_service(settings: Mapping[str, Any], services: Any) -> Iterator[Finding]:
     if not isinstance(services, Mapping | None):
         return  # named already
-    for name in sorted(settings["services"].keys() - (services or {}).keys()):
+    declared = {*(services or {}), *_names_of_replicas(services or {})}
+    for name in sorted(settings["services"].keys() - declared):
         yield error(
             "input-unknown-service",
             f"fleet_host.services.{name}",
             found=f'no service "{name}"',
             expected="a service of fleet_services",
-            remedy=did_you_mean(name, services or {}),
+            remedy=did_you_mean(name, declared),
         )
+
+
+def _names_of_replicas(services: Mapping[Any, Any]) -> Iterator[str]:
+    """Of services as written."""
+    for name, service in services.items():
+        count = service.get("replicas") if isinstance(service, Mapping) else None
+        if isinstance(count, int) and 1 < count <= _MOST_REPLICAS:
+            yield from (f"{name}-{at + 1}" for at in range(count))
 
 
 def _sources(settings: Mapping[str, Any], place: str) -> Iterator[Finding]:
@@ -245,24 +258,65 @@ def _services(
     named, findings = check(SERVICES, written, "fleet_services")
     if findings:
         return {}, findings
-    usable = {}
+    usable: dict[str, Mapping[str, Any]] = {}
     for name in sorted(named):
         place = f"fleet_services.{name}"
         service, problems = check(SERVICE, named[name], place)
         if not problems and isinstance(service["model"], str):
             service["model"] = {"repository": service["model"]}
-        problems = problems or [
-            *_what(place, service),
-            *_placement(place, service["hosts"], hosts),
-            *key_file(name, service, folder),
-            *_declared_twice(place, service),
-            *_ports_of_the_host(place, service, hosts),
-            *_tls(name, service, hosts, folder, tls),
-        ]
-        findings += problems
-        if not any(problem.severity == "error" for problem in problems):
-            usable[name] = service
+        if problems:
+            findings += problems
+            continue
+        problems = [*_what(place, service), *_placement(place, service["hosts"], hosts), *_divided(place, service)]
+        for replica, own in _replicas(name, service).items():
+            of_one = [
+                *problems,
+                *([_taken(place, replica)] if replica != name and replica in named else []),
+                *key_file(name, own, folder),
+                *_declared_twice(place, own),
+                *_ports_of_the_host(place, own, hosts),
+                *_tls(replica, own, hosts, folder, tls),
+            ]
+            findings += [problem for problem in of_one if problem not in findings]
+            if not any(problem.severity == "error" for problem in of_one):
+                usable[replica] = own
     return usable, [*findings, *_port_clashes(usable)]
+
+
+def _replicas(name: str, service: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The services of a declaration: itself, or NAME-1 to NAME-N, each on its part of the hosts, in their order."""
+    count = service["replicas"]
+    if count == 1 or len(service["hosts"]) % count:
+        return {name: {**service}}
+    each = len(service["hosts"]) // count
+    return {
+        f"{name}-{at + 1}": {**copy.deepcopy({**service}), "hosts": service["hosts"][at * each : (at + 1) * each]}
+        for at in range(count)
+    }
+
+
+def _divided(place: str, service: Mapping[str, Any]) -> Iterator[Finding]:
+    """Hosts that replicas don't share out evenly: one of them would be another service than the others."""
+    hosts, count = len(service["hosts"]), service["replicas"]
+    if hosts % count:
+        fitting = [str(number) for number in range(2, hosts + 1) if hosts % number == 0]
+        yield error(
+            "input-replicas",
+            f"{place}.replicas",
+            found=f"{count} replicas on {hosts} hosts",
+            expected=f"a number that divides {hosts} hosts: " + ", ".join(fitting or ["1"]),
+            remedy=f"name {-(-hosts // count) * count} hosts, or another number of replicas",
+        )
+
+
+def _taken(place: str, replica: str) -> Finding:
+    return error(
+        "input-replicas",
+        f"{place}.replicas",
+        found=f"a service {replica} is declared too",
+        expected="names NAME-1 to NAME-N for the replicas alone",
+        remedy=f"give fleet_services.{replica} another name",
+    )
 
 
 def _what(place: str, service: Mapping[str, Any]) -> Iterator[Finding]:

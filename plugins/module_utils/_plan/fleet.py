@@ -88,7 +88,7 @@ def plan_fleet(
     for service in placed:
         findings.add(trust_problems(service, lock, relock), service.settings["hosts"])
     here = {name: [service for service in placed if name in service.settings["hosts"]] for name in declared.hosts}
-    sized = {service.name: _size(service, library, observed, findings) for service in placed}
+    sized = {service.name: _size(service, observed, findings) for service in placed}
     budgets = _budgets(declared.hosts, here, sized, observed, findings)
     services: dict[str, Decided] = {}
     requests: dict[str, dict[str, Any]] = {}
@@ -160,10 +160,9 @@ def _placed(
                 yield placed
 
 
-def _size(placed: Placed, library: Library, observed: Observed, findings: _Findings) -> Sizing:
-    config, problems = library.config_of(placed.model, f"{placed.place}.model.config")
-    sizing, more = placed.engine.size(placed, config, observed)
-    findings.add([*problems, *more], placed.settings["hosts"])
+def _size(placed: Placed, observed: Observed, findings: _Findings) -> Sizing:
+    sizing, problems = placed.engine.size(placed, observed)
+    findings.add(problems, placed.settings["hosts"])
     return sizing
 
 

@@ -15,7 +15,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface impo
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Overlays, Placed
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.environment import Slices, group_environment
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, warning
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, hint, warning
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, merge
 from ansible_collections.gb10.fleet.plugins.module_utils._plan import overrides
@@ -67,7 +67,9 @@ def place(
         at_host = f"{host.name}: fleet_host.services.{name}"
         findings += flag_problems(host.own(name, "flags"), f"{at_host}.flags", engine.spec)
         findings += environment_problems(host.own(name, "env"), f"{at_host}.env", engine.spec)
-    placed = Placed(name, engine, settings, recipe, hosts, image, model)
+    config, wrong = library.config_of(model, f"{where}.model.config")
+    findings += wrong
+    placed = Placed(name, engine, settings, recipe, hosts, image, model, config)
     findings += [*engine.problems(placed), *_host_count(placed), *_without_tls(placed)]
     overlays, wrong = _overlays(placed, library)
     findings += wrong
@@ -96,13 +98,17 @@ def _overlays(placed: Placed, library: Library) -> tuple[Overlays, list[Finding]
 
 
 def _host_count(placed: Placed) -> Iterator[Finding]:
-    """The recipe says on how many hosts it was seen; whether a model can be split so, its heads say (`kv-ranks`)."""
+    """The recipe says on how many hosts it was seen. Whether a model can be divided so, its shape says, which an engine
+    reads in config.json: without one nobody knows."""
     known = placed.recipe["host_counts"]
     if len(placed.hosts) not in known:
-        yield warning(
+        of_shape = placed.config is not None
+        yield (hint if of_shape else warning)(
             "service-host-count",
             f"{placed.place}.hosts",
-            found=f"{len(placed.hosts)} hosts",
+            found=f"{len(placed.hosts)} hosts, divided by the model's shape"
+            if of_shape
+            else f"{len(placed.hosts)} hosts, and no model.config to see whether the model divides so",
             expected=" or ".join(map(str, known)) + ": nobody has shown the recipe on another number",
             remedy="compare answers and speed with the recipe's own number of hosts, then write host_counts into a "
             "recipe of your own",

@@ -13,7 +13,6 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines import openai
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import (
-    Config,
     EngineSpec,
     Example,
     Facts,
@@ -84,8 +83,8 @@ class Vllm:
         return placement.flags(placed, written)
 
     def group_problems(self, placed: Placed) -> Iterable[Finding]:
-        release = placed.image["release"]
-        return parallel.problems(placed.place, placed.port, len(placed.hosts), placed.flags, release)
+        release, shape = placed.image["release"], placement.shape(placed)
+        return parallel.problems(placed.place, placed.port, len(placed.hosts), placed.flags, release, shape)
 
     def group_layers(self, placed: Placed, host: Host) -> list[Layer]:
         return placement.group_layers(placed, host)
@@ -128,8 +127,8 @@ class Vllm:
         sizes = re.findall(r"-[tp]p(\d+)(?=-)", fingerprint)
         return math.prod(map(int, sizes)) if sizes else None
 
-    def size(self, placed: Placed, config: Config | None, observed: Observed) -> tuple[Sizing, list[Finding]]:
-        return sizing.size_service(placed, config, observed)
+    def size(self, placed: Placed, observed: Observed) -> tuple[Sizing, list[Finding]]:
+        return sizing.size_service(placed, observed)
 
     def memory_flags(self, placed: Placed, shares: Sequence[Share]) -> Layer:
         return sizing.memory_flags(placed.flags, shares)

@@ -4,18 +4,19 @@
 # This module util is PRIVATE to the collection.
 """How a service is split over its hosts: tensor and pipeline parallel, who starts the ranks, where they meet.
 
-A GB10 has one GPU, so ranks are hosts. What the model itself requires of the split is asked of `kv` (heads, layers)
-and of the rules (`rules.group`).
+A GB10 has one GPU, so ranks are hosts. What the model's shape allows is `division`'s; what somebody has measured
+otherwise is a rule (`rules.group`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import LAST_PORT, MOST_ABOVE
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.division import Shape
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value
 
@@ -26,17 +27,24 @@ RAY, NODES = "ray", "mp"  # mp with --nnodes: vLLM's own way over several hosts
 _FIRST_WITH_NODES = (0, 11, 1)
 
 
-def split(written: Mapping[str, Value], hosts: int, version: str | None) -> Layer:
-    """What follows for a group from the options that are written; nothing for a single host.
+def split(
+    written: Mapping[str, Value], hosts: int, version: str | None, shape: Shape | None = None, *, shown: bool = False
+) -> Layer:
+    """What follows for a group from the options that are written; nothing for a single host. shown: somebody has run
+    the recipe on so many hosts.
 
     The sizes that are written stay; the rest is tensor parallel, or the pipeline where the tensor parallel size is
-    written. Without a word on it, vLLM starts the ranks by itself where it can.
+    written. With neither of them the model's shape decides; without a known shape all ranks are tensor parallel.
+    Without a word on it, vLLM starts the ranks by itself where it can.
     """
     if hosts < 2:
         return Layer("computed", {})
     values: dict[str, Any] = {}
     rest, left = divmod(hosts, math.prod(_count(written, name) for name in (TENSOR, PIPELINE, DATA)))
-    if TENSOR not in written:
+    found = shape.split(hosts, shown=shown) if shape and not {TENSOR, PIPELINE, DATA} & written.keys() else None
+    if found:
+        values |= dict(zip((TENSOR, PIPELINE), found, strict=True))
+    elif TENSOR not in written:
         values[TENSOR] = hosts if left else rest
     elif PIPELINE not in written and not left:
         values[PIPELINE] = rest
@@ -49,6 +57,9 @@ def split(written: Mapping[str, Value], hosts: int, version: str | None) -> Laye
         if _knows_nodes(version)
         else "vLLM starts ranks on several hosts by itself from 0.11.1 on",
     }
+    if shape and found and found[1] > 1:
+        why = "; ".join(shape.against(hosts, preferred=True))
+        reasons |= dict.fromkeys((TENSOR, PIPELINE), f"one rank a host; what does not divide: {why}")
     return Layer("computed", {name: value for name, value in values.items() if value != 1}, reasons)
 
 
@@ -62,28 +73,11 @@ def _knows_nodes(version: str | None) -> bool:
     return known is None or known.release >= _FIRST_WITH_NODES
 
 
-def problems(place: str, port: int, hosts: int, flags: Mapping[str, Value], version: str | None) -> Iterator[Finding]:
+def problems(
+    place: str, port: int, hosts: int, flags: Mapping[str, Value], version: str | None, shape: Shape | None
+) -> Iterator[Finding]:
     """What makes a group impossible. place: the service's. flags: the decided ones. version: the image's vLLM."""
-    ranks = _count(flags, TENSOR) * _count(flags, PIPELINE)
-    if _count(flags, DATA) != 1:
-        yield error(
-            "group-data-parallel",
-            f"{place}.flags.{DATA}",
-            found=f"{_count(flags, DATA)} replicas in one service",
-            expected="one service a replica",
-            remedy=f"take {DATA} out, and declare a service for each replica's hosts",
-            reason="a group is one instance of the model: its ranks start, are proved and start anew together",
-        )
-    elif ranks != hosts:
-        sizes = " x ".join(f"{name} {_count(flags, name)}" for name in (TENSOR, PIPELINE))
-        yield error(
-            "group-ranks",
-            f"{place}.hosts",
-            found=f"{hosts} hosts for {sizes}",
-            expected=f"{TENSOR} x {PIPELINE} = the number of hosts",
-            remedy=f"name {ranks} hosts, or take the sizes out and have them follow from the hosts",
-            reason="a GB10 has one GPU, so one rank a host",
-        )
+    yield from _sizes(place, hosts, flags, shape)
     executor = flags[EXECUTOR].value
     if executor not in (RAY, NODES):
         yield error(
@@ -112,3 +106,56 @@ def problems(place: str, port: int, hosts: int, flags: Mapping[str, Value], vers
             remedy="write a lower port",
             reason=f"its ranks take ports up to {MOST_ABOVE} above it, and Linux gives out those from 32768 on",
         )
+
+
+def _sizes(place: str, hosts: int, flags: Mapping[str, Value], shape: Shape | None) -> Iterator[Finding]:
+    tensor, pipeline, replicas = (_count(flags, name) for name in (TENSOR, PIPELINE, DATA))
+    if replicas != 1:
+        each, left = divmod(hosts, replicas)
+        how = f"a service of {each} {'host' if each == 1 else 'hosts'} for each"
+        yield error(
+            "group-data-parallel",
+            f"{place}.flags.{DATA}",
+            found=f"{replicas} replicas in one service on {hosts} hosts",
+            expected=f"replicas of their own: {how}"
+            if not left
+            else f"a number of replicas that divides {hosts} hosts",
+            remedy=f"take {DATA} out, and write replicas: {replicas} in the service"
+            + (f", with {replicas * max(1, each)} hosts" if left else ""),
+            reason="a group is one instance of the model: its ranks start, are proved and start anew together",
+        )
+    elif tensor * pipeline != hosts:
+        sizes = f"{TENSOR} {tensor} x {PIPELINE} {pipeline} = {tensor * pipeline}"
+        copies, left = divmod(hosts, tensor * pipeline)
+        more = "" if left or copies < 2 else f", or write replicas: {copies}, each on {tensor * pipeline} of the hosts"
+        yield error(
+            "group-ranks",
+            f"{place}.hosts",
+            found=f"{hosts} hosts for {sizes}",
+            expected=f"{TENSOR} x {PIPELINE} = the number of hosts",
+            remedy=f"name {tensor * pipeline} hosts{more}, or take the sizes out and have them follow from the hosts"
+            + _as_split(shape, hosts),
+            reason="a GB10 has one GPU, so one rank a host",
+        )
+    elif shape and (against := shape.against(tensor, pipeline)):
+        yield error(
+            "group-shape",
+            f"{place}.hosts",
+            found=f"{hosts} hosts as {TENSOR} {tensor} x {PIPELINE} {pipeline}, and of the model don't divide: "
+            + "; ".join(against),
+            expected=f"{TENSOR} {_listed(shape.tensor_sizes())}"
+            + (f", at most {shape.layers} stages" if shape.layers else ""),
+            remedy=f"take the sizes out{_as_split(shape, hosts)}; numbers of hosts that it divides into: "
+            f"{_listed(shape.host_counts())}",
+            source="vllm/config/model.py, verify_with_parallel_config; vllm/distributed/utils.py",
+        )
+
+
+def _as_split(shape: Shape | None, hosts: int) -> str:
+    """What follows for these hosts without sizes, as a part of a sentence."""
+    found = shape.split(hosts) if shape else None
+    return f" ({hosts} hosts: {TENSOR} {found[0]} x {PIPELINE} {found[1]})" if found else ""
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers)) or "none"

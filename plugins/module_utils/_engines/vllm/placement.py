@@ -14,6 +14,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Overlays, Placed
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm import api_key
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.division import Shape, shape_of
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.parallel import EXECUTOR, RAY, split
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.spec import SPEC
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.image_facts import image_of
@@ -26,6 +27,11 @@ from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import 
 _MEDIA_SINCE = (0, 11)
 # The one that asks for the API key on every route.
 _KEY_CHECK = "gb10_api_key"
+
+
+def shape(placed: Placed) -> Shape | None:
+    """What of the model decides how it is divided over hosts."""
+    return shape_of(placed.config, placed.model["quantization"])
 
 
 def uses_ray(placed: Placed) -> bool:
@@ -76,7 +82,9 @@ def key_check(placed: Placed) -> Overlays:
 
 def flags(placed: Placed, written: Sequence[Layer]) -> dict[str, Value]:
     """The written options, how they are split over the hosts, and what follows from the placement."""
-    ranks = split(merge(written), len(placed.hosts), placed.image["release"])
+    count = len(placed.hosts)
+    shown = count in placed.recipe["host_counts"]
+    ranks = split(merge(written), count, placed.image["release"], shape(placed), shown=shown)
     return merge([_of_kind(placed), _media(placed.image["release"]), *written, ranks, _from_placement(placed)])
 
 

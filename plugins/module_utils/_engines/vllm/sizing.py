@@ -193,8 +193,9 @@ def _late(answer: Mapping[str, Any]) -> Iterator[Finding]:
         )
 
 
-def size_service(placed: Placed, config: Mapping[str, Any] | None, observed: Observed) -> tuple[Sizing, list[Finding]]:
+def size_service(placed: Placed, observed: Observed) -> tuple[Sizing, list[Finding]]:
     """The demand of one rank, from what is decided before memory is."""
+    config = placed.config
     values = {name: decided.value for name, decided in placed.flags.items()}
     kv, findings = _kv(placed, config, values, placed.image["release"])
     findings += _cache_of_the_checkpoint(placed, config, values)
