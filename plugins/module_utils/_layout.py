@@ -22,7 +22,7 @@ PEER_HOME = f"{STATE}/peer"
 PEER_PROGRAM = f"{LIBRARY}/peer-serve"
 EVIDENCE = f"{STATE}/evidence"  # what failed epochs leave
 MODELS = f"{STATE}/hf"  # HF_HOME: the standard cache layout, with hub/ below
-# Hugging Face caches that models are taken from unless an owner names more: root's alone, for their content is trusted.
+# Hugging Face caches that models are taken from, where root alone can write them: their content is trusted.
 CACHES = ("/root/.cache/huggingface/hub",)
 OVERLAYS = f"{STATE}/overlays"  # small files mounted over those of images and models, by service
 BOOTS = f"{STATE}/boots"  # what starts have shown, by `_memory.boots.boot_key`

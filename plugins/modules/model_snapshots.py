@@ -99,19 +99,13 @@ options:
     description: Where the host keeps its notes on models, the sealed manifests among them.
     type: path
     default: /var/lib/gb10-fleet
-  caches:
-    description: Patterns of Hugging Face caches (their C(hub) folders) of the host's users. A model that the plan wants
-      from the hub is linked from there if it is there. Whoever may write such a cache decides what the model is, pinned
-      or not, so name only those of users whom you trust with this host.
-    type: list
-    elements: str
-    default: [/root/.cache/huggingface/hub]
   hf:
     description: The C(hf) program on the host.
     type: path
     default: hf
   token_file:
-    description: A file on the host that holds the hub's token, for gated models.
+    description: A file on the host that holds the hub's token, for gated models. It is lent for this task alone and is
+      removed at the end of one that brings models, so that nothing stays where nobody waits for that end any more.
     type: path
   is_renewed:
     description: What other hosts fetch from here was renewed by an earlier task, so that O(models[].renew) holds for
@@ -147,6 +141,8 @@ findings:
   elements: dict
 """
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -201,7 +197,6 @@ def main() -> None:
             "models": {"type": "list", "elements": "dict", "required": True, "options": MODEL},
             "root": {"type": "path", "default": MODELS},
             "folder": {"type": "path", "default": STATE},
-            "caches": {"type": "list", "elements": "str", "default": [*CACHES]},
             "hf": {"type": "path", "default": "hf"},
             "token_file": {"type": "path", "no_log": False},
             "is_renewed": {"type": "bool", "default": False},
@@ -228,15 +223,15 @@ def converge(module: AnsibleModule, progress: Progress) -> dict[str, Any]:
         for entry in parameters["models"]
     ]
     wanted = [Wanted.from_plan(entry, parameters["present_hosts"]) for entry in entries]
-    places = Places(Path(parameters["folder"]), Path(parameters["root"]), tuple(parameters["caches"]))
-    token = parameters["token_file"]
-    hub = Hub(parameters["hf"], places.downloads, Path(token) if token else None)
+    places = Places(Path(parameters["folder"]), Path(parameters["root"]), CACHES)
+    token = Path(parameters["token_file"]) if parameters["token_file"] else None
+    hub = Hub(parameters["hf"], places.downloads, token)
     progress.start("looking at the models that are here", 0)
     note = None if module.check_mode else module.warn
     store = ModelStore(places, hub, progress, parameters["streams"], note)
     if module.check_mode or parameters["examine_only"]:
         return as_result(store.examine(wanted))
-    with held(LOCKS / "models.lock", "moving models", parameters["patience"], progress.report):
+    with lent(token), held(LOCKS / "models.lock", "moving models", parameters["patience"], progress.report):
         steps = store.examine(wanted)
         result = as_result(steps)
         for step, entry in zip(steps, result["models"], strict=True):
@@ -248,6 +243,16 @@ def converge(module: AnsibleModule, progress: Progress) -> dict[str, Any]:
     for note in progress.notes:
         module.warn(note)
     return result
+
+
+@contextlib.contextmanager
+def lent(token: Path | None) -> Iterator[None]:
+    """The hub's token is gone at the end, however the job ends: its controller may be gone by then."""
+    try:
+        yield
+    finally:
+        if token:
+            token.unlink(missing_ok=True)
 
 
 def as_result(steps: list[Step]) -> dict[str, Any]:

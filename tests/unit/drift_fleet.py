@@ -132,6 +132,7 @@ def state_of(plan: dict[str, Any], host: str) -> dict[str, Any]:
                     "gone": [],
                     "broken": "",
                     "access": [],
+                    "closed": [],
                 }
                 for model in mine["models"]
             },

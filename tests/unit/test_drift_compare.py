@@ -152,6 +152,8 @@ CASES: list[tuple[str, Change, str, str, str, str]] = [
     ("titan", put("models", "models", MODEL, "changed", ["a.bin"]), f"model {MODEL}", "model-file-changed",
      "verified", "a.bin"),
     # harm.md Z11
+    ("titan", put("models", "models", MODEL, "closed", ["/hf/hub/x"]), f"model {MODEL}", "model-unreadable",
+     "root without capabilities", "a container can't read /hf/hub/x"),
     ("titan", put("models", "models", MODEL, "access", ["/hf/hub", "/hf/hub/x"]), f"model {MODEL}", "model-access",
      "root alone", "others may change /hf/hub and 1 more"),
     ("titan", put("models", "models", MODEL, "broken", "its seal is broken"), f"model {MODEL}", "model-record",

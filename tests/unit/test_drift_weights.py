@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import compare
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.reading import due, writable
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.access import writable
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.reading import due
 from drift_fleet import changed, planned
 from hypothesis import given
 from hypothesis import strategies as st

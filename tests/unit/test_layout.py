@@ -35,10 +35,9 @@ ELSEWHERE = {
     "roles/firewall/files/nftables.conf": "a unit as it is shipped; compared below",
     "roles/model_store/vars/main.yml": "a tool that one role installs for itself; compared below",
     "roles/verify/tasks/main.yml": "a cache that one task uses; compared below",
-    "roles/model_store/tasks/main.yml": "the hub's token, lent for one task",
 }
 # of these, what is no path of `_layout` or below one
-TEMPORARY = {"/run/gb10-fleet-progress-", "/run/gb10-fleet-hub-token"}
+TEMPORARY = {"/run/gb10-fleet-progress-"}
 KNOWN = [value for value in vars(_layout).values() if isinstance(value, str) and OURS.match(value)]
 
 

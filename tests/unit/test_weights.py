@@ -9,6 +9,8 @@ import dataclasses
 import json
 import os
 import shutil
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetE
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import Progress
 from ansible_collections.gb10.fleet.plugins.module_utils._weights import hub as hub_module
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.access import container_reads
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.cache import Cache, can_link, take_in
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.hub import Hub
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.manifest import Manifest, hash_file
@@ -28,6 +31,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._weights.store import (
     Wanted,
     offered_manifest,
 )
+from ansible_collections.gb10.fleet.plugins.modules.model_snapshots import lent
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 OTHER = "f" * 40
@@ -242,7 +246,7 @@ def test_what_somebody_downloaded_into_the_store_is_taken_over(tmp_path: Path, f
     assert converge(store, Wanted("org/model", COMMIT, "hub"))[0] == "link"
 
 
-def test_a_users_own_cache_is_a_source(tmp_path: Path, folder: Path, hub: Path, store: ModelStore) -> None:
+def test_a_cache_is_a_source_by_its_path(tmp_path: Path, folder: Path, hub: Path, store: ModelStore) -> None:
     elsewhere = tmp_path / "home" / ".cache" / "huggingface"
     theirs = Hub(str(STAND_IN), elsewhere).download("org/model", None, None, Progress())
     action, manifest = converge(store, from_folder(theirs))
@@ -259,10 +263,129 @@ def test_a_cache_with_the_tokenizer_alone_is_no_model(tmp_path: Path, hub: Path,
     assert step.action == "download"
 
 
-def test_what_a_user_has_is_not_downloaded_again(tmp_path: Path, hub: Path, store: ModelStore) -> None:
+def test_what_root_has_is_not_downloaded_again(tmp_path: Path, hub: Path, store: ModelStore) -> None:
+    """Root's own cache, played by the account of this test."""
     theirs = tmp_path / "home" / "alfred" / ".cache" / "huggingface"
     Hub(str(STAND_IN), theirs).download("org/model", None, None, Progress())
     assert converge(store, Wanted("org/model", COMMIT, "hub"))[0] == "link"
+
+
+def _elsewhere(cache: Path, kind: str) -> Path:
+    """A file of the model, or its folder of blobs, moved out of the cache, with a link in its place."""
+    path = cache / "hub" / "models--org--model" / ("blobs" if kind == "folder" else f"snapshots/{COMMIT}/config.json")
+    outside = cache.parent / kind
+    (path if kind == "folder" else path.resolve()).rename(outside)
+    path.unlink(missing_ok=True)
+    path.symlink_to(outside)
+    return path
+
+
+def _of_another(path: Path) -> None:
+    if os.geteuid():
+        pytest.skip("needs root: files of another account")
+    os.chown(path, 65534, 65534)
+
+
+@pytest.mark.parametrize(
+    ("harm", "words"),
+    [
+        (lambda cache: _elsewhere(cache, "file"), "lies outside of it"),
+        (lambda cache: _elsewhere(cache, "folder"), "lies outside of it"),
+        (lambda cache: cache.chmod(0o777), "others than root may write"),
+        (lambda cache: (cache / "hub").chmod(0o775), "others than root may write"),
+        (lambda cache: (cache / "hub/models--org--model/blobs").chmod(0o777), "others than root may write"),
+        (lambda cache: (cache / f"hub/models--org--model/snapshots/{COMMIT}/sub").chmod(0o777), "others than root may"),
+        (lambda cache: next((cache / "hub/models--org--model/blobs").iterdir()).chmod(0o666), "others than root may"),
+        (lambda cache: _of_another(cache / "hub"), "others than root may write"),
+        (lambda cache: _of_another(next((cache / "hub/models--org--model/blobs").iterdir())), "others than root may"),
+    ],
+)
+def test_a_cache_that_others_may_write_is_passed_over(
+    tmp_path: Path, hub: Path, store: ModelStore, harm: Callable[[Path], object], words: str
+) -> None:
+    """security.md 4: by its names alone it would be what the pin says."""
+    theirs = tmp_path / "home" / "alfred" / ".cache" / "huggingface"
+    Hub(str(STAND_IN), theirs).download("org/model", None, None, Progress())
+    harm(theirs)
+    [step] = store.examine([Wanted("org/model", COMMIT, "hub")])
+    assert step.action == "download"
+    [note] = store._progress.notes
+    assert "is passed over" in note and words in note
+
+
+@pytest.mark.parametrize(
+    ("owner", "group", "mode", "reads"),
+    [
+        (0, 0, 0o100600, True),
+        (0, 1000, 0o100400, True),
+        (0, 0, 0o100044, False),  # the owner's bits count for the owner, also where others have more
+        (1000, 0, 0o100640, True),
+        (1000, 0, 0o100604, False),
+        (1000, 1000, 0o100640, False),
+        (1000, 1000, 0o100600, False),
+        (1000, 1000, 0o100644, True),
+        (0, 0, 0o040700, True),
+        (0, 0, 0o040600, False),  # a folder is entered by x
+        (1000, 1000, 0o040700, False),
+        (1000, 1000, 0o040750, False),
+        (1000, 0, 0o040750, True),
+        (1000, 1000, 0o040755, True),
+        (1000, 1000, 0o040754, False),
+    ],
+)
+def test_what_a_container_reads(owner: int, group: int, mode: int, reads: bool) -> None:
+    assert container_reads(owner, group, mode) == reads
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: files of another account")
+@pytest.mark.parametrize("mode", [0o600, 0o640])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_weights_that_a_container_can_not_read_are_refused_and_the_remedy_opens_them(
+    tmp_path: Path, folder: Path, store: ModelStore, mode: int, when: str
+) -> None:
+    """An owner's files are linked as they are; what is here is looked at again by each run."""
+    shard = folder / "model-2.safetensors"
+    if when == "after":
+        converge(store, from_folder(folder))
+    os.chown(shard, 65534, 65534)
+    shard.chmod(mode)
+    with pytest.raises(FleetError) as refused:
+        store.examine([from_folder(folder)])
+    [finding] = refused.value.findings
+    assert finding.rule == "model-unreadable" and f"(user 65534, group 65534, mode {mode:04o})" in finding.found
+    subprocess.run(["sh", "-c", finding.remedy.removeprefix("sudo ")], check=True)
+    assert (shard.stat().st_uid, shard.stat().st_mode & 0o007) == (65534, 0), "it stays his, and closed to all others"
+    assert converge(store, from_folder(folder))[0] == ("nothing" if when == "after" else "link")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: folders of another account")
+@pytest.mark.parametrize("below", ["", "hub", "hub/models--org--model", "hub/models--org--model/blobs"])
+def test_a_folder_of_the_store_that_a_container_can_not_enter(
+    tmp_path: Path, folder: Path, store: ModelStore, below: str
+) -> None:
+    converge(store, from_folder(folder))
+    closed = tmp_path / "hf" / below
+    os.chown(closed, 65534, 65534)
+    closed.chmod(0o700)
+    with pytest.raises(FleetError) as refused:
+        store.examine([from_folder(folder)])
+    [finding] = refused.value.findings
+    assert finding.found == f"{closed} (user 65534, group 65534, mode 0700)"
+    subprocess.run(["sh", "-c", finding.remedy.removeprefix("sudo ")], check=True)
+    assert converge(store, from_folder(folder))[0] == "nothing"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: files of another account")
+def test_an_accounts_folder_gives_no_file_of_others(tmp_path: Path, folder: Path, store: ModelStore) -> None:
+    """security.md 4: root would read for him what he may not."""
+    os.chown(folder, 65534, 65534)
+    secret = tmp_path / "shadow"
+    secret.write_text("root:x")
+    (folder / "tokenizer.json").symlink_to(secret)
+    with pytest.raises(FleetError, match=f"a link to {secret}, a file of user 0; expected .* user 65534"):
+        store.examine([from_folder(folder)])
+    os.chown(secret, 65534, 65534)
+    assert converge(store, from_folder(folder))[0] == "link"
 
 
 def damage(file: Path) -> None:
@@ -400,3 +523,13 @@ def test_a_host_that_offers_another_seal_is_passed_over(folder: Path, store: Mod
     assert offered_manifest(Wanted.from_plan(locked(manifest)), answer) == manifest
     with pytest.raises(ValueError, match="expected org/model"):
         offered_manifest(Wanted.from_plan(locked(manifest, lock={"revision": COMMIT, "seal": "5" * 64})), answer)
+
+
+def test_the_hubs_token_goes_however_the_job_ends(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("hf_x")
+    with pytest.raises(FleetError), lent(token):
+        raise FleetError
+    assert not token.exists()
+    with lent(None):
+        pass

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,10 @@ class Control:
     def run(self, command: str) -> str:
         return self.fleet.root("titan", command)
 
+    def owner(self, command: str) -> str:
+        """As the account that the owner works with, who has neither a password for sudo nor root's files."""
+        return self.run(f"runuser -u nvidia -- sh -c {shlex.quote(command)}")
+
     def night(self) -> tuple[str, str, str]:
         """What the timer starts: its exit status, the state of its unit afterwards, and its line in the journal."""
         self.run("systemctl start gb10-drift.service || :")
@@ -45,14 +50,22 @@ class Control:
 @pytest.fixture(scope="module")
 def control() -> Control:
     found = Control(Fleet(Path(os.environ["GB10_LAB_DIR"])))
-    found.run(f"python3 -m venv /opt/ansible; /opt/ansible/bin/pip install --quiet {WHEELS} ansible-core")
-    found.run(f"{PLAYBOOK} site.yml")
+    locked = "--require-hashes --requirement /srv/fleet/requirements/drift_timer.txt"
+    found.run(f"python3 -m venv /opt/ansible; /opt/ansible/bin/pip install --quiet {WHEELS} {locked}")
+    found.owner(f"{PLAYBOOK} site.yml")
     return found
 
 
 def test_typed_on_the_control_host_it_is_the_same(control: Control) -> None:
-    output = control.run(f"{PLAYBOOK} gb10.fleet.drift_timer --diff -e '{PIP}'")
+    output = control.owner(f"{PLAYBOOK} gb10.fleet.drift_timer --diff -e '{PIP}'")
     assert "changed=0 " in output, output
+
+
+def test_root_runs_no_files_of_others(control: Control) -> None:
+    """security.md 20: whoever may write the inventory or the clone would be root at 3 o'clock."""
+    output = control.run(f"{PLAYBOOK} gb10.fleet.drift_timer -e '{PIP}' 2>&1 || :")
+    assert "found root, and /srv/site" in output and "name him as drift_timer_user" in output, output
+    assert control.run("systemctl show gb10-drift.service -P User") == "nvidia\n"
 
 
 def test_the_timer_waits_for_the_night(control: Control) -> None:

@@ -44,6 +44,7 @@ MODULES = (
     "_transfer/spool",
     "_transfer/staging",
     "_weights/__init__",
+    "_weights/access",
     "_weights/cache",
     "_weights/hub",
     "_weights/hub_api",

@@ -12,7 +12,6 @@ import hashlib
 import json
 import math
 import os
-import stat
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Part, Run
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.access import closed_to_containers, writable
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.cache import Cache, repository_folder
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.records import ModelRecords, Record
 
@@ -28,11 +28,11 @@ INDEX = "model.safetensors.index.json"
 
 
 def read_models(places: Places, wanted: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """``{models: {repository: {revision, seal, changed, gone, broken, access}}, others: [repository]}``.
+    """``{models: {repository: {revision, seal, changed, gone, broken, access, closed}}, others: [repository]}``.
 
     wanted: ``{repository, revision}``, revision None for what ``main`` stands for. revision is None where nothing is
-    recorded, broken the reason why a record can't be trusted, access what others than root may write. others: models in
-    the cache that are not wanted.
+    recorded, broken the reason why a record can't be trusted, access what others than root may write, closed what a
+    container can't read. others: models in the cache that are not wanted.
     """
     records = ModelRecords(places)
     models = {model["repository"]: _model(places, records, model) for model in wanted}
@@ -44,7 +44,15 @@ def read_models(places: Places, wanted: Iterable[Mapping[str, Any]]) -> dict[str
 
 def _model(places: Places, records: ModelRecords, wanted: Mapping[str, Any]) -> dict[str, Any]:
     revision = wanted["revision"] or Cache(places.models, wanted["repository"]).main()
-    nothing: dict[str, Any] = {"revision": None, "seal": None, "changed": [], "gone": [], "broken": "", "access": []}
+    nothing: dict[str, Any] = {
+        "revision": None,
+        "seal": None,
+        "changed": [],
+        "gone": [],
+        "broken": "",
+        "access": [],
+        "closed": [],
+    }
     if revision is None:
         return nothing
     if broken := records.broken(wanted["repository"], revision):
@@ -53,6 +61,7 @@ def _model(places: Places, records: ModelRecords, wanted: Mapping[str, Any]) -> 
     if not found:
         return nothing
     record = found[0]
+    folder = Cache(places.models, wanted["repository"]).folder
     snapshot = Cache(places.models, wanted["repository"]).snapshot(revision)
     changed = records.changed_files(record)
     gone = [path for path in changed if not (snapshot / path).exists()]
@@ -62,27 +71,9 @@ def _model(places: Places, records: ModelRecords, wanted: Mapping[str, Any]) -> 
         "changed": sorted({*changed} - {*gone}),
         "gone": sorted(gone),
         "broken": "",
-        "access": writable(places.models, Cache(places.models, wanted["repository"]).folder),
+        "access": writable(places.models, folder),
+        "closed": [str(path) for path in closed_to_containers(places.models, folder)],
     }
-
-
-def writable(root: Path, folder: Path) -> list[str]:
-    """The folders on the way to a model and what is in it that others than root may write, the outermost first.
-
-    A file with a further name is also an owner's, in a folder of his own.
-    """
-    inside = (Path(where) / name for where, folders, files in os.walk(folder) for name in (*folders, *files))
-    return [str(path) for path in (root, folder.parent, folder, *sorted(inside)) if _others_write(path)]
-
-
-def _others_write(path: Path) -> bool:
-    try:
-        found = path.lstat()
-    except OSError:
-        return False
-    if stat.S_ISLNK(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_nlink > 1):
-        return False
-    return found.st_uid != 0 or bool(found.st_mode & 0o022)
 
 
 def due(sizes: Mapping[str, int], seen: Mapping[str, int], today: int, days: int) -> list[str]:

@@ -34,6 +34,12 @@ from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging impor
     replace_file,
     require_space,
 )
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.access import (
+    others_decide,
+    require_own_files,
+    require_readable_model,
+    require_readable_source,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.cache import (
     Cache,
     can_link,
@@ -217,6 +223,7 @@ class ModelStore:
         for record in pinned or self._records_as_is(wanted, source):
             wrong = self._wrong(wanted, record)
             if not wrong:
+                require_readable_model(self._root, Cache(self._root, wanted.repository).folder)
                 revision = record.manifest.revision
                 return Step(wanted, f"present, revision {revision}", "nothing", here=record.manifest)
             found = f"revision {record.manifest.revision}, but {wrong}"
@@ -253,6 +260,7 @@ class ModelStore:
         if source is None:
             return self._step_to_download(wanted, found)
         if can_link(source.files[0].real, Cache(self._root, wanted.repository).folder):
+            require_readable_source(source)
             return Step(wanted, found, "link", source=source)
         return Step(wanted, found, "copy", source=source, moved=source.size)
 
@@ -318,16 +326,26 @@ class ModelStore:
         return blob.exists() and hash_file(blob, file.path)[0].sha256 == file.sha256
 
     def _source_at_hand(self, wanted: Wanted) -> Source | None:
-        """Files on this host: the owner's folder, or what somebody downloaded, into the store or a cache of his own."""
+        """Files on this host: the owner's folder, or what was downloaded into the store or into root's own cache."""
         if wanted.path:
-            return read_source(wanted.path, wanted.revision)
-        for hub in (self._root / "hub", *self._places.user_caches()):
+            source = read_source(wanted.path, wanted.revision)
+            require_own_files(source)
+            return source
+        own = self._root / "hub"
+        for hub in (own, *self._places.user_caches()):
             folder = hub / repository_folder(wanted.repository)
-            if not any(folder.glob("blobs/*.incomplete")):
-                with contextlib.suppress(FleetError):
-                    source = read_source(folder, wanted.revision)
-                    if source.has_weights and source.folder not in self._damaged:
-                        return source
+            if any(folder.glob("blobs/*.incomplete")):
+                continue
+            with contextlib.suppress(FleetError):
+                source = read_source(folder, wanted.revision)
+                if not source.has_weights or source.folder in self._damaged:
+                    continue
+                if hub != own and (problem := others_decide(hub, source)):
+                    self._progress.note(
+                        f"{folder} is passed over: {problem}; as an owner's folder (source.path) it may"
+                    )
+                    continue
+                return source
         return None
 
     def _records_as_is(self, wanted: Wanted, source: Source | None) -> list[Record]:

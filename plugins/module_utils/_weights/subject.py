@@ -49,6 +49,17 @@ def _differences(view: View) -> Differences:
                 "-exec chown root:root '{}' + -exec chmod u+rwX,go-w '{}' +",
                 reason="who can change the weights can change what the service answers",
             )
+        if have["closed"]:
+            first, more = have["closed"][0], len(have["closed"]) - 1
+            yield view.differs(
+                "error",
+                "model-unreadable",
+                f"model {name}",
+                found=f"a container can't read {first}" + (f" and {more} more" if more else ""),
+                expected="files that root without capabilities can read, as it is in there",
+                remedy=f"run {view.converge()}: it names the command that opens them to root alone",
+                reason="the next start of its service fails",
+            )
         for rule, expected, found in _wrong(model, have):
             yield view.differs("error", rule, f"model {name}", found=found, expected=expected)
     for name in sorted({*present["others"]} - {*view.settings["expect"]["models"]}):
