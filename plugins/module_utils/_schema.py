@@ -11,10 +11,11 @@ Nothing is converted: ``"8003"`` is not a port, since the file that says so woul
 from __future__ import annotations
 
 import copy
+import difflib
 import math
 import re
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field, fields
 from typing import Any, Literal, TypedDict, cast
 
@@ -40,6 +41,8 @@ _UNQUOTED = {"int": r"[+-]?\d+", "number": r"[+-]?\d+(\.\d+)?", "bool": "(?i)tru
 _OPTIONAL = ", or take the line out"
 # What is offered instead of a text is no longer than this.
 _NEAR = 80
+# A letter or two of a name: names that differ in a whole word are less alike.
+_SLIP = 0.85
 _BOUNDS: tuple[tuple[Literal["min", "max"], str], ...] = (("min", "at least"), ("max", "at most"))
 
 
@@ -52,6 +55,7 @@ class Spec(TypedDict, total=False):
     min, max: of a number; the length of a text, list or map. pattern: a regular expression that the whole text matches.
     elements: spec of a list's items. options: the known keys of a map, all others are misspelt.
     values, keys: of a map with free keys: spec of each value, spec of each key.
+    known: of a text that may be any: names that nearly the same one is a slip of.
     any_of: alternatives of different types, instead of type. expected: words for a person, instead of made ones.
     """
 
@@ -67,6 +71,7 @@ class Spec(TypedDict, total=False):
     options: dict[str, Spec]
     values: Spec
     keys: Spec
+    known: Sequence[str]
     any_of: list[Spec]
     expected: str
 
@@ -164,11 +169,23 @@ def _check_bounds(spec: Spec, value: Any, place: str, findings: list[Finding]) -
         "schema-choice": "choices" in spec and value not in spec["choices"],
         "schema-pattern": "pattern" in spec and not re.fullmatch(spec["pattern"], value),
         "schema-range": not _in_range(spec, value),
+        "schema-misspelt": meant(spec, value) is not None,
     }
     for rule in [rule for rule, is_broken in broken.items() if is_broken][:1]:
         misspelt = rule == "schema-choice" and isinstance(value, str)
         remedy = did_you_mean(value[:80], map(str, spec["choices"])) if misspelt else _correction(spec, value)
-        findings.append(_problem(rule, place, found=describe(value), expected=_expectation(spec), remedy=remedy))
+        expected = _expectation(spec)
+        if (name := meant(spec, value)) and rule == "schema-misspelt":
+            expected, remedy = "a name that is known, or one unlike each of them", f'write "{name}"'
+        findings.append(_problem(rule, place, found=describe(value), expected=expected, remedy=remedy))
+
+
+def meant(spec: Spec, value: Any) -> str | None:
+    """The known name that a text is a slip of."""
+    known = spec.get("known", ())
+    if not isinstance(value, str) or value in known:
+        return None
+    return next(iter(difflib.get_close_matches(value[:_NEAR], known, n=1, cutoff=_SLIP)), None)
 
 
 def _in_range(spec: Spec, value: Any) -> bool:

@@ -2,11 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What is in the way of a supervisor for a while ends no service: its folder, its disk, its ports, a process that
-stands still (harm.md G8 to G11, S1, S1b, S4, S8)."""
+stands still, a cable that flaps or is slow (harm.md G4, G7 to G11, S1, S1b, S4, S8)."""
 
 from __future__ import annotations
 
 import shlex
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -121,3 +122,26 @@ def test_a_supervisor_that_is_frozen_while_its_container_dies(anew: Group) -> No
         anew.fleet.root(anew.head, f"docker kill {CONTAINER}")
 
     anew.recovers(freeze_and_kill)
+
+
+def test_a_cable_that_flaps(anew: Group) -> None:
+    """20 times, for less than the ranks wait for each other: nothing is begun anew."""
+    before = anew.status(anew.head)
+    for action in ("pull", "plug") * 20:
+        anew.fleet.lab("cable", action, "spark-2:1")
+        time.sleep(0.7)
+    anew.until(anew.answers, "it answers again")
+    after = anew.status(anew.head)
+    assert [after[key] for key in ("epoch", "state", "starts_left")] == [before["epoch"], "serving", 2]
+
+
+def test_a_cable_of_1_mbit_during_the_start(serving: Group) -> None:
+    serving.stop()
+    serving.fleet.lab("cable", "rate", "spark-2:1", "1mbit")
+    try:
+        serving.start()
+        took = serving.until_serving() and serving.until(serving.answers, "it answers")
+    finally:
+        serving.fleet.lab("cable", "rate", "spark-2:1", "off")
+    assert serving.status(serving.head)["starts_left"] == 2
+    print(f"\na start over 1 Mbit/s: answers after {took} s of serving")

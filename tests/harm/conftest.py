@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from lab.workspace import Running
 ROOT = Path(__file__).resolve().parents[2]
 HOST = "titan"
 PATIENCE_S = 60
-POLL_S = 1.0
+POLL_S = 0.2
 
 
 class Owner:
@@ -37,32 +37,40 @@ class Owner:
         (folder / "inventory" / "secrets" / "tiny").chmod(0o600)
 
     def play(self, playbook: str = "site.yml", *arguments: str) -> subprocess.CompletedProcess[str]:
+        begun = self.begin(playbook, *arguments)
+        output, _ = begun.communicate()
+        return subprocess.CompletedProcess(begun.args, begun.returncode, output, "")
+
+    def begin(self, playbook: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+        """In a session of its own, as a terminal has; both streams in one."""
         recipes = json.dumps({"fleet_recipe_dirs": [str(ROOT / "inventories" / "lab" / "recipes")]})
         program = Path(sys.executable).with_name("ansible-playbook")
         own = {"GB10_LAB_DIR": str(self.fleet.directory), "ANSIBLE_HOME": str(self.folder / "home"), "COLUMNS": "200"}
         hosts = str(self.folder / "inventory" / "hosts.yml")
-        words = [str(program), "-i", hosts, playbook, "-l", HOST, "-e", recipes]
-        return subprocess.run(
-            [*words, *arguments], cwd=ROOT, env=os.environ | own, capture_output=True, text=True, check=False
+        return subprocess.Popen(
+            [str(program), "-i", hosts, playbook, "-l", HOST, "-e", recipes, *arguments],
+            cwd=ROOT,
+            env=os.environ | own | environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
         )
 
     def converge(self) -> str:
         done = self.play()
-        assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+        assert done.returncode == 0, done.stdout[-8000:]
         return done.stdout
 
     def root(self, command: str) -> None:
         """On the host, whatever becomes of it: of some harms a part fails."""
         self.fleet.root(HOST, command, check=False)
 
-    def seconds_until(self, right: str, patience_s: float = PATIENCE_S) -> float | None:
-        """Until a shell command on the host succeeds; None where it did not in that time."""
-        began = time.monotonic()
-        while not self.fleet.ok(HOST, right):
-            if time.monotonic() - began > patience_s:
-                return None
-            time.sleep(POLL_S)
-        return time.monotonic() - began
+    def becomes(self, right: str, patience_s: float = PATIENCE_S) -> bool:
+        """Whether a shell command on the host succeeds within that time; the host itself waits for the moment."""
+        loop = f"until {right}; do sleep {POLL_S}; done"
+        return self.fleet.ok(HOST, f"timeout {patience_s} sh -c {shlex.quote(loop)}")
 
 
 @pytest.fixture(scope="session")

@@ -2,13 +2,15 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What people and disks do to a host that serves: it serves again by itself, or with one run of site.yml; where the
-owner's own is in the way, site.yml names it, and one run after the owner took it away does.
+owner's own is in the way, site.yml names it, and one run after the owner took it away does. Harms that lie apart are
+made together.
 
 Numbers in brackets are of the review that found the harm first. `-k` takes a part of them; `-s` shows the seconds.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass
 
@@ -20,6 +22,7 @@ UNIT = "gb10-service-tiny"
 FILE = f"/etc/systemd/system/{UNIT}.service"
 LIBRARY = "/usr/local/lib/gb10-fleet"
 STATE = "/var/lib/gb10-fleet"
+RUN = "/run/gb10-fleet"
 RULES = "/etc/gb10-fleet/firewall.nft"
 RANK = "/etc/gb10-fleet/services/tiny.json"
 KEY = "/etc/gb10-fleet/secrets/tiny.key"
@@ -27,69 +30,117 @@ SYSCTL = "/etc/sysctl.d/99-zz-gb10-fleet.conf"
 DAEMON = "/etc/docker/daemon.json"
 WEIGHTS = f"$(readlink -f {STATE}/hf/hub/models--gb10-lab--tiny/main/model.safetensors)"
 WHOLE = "test $(stat -c %s /srv/lab/tiny/model.safetensors) = $(stat -L -c %s " + WEIGHTS + ")"
-SERVES = f"systemctl is-active {UNIT} | grep -qx active && curl -sf -m 5 -o /dev/null http://127.0.0.1:8000/health"
+HEALTH = "curl -sf -m 5 -o /dev/null http://127.0.0.1:8000/health"
+SERVES = f"systemctl is-active {UNIT} | grep -qx active && {HEALTH}"
 KILL = f"docker rm -f {UNIT}"
+NAME = "gb10-lab/vllm-stand-in:0.32.0"
 IMAGE = f"$(docker inspect --format '{{{{.Config.Image}}}}' {UNIT})"
+STOP_DOCKER = "systemctl stop docker.service docker.socket"
+# Of every container and image, Docker's own files too.
+EMPTY_DOCKER = f"{STOP_DOCKER}; umount -l $(grep -o '/var/lib/docker/[^ ]*' /proc/mounts); rm -rf /var/lib/docker/*"
 
 
 @dataclass(frozen=True)
 class Harm:
-    """make: shell on the host. right: what of the host is right again, beside that it serves. itself_s: by itself in
+    """make: shell on the host. right: what of the host is right again, beside that it serves. harmed: holds as soon as
+    it was made; empty: that is not right, or without it, that it does not serve. itself_s: right again by itself in
     that time; 0: by site.yml. named: what site.yml says of the owner's own that is in the way, which `typed` takes
-    away. power: it loses its power, too."""
+    away. undo: what else is left of it at the end. power: it loses its power, too. group: harms of one name are made
+    together, and one site.yml mends them all."""
 
     name: str
     make: str
     right: str = "true"
+    harmed: str = ""
     itself_s: float = 0
     named: str = ""
     typed: str = ""
+    undo: str = "true"
     power: bool = False
+    group: str = ""
+
+    @property
+    def is_made(self) -> str:
+        return self.harmed or (f"! {{ {SERVES}; }}" if self.right == "true" else f"! {{ {self.right}; }}")
 
 
 HARMS = [
     # Docker
     Harm("docker-removed-but-for-its-client (W5)", "apt-get remove -y -q docker.io; rm -f /usr/sbin/dockerd",
-         right="test -e /usr/bin/docker"),
+         right="test -e /usr/sbin/dockerd"),
     Harm("docker-removed (G16)", "apt-get remove -y -q docker.io docker-cli"),
     Harm("docker-disabled", "systemctl disable --now docker.service docker.socket",
          right="systemctl is-enabled docker"),
     Harm("docker-disabled-and-the-power-lost", "systemctl disable docker.service docker.socket",
          right="systemctl is-enabled docker", power=True),
-    Harm("docker-masked", "systemctl stop docker.service docker.socket; systemctl mask docker.service",
+    Harm("docker-masked", f"{STOP_DOCKER}; systemctl mask docker.service",
          named="sudo systemctl unmask docker.service", typed="systemctl unmask docker.service"),
-    Harm("docker-killed", "systemctl kill -s KILL docker", itself_s=60),
+    Harm("docker-killed", "pidof dockerd > /root/was; systemctl kill -s KILL docker",
+         harmed="! kill -0 $(cat /root/was)", right="timeout 5 docker version", itself_s=60),
+    Harm("docker-frozen", "systemctl kill -s STOP docker", harmed="! timeout 5 docker version",
+         right="timeout 5 docker version", named="systemctl restart docker",
+         typed="systemctl kill -s KILL docker; systemctl restart docker"),
+    Harm("docker-pruned", f"systemctl stop {UNIT}; docker system prune --all --force --volumes",
+         right=f"docker image inspect {NAME}", group="d"),
+    Harm("docker-emptied", EMPTY_DOCKER),
+    Harm("docker-held-by-a-broken-package", f"{STOP_DOCKER}; apt-get remove -y -q docker.io; "
+         "printf '#!/bin/sh\\nexit 1\\n' > /var/lib/dpkg/info/netplan.io.postinst; "
+         "sed -i '/^Package: netplan.io$/,/^$/s/install ok installed/install ok unpacked/' /var/lib/dpkg/status",
+         named="dpkg --configure -a",
+         typed="printf '#!/bin/sh\\n' > /var/lib/dpkg/info/netplan.io.postinst; dpkg --configure -a"),
+    Harm("docker-removed-while-apt-works", "apt-get remove -y -q docker.io; systemd-run --unit apt-works "
+         "flock --fcntl /var/lib/dpkg/lock-frontend sleep 20", undo="systemctl stop apt-works"),
     Harm("daemon-json-half (Z8)", f"head -c 40 {DAEMON} > /root/half; cp /root/half {DAEMON}",
-         named=f"{DAEMON}: line", typed=f"rm {DAEMON}"),
-    Harm("daemon-json-a-folder", f"rm -f {DAEMON}; mkdir {DAEMON}", named=DAEMON, typed=f"rmdir {DAEMON}"),
-    Harm("image-removed", f"docker image ls -q | xargs docker rmi -f; {KILL}"),
-    Harm("image-untagged (Z12)", f"docker rmi -f {IMAGE}; {KILL}"),
+         harmed=f"! python3 -m json.tool {DAEMON}", named=f"{DAEMON}: line", typed=f"rm {DAEMON}"),
+    Harm("daemon-json-a-folder", f"rm -f {DAEMON}; mkdir {DAEMON}", harmed=f"test -d {DAEMON}",
+         named=DAEMON, typed=f"rmdir {DAEMON}"),
+    Harm("daemon-json-with-an-unknown-key", f"echo '{{\"lgo-level\": \"info\"}}' > {DAEMON}; systemctl restart docker",
+         named="lgo-level", typed=f"rm {DAEMON}"),
+    Harm("image-removed", f"{KILL}; docker image ls -q | xargs docker rmi -f; {KILL}",
+         right=f"docker image inspect {NAME}", group="e"),
+    Harm("image-untagged (Z12)", f"docker rmi -f {IMAGE}; {KILL}", right=f"docker image inspect {NAME}", group="b"),
     Harm("another-image-of-the-same-name (S6)", f"docker commit --change 'LABEL a=b' {UNIT} {IMAGE}",
          right=f"test $(docker inspect --format '{{{{.Image}}}}' {UNIT}) = "
-               f"$(docker image inspect --format '{{{{.Id}}}}' {IMAGE})"),
+               f"$(docker image inspect --format '{{{{.Id}}}}' {NAME})"),
     # The container and its supervisor
     Harm("container-paused (S2)", f"docker pause {UNIT}", itself_s=200),
+    Harm("container-stopped", f"docker stop {UNIT}", itself_s=60),
     Harm("container-renamed", f"docker rename {UNIT} somebody",
          right=f"docker inspect {UNIT} && ! docker inspect somebody",
          named="docker stop somebody", typed="docker stop somebody"),
     Harm("container-removed-until-the-budget-is-used-up (S3)",
-         f"for i in 1 2 3 4 5 6; do {KILL}; sleep 6; done"),
+         f"for i in 1 2 3 4 5 6 7 8; do {KILL}; sleep 6; done", harmed=f"systemctl is-failed {UNIT}"),
+    Harm("supervisor-and-container-killed", f"systemctl kill -s KILL {UNIT}; {KILL}", itself_s=60),
     Harm("folder-in-run-removed-and-all-killed (S1)",
-         f"rm -rf /run/gb10-fleet; systemctl kill -s KILL {UNIT}; {KILL}", itself_s=60),
+         f"rm -rf {RUN}; systemctl kill -s KILL {UNIT}; {KILL}", right=f"test -e {RUN}/tiny/status.json", itself_s=60),
+    Harm("no-room-in-run (S1b)", f"mount -t tmpfs -o size=64k full {RUN}; cat /dev/zero > {RUN}/full; {KILL}",
+         itself_s=60, undo=f"umount {RUN}"),
+    Harm("evidence-a-file", f"rm -rf {STATE}/evidence; touch {STATE}/evidence; {KILL}", itself_s=60,
+         undo=f"rm -rf {STATE}/evidence"),
     Harm("journal-full (S7)",
          "mount -t tmpfs -o size=4m full /var/log/journal; systemctl restart systemd-journald; "
-         f"cat /dev/zero > /var/log/journal/full; {KILL}", itself_s=60),
-    Harm("programs-removed", f"rm -rf {LIBRARY}; systemctl kill -s KILL {UNIT}; {KILL}"),
+         f"cat /dev/zero > /var/log/journal/full; {KILL}", itself_s=60,
+         undo="umount /var/log/journal; systemctl restart systemd-journald"),
+    Harm("programs-removed", f"rm -rf {LIBRARY}; systemctl kill -s KILL {UNIT}; {KILL}",
+         right=f"test -e {LIBRARY}/gb10_rank/supervise.py", group="c"),
     Harm("all-own-files-empty (Z6)",
          f"for f in {LIBRARY}/gb10_rank/*.py {LIBRARY}/*.py {RANK} {RULES} {KEY}; do : > $f; done; "
-         f"systemctl restart {UNIT}"),
-    Harm("rank-file-a-folder", f"rm {RANK}; mkdir {RANK}; touch {RANK}/x; systemctl restart {UNIT}"),
-    Harm("key-removed (S5)", f"rm {KEY}; {KILL}; sleep 20; {KILL}"),
-    Harm("key-of-another-owner", f"chown nobody {KEY}; chmod 644 {KEY}", right=f"test $(stat -c %U%a {KEY}) = root600"),
+         f"systemctl restart {UNIT}", group="a"),
+    Harm("rank-file-a-folder", f"rm {RANK}; mkdir {RANK}; touch {RANK}/x; systemctl restart {UNIT}",
+         right=f"test -f {RANK}", group="b"),
+    Harm("key-removed (S5)", f"rm {KEY}; {KILL}; sleep 20; {KILL}", right=f"test -s {KEY}", group="c"),
+    Harm("key-of-another-owner", f"chown nobody {KEY}; chmod 644 {KEY}", right=f"test $(stat -c %U%a {KEY}) = root600",
+         group="a"),
     # The unit
-    Harm("unit-empty (Z7)", f": > {FILE}; systemctl daemon-reload; systemctl restart {UNIT}"),
-    Harm("unit-masked (Z7)", f"systemctl stop {UNIT}; systemctl mask {UNIT}; ln -sf /dev/null {FILE}"),
-    Harm("unit-a-link-to-nowhere", f"ln -sf /nowhere {FILE}; systemctl daemon-reload; systemctl restart {UNIT}"),
+    Harm("unit-stopped-by-its-owner", f"systemctl stop {UNIT}", group="f"),
+    Harm("unit-disabled-and-the-power-lost", f"systemctl disable {UNIT}", right=f"systemctl is-enabled {UNIT}",
+         power=True),
+    Harm("unit-empty (Z7)", f": > {FILE}; systemctl daemon-reload; systemctl restart {UNIT}",
+         right=f"test -s {FILE}", group="c"),
+    Harm("unit-masked (Z7)", f"systemctl stop {UNIT}; systemctl mask {UNIT}; ln -sf /dev/null {FILE}; "
+         "systemctl daemon-reload", right=f"test -f {FILE} -a ! -L {FILE}", group="b"),
+    Harm("unit-a-link-to-nowhere", f"ln -sf /nowhere {FILE}; systemctl daemon-reload; systemctl restart {UNIT}",
+         right=f"test -f {FILE} -a ! -L {FILE}", group="e"),
     Harm("unit-with-a-failing-drop-in",
          f"mkdir -p {FILE}.d; printf '[Service]\\nExecStartPre=/bin/false\\n' > {FILE}.d/mine.conf; "
          f"systemctl daemon-reload; systemctl restart {UNIT}",
@@ -99,53 +150,84 @@ HARMS = [
          f"$(docker image ls -q | head -1) 3600; systemctl start {UNIT}",
          named="container squatter", typed="docker rm -f squatter"),
     # Folders and files of ours
-    Harm("config-and-units-removed", f"rm -rf /etc/gb10-fleet {FILE} /etc/systemd/system/*/{UNIT}.service"),
-    Harm("state-removed", f"rm -rf {STATE}"),
+    Harm("config-and-units-removed", f"rm -rf /etc/gb10-fleet {FILE} /etc/systemd/system/*/{UNIT}.service; "
+         f"systemctl daemon-reload; {KILL}", right=f"test -e {RULES} -a -e {FILE}", group="d"),
+    Harm("state-removed", f"rm -rf {STATE}", right=f"test -e {WEIGHTS}", group="d"),
+    Harm("state-moved-to-another-disk", f"systemctl stop {UNIT}; mv {STATE} /srv/state; ln -s /srv/state {STATE}",
+         right=f"test -e {WEIGHTS}", harmed=f"test -L {STATE}",
+         undo=f"systemctl stop {UNIT}; rm {STATE} && mv /srv/state {STATE}"),
+    Harm("etc-read-only", f"rm {RULES}; mount --bind /etc /etc; mount -o remount,ro,bind /etc",
+         right=f"test -e {RULES}", named="Read-only file system", typed="umount /etc"),
+    Harm("home-full", f"rm {RULES}; mount -t tmpfs -o size=64k,mode=777 full /home/nvidia/.ansible "
+         "|| { mkdir /home/nvidia/.ansible; mount -t tmpfs -o size=64k,mode=777 full /home/nvidia/.ansible; }; "
+         "cat /dev/zero > /home/nvidia/.ansible/full", right=f"test -e {RULES}",
+         undo="umount /home/nvidia/.ansible"),
     Harm("records-empty (Z1, Z3)", f"for f in $(find {STATE}/images {STATE}/models -name '*.json'); do : > $f; done",
-         right=f"! find {STATE}/images {STATE}/models -name '*.json' -size 0 | grep -q ."),
+         right=f"! find {STATE}/images {STATE}/models -name '*.json' -size 0 | grep -q .", group="a"),
     Harm("snapshot-links-removed", f"rm -rf {STATE}/hf/hub/*/snapshots; systemctl restart {UNIT}",
-         right=f"test -e {WEIGHTS}"),
+         right=f"test -e {WEIGHTS}", group="b"),
     Harm("weights-cut-and-started-from (S6, T5)", f"truncate -s 1000 {WEIGHTS}; systemctl restart {UNIT}; sleep 10",
-         right=f"{WHOLE} && test /run/gb10-fleet/tiny/started -nt {WEIGHTS}"),
+         right=f"{WHOLE} && test {RUN}/tiny/started -nt {WEIGHTS}", group="c"),
     Harm("weights-another-byte-and-time (T5)",
          f"printf X | dd of={WEIGHTS} bs=1 seek=3000 conv=notrunc; systemctl restart {UNIT}",
-         right=f"cmp {WEIGHTS} /srv/lab/tiny/model.safetensors && test /run/gb10-fleet/tiny/started -nt {WEIGHTS}"),
-    Harm("rules-not-utf-8 (Z9)", f"printf '\\377' >> {RULES}", right=f"iconv -f utf-8 {RULES}"),
+         right=f"cmp {WEIGHTS} /srv/lab/tiny/model.safetensors && test {RUN}/tiny/started -nt {WEIGHTS}",
+         group="a"),
+    Harm("rules-not-utf-8 (Z9)", f"printf '\\377' >> {RULES}", right=f"iconv -f utf-8 {RULES}", group="b"),
+    Harm("rules-flushed", "nft flush ruleset", right="nft list table inet gb10_fleet", group="c"),
     Harm("sysctl-file-a-link-to-null", f"rm {SYSCTL}; ln -s /dev/null {SYSCTL}; sysctl -w vm.swappiness=60",
-         right=f"test $(sysctl -n vm.swappiness) != 60 -a -f {SYSCTL} -a ! -L {SYSCTL}"),
+         right=f"test $(sysctl -n vm.swappiness) != 60 -a -f {SYSCTL} -a ! -L {SYSCTL}",
+         group="a"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("harm", HARMS, ids=lambda harm: harm.name.replace(" ", "-"))
-def test_it_serves_again(owner: Owner, harm: Harm) -> None:
-    if not owner.fleet.ok("titan", SERVES):
-        owner.converge()
-    right = f"{{ {SERVES} && {harm.right}; }} >/dev/null 2>&1"
-    assert owner.seconds_until(right) is not None
+GROUPS = {
+    harm.group or harm.name.replace(" ", "-"): [one for one in HARMS if one is harm or (harm.group == one.group != "")]
+    for harm in HARMS
+}
+
+
+@pytest.mark.parametrize("harms", GROUPS.values(), ids=GROUPS)
+def test_it_serves_again(owner: Owner, harms: list[Harm]) -> None:
+    right = f"{{ {SERVES} && {' && '.join(f'{{ {harm.right}; }}' for harm in harms)}; }} >/dev/null 2>&1"
+    begin_right(owner, harms[0], right)
     try:
-        harm_and_mend(owner, harm, right)
+        harm_and_mend(owner, harms, right)
     finally:
-        owner.root(harm.typed or "true")
+        owner.root("; ".join(part for harm in harms for part in (harm.typed, harm.undo) if part))
 
 
-def harm_and_mend(owner: Owner, harm: Harm, right: str) -> None:
-    owner.root(harm.make)
-    if harm.power:
-        owner.fleet.lab("power", "cycle", "titan")
-    began = time.monotonic()
+def begin_right(owner: Owner, harm: Harm, right: str) -> None:
+    """Also with every start of its budget, where it has to come back by itself."""
     if harm.itself_s:
-        seconds = owner.seconds_until(right, harm.itself_s)
-        assert seconds is not None, f"not by itself in {harm.itself_s} s"
-        print(f"\n{harm.name}: right again by itself after {seconds:.0f} s")
+        owner.root(f"systemctl restart {UNIT}")
+    if not owner.becomes(right, 20):
+        owner.converge()
+    assert owner.becomes(right)
+
+
+def harm_and_mend(owner: Owner, harms: list[Harm], right: str) -> None:
+    began = time.monotonic()
+    names = ", ".join(harm.name for harm in harms)
+    for harm in harms:
+        owner.root(harm.make)
+        if harm.power:
+            owner.fleet.lab("power", "cycle", "titan")
+        assert owner.fleet.ok("titan", f"{{ {harm.is_made}; }} >/dev/null 2>&1"), f"{harm.name} harms nothing"
+    [first, *_] = harms
+    if first.itself_s:
+        assert owner.becomes(right, first.itself_s), f"not by itself in {first.itself_s} s"
+        print(f"\n{names}: right again by itself {time.monotonic() - began:.0f} s after the harm began")
         return
-    assert not owner.fleet.ok("titan", right), "this harms nothing"
-    if harm.named:
+    if first.named:
         done = owner.play()
-        text = done.stdout + done.stderr
-        assert done.returncode and harm.named in text, text[-6000:]
-        owner.root(harm.typed)
+        assert done.returncode and first.named in done.stdout, done.stdout[-6000:]
+        owner.root(first.typed)
+    run_began = time.monotonic()
     text = owner.converge()
-    ran = time.monotonic() - began
-    seconds = owner.seconds_until(right)
-    assert seconds is not None, text[-6000:]
-    print(f"\n{harm.name}: right again with one site.yml, {ran + seconds:.0f} s after the harm")
+    ran = time.monotonic() - run_began
+    assert owner.becomes(right), text[-6000:]
+    changes = re.search(r"changed=(\d+)", text)
+    print(
+        f"\n{names}: right again with one site.yml of {ran:.0f} s, {time.monotonic() - began:.0f} s after the harm "
+        f"began, changed={changes[1] if changes else '?'}"
+    )

@@ -25,6 +25,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._doctor.bundle import a
 from ansible_collections.gb10.fleet.plugins.module_utils._doctor.judge import Examined, examine, silent
 from ansible_collections.gb10.fleet.plugins.module_utils._doctor.text import as_text as shown
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._host_tuning.subject import named_paths
 from ansible_collections.gb10.fleet.plugins.module_utils._preflight.needs import obstacles
 from ansible_collections.gb10.fleet.plugins.module_utils._probe import machine
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.system import memory_bytes
@@ -39,6 +40,8 @@ PLAN = planned(fleet_services=FROM_HUB, fleet_host={"memory_kib": 127601452, "fi
 OPEN = planned(fleet_services=FROM_HUB, fleet_host={"memory_kib": 127601452, "firewall": {"state": "open"}})
 PAIR = {"pair": {"recipe": "lab-tiny", "hosts": ["spark-2", "spark-3"], "port": 8000}}
 GROUP = planned(fleet_services=PAIR, fleet_host={"memory_kib": 127601452})
+NAMES = {"sysctl": {"net.ipv4.tcp_rmen": "1 2 3"}, "default_target": "mine.target"}
+NAMED = planned(fleet_services=FROM_HUB, fleet_host={"memory_kib": 127601452, "host_tuning": NAMES})
 RAIL = "enp1s0f1np1"
 WANTED = sum(one["memory_bytes"] for one in PLAN["hosts"]["titan"]["services"])
 
@@ -51,6 +54,7 @@ def bare(plan: dict[str, Any], host: str) -> dict[str, Any]:
     state["memory_bytes"] = {"total": 127601452 << 10, "available": 118 * GIB, "swapped": 0, "unaccounted": GIB}
     wanted = plan["hosts"][host]["needs"]["paths"]
     given = {one["path"] for one in plan["hosts"][host]["needs"]["files"]}
+    given |= {path for _, path in named_paths(plan["hosts"][host]["host_tuning"])}
     state["paths"] = {path: {"exists": path in given, "free_bytes": 800 * GIB} for path in wanted}
     state["listening"] = [{"port": 22, "local": False, "process": "sshd", "container": ""}]
     state["images"] = dict.fromkeys(state["images"])
@@ -152,6 +156,9 @@ OBSTACLES: list[tuple[Any, str, Change, str, str, str]] = [
     (PLAN, "titan", put("daemon", "file", "/etc/mine.json"), "error", "docker-other-file", "take --config-file out"),
     (PLAN, "titan", runs("open-webui"), "error", "docker-restart", "restart: true"),
     (PLAN, "titan", memory(13 * GIB, swapped=8 * GIB), "error", "swap-does-not-fit", "restart the host"),
+    (NAMED, "titan", put("paths", "/proc/sys/net/ipv4/tcp_rmen", "exists", False), "error", "tuning-unknown", "null"),
+    (NAMED, "titan", put("paths", "/usr/lib/systemd/system/mine.target", "exists", False), "error", "tuning-unknown",
+     "null"),
     (PLAN, "titan", each(listens(8000, "nginx"), put("closed", True)), "error", "preflight-port", "write another port"),
     (PLAN, "titan", memory(110 * GIB, total=125513944 << 10), "error", "preflight-memory", "memory_kib: 125513944"),
     (PLAN, "titan", memory(60 * GIB, total=64 * GIB), "error", "preflight-memory", "memory_kib"),
@@ -194,6 +201,7 @@ TYPED: dict[str, tuple[str, Callable[[re.Match[str]], dict[str, Any]]]] = {
     "preflight-memory": (r"memory_kib: (\d+)", lambda typed: {"memory_kib": int(typed[1])}),
     "docker-option-twice": (r"`(\S+): null`", lambda typed: {"container_engine": {"daemon": {typed[1]: None}}}),
     "docker-restart": (r"`restart: (true)`", lambda _match: {"container_engine": {"restart": True}}),
+    "tuning-unknown": (r"with (null)", lambda _match: {"host_tuning": dict.fromkeys(NAMES)}),
     "firewall-unknown-listener": (
         r"\{port: (\d+), protocol: (\w+)\}",
         lambda typed: {"firewall": {"state": "closed", "allow": [{"port": int(typed[1]), "protocol": typed[2]}]}},

@@ -12,6 +12,7 @@ from typing import Any
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._container_engine.reading import READS
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._managed import Managed, ManagedJson
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import (
@@ -38,7 +39,7 @@ SPEC: Spec = {
     "type": "map",
     "default": {},
     "options": {
-        "daemon": {"type": "map"},
+        "daemon": {"type": "map", "keys": {"known": fact("known_names", "dockerd")}},
         "registries": {"type": "list", "elements": {"type": "map", "options": _REGISTRY}},
         "restart": {"type": "bool", "default": False},
     },

@@ -97,7 +97,11 @@ def _slice(mine: Mapping[str, Any]) -> dict[str, Any]:
         "needs": {**mine["needs"], "launches": []},
         "fabric": {key: value for key, value in mine["fabric"].items() if key not in ("files", "units")},
         "firewall": {key: mine["firewall"][key] for key in ("state", "open", "neighbours", "shut")},
-        "host_tuning": {"swap": mine["host_tuning"].get("swap")},
+        "host_tuning": {
+            "swap": mine["host_tuning"].get("swap"),
+            "sysctl": dict.fromkeys(mine["host_tuning"]["sysctl"], "(not shown)"),
+            **{key: value for key, value in mine["host_tuning"].items() if key == "default_target"},
+        },
         "container_engine": {
             "daemon": {key: value if key in SHOWN else "(not shown)" for key, value in engine["daemon"].items()},
             "reloadable": engine["reloadable"],

@@ -6,18 +6,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, host_error
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._host_tuning.files import (
+    DEFAULT_TARGET,
     systemd_limit,
     tuning_files,
     tuning_links,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
-from ansible_collections.gb10.fleet.plugins.module_utils._settings.kernel_settings import OFF, swap_stays
+from ansible_collections.gb10.fleet.plugins.module_utils._settings.kernel_settings import (
+    OFF,
+    contradictions,
+    swap_stays,
+    sysctl_path,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import (
     Differences,
     Here,
@@ -31,11 +37,20 @@ SPEC: Spec = {
     "type": "map",
     "default": {},
     "options": {
-        "sysctl": {"type": "map", "values": {"type": "str", "nullable": True, "min": 1}},
+        "sysctl": {
+            "type": "map",
+            "keys": {"known": fact("known_names", "sysctl")},
+            "values": {"type": "str", "nullable": True, "min": 1},
+        },
         "read_ahead_kb": {"type": "int", "nullable": True, "min": 0},
         "swap": {"type": "bool", "nullable": True},
         "memlock": {"type": "str", "nullable": True, "pattern": r"unlimited|\d+"},
-        "default_target": {"type": "str", "nullable": True, "pattern": r"[\w-]+\.target"},
+        "default_target": {
+            "type": "str",
+            "nullable": True,
+            "pattern": r"[\w-]+\.target",
+            "known": fact("known_names", "target"),
+        },
     },
 }
 
@@ -50,6 +65,19 @@ def host_tuning(here: Here) -> dict[str, Any]:
     sysctl = {**fact("host_tuning", "sysctl"), **settings.get("sysctl", {})}
     plan |= {"sysctl": {key: value for key, value in sorted(sysctl.items()) if value is not None}}
     return plan | {"files": tuning_files(plan), "links": tuning_links(plan)}
+
+
+def impossible(tuning: Mapping[str, Any]) -> list[Finding]:
+    """What of a slice no kernel can be set to."""
+    return contradictions(tuning["sysctl"], "fleet_host.host_tuning.sysctl")
+
+
+def named_paths(tuning: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """(what is declared, the path by which a host knows it), of names that the plan can't judge."""
+    for key in tuning.get("sysctl", {}):
+        yield f"sysctl.{key}", str(sysctl_path(key))
+    if target := tuning_links(tuning).get(DEFAULT_TARGET):
+        yield "default_target", target
 
 
 def _differences(view: View) -> Differences:
@@ -84,8 +112,18 @@ def _kib(limit: str) -> str:
 
 def _obstacles(look: Look) -> Iterator[Finding]:
     memory = look.part("memory_bytes")
-    if memory and look.slice["host_tuning"].get("swap") is False:
+    tuning, paths = look.slice["host_tuning"], look.part("paths")
+    if memory and tuning.get("swap") is False:
         yield from swap_stays(memory.get("swapped", 0), memory["available"])
+    for key, path in named_paths(tuning):
+        if paths.get(path, {"exists": True})["exists"] is False:
+            yield host_error(
+                "tuning-unknown",
+                f"fleet_host.host_tuning.{key}",
+                found=f"{path} is not on this host",
+                expected="a name that this host knows",
+                remedy="correct the name, or remove it for this host with null",
+            )
 
 
 HOST_TUNING = Subject("host_tuning", SPEC, host_tuning, differences=_differences, obstacles=_obstacles)

@@ -20,7 +20,11 @@ from ansible_collections.gb10.fleet.plugins.module_utils._fabric.environment imp
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.plan import plan_fabric
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, ordered
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
-from ansible_collections.gb10.fleet.plugins.module_utils._host_tuning.subject import host_tuning
+from ansible_collections.gb10.fleet.plugins.module_utils._host_tuning.subject import (
+    host_tuning,
+    impossible,
+    named_paths,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Value, merge
 from ansible_collections.gb10.fleet.plugins.module_utils._lock.lock import EMPTY, KINDS, Lock, anchored, unknown_name
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Budget, plan_hosts
@@ -84,6 +88,8 @@ def plan_fleet(
     fabric, problems = plan_fabric(declared.fabric, declared.hosts)
     findings.add(problems)
     tuning = {name: host_tuning(Here(host.settings, {}, {})) for name, host in declared.hosts.items()}
+    for name, settings in tuning.items():
+        findings.add(impossible(settings), [name])
     placed = [*_placed(declared, library, of_recipes, fabric, engines, findings)]
     for service in placed:
         findings.add(trust_problems(service, lock, relock), service.settings["hosts"])
@@ -119,7 +125,9 @@ def plan_fleet(
             "retention": slices.retention(host, decided[name]),
             "services": [service_slice(service, name, declared.name) for service in decided[name]],
             "unread_images": slices.unread_images(decided[name]),
-            "needs": slices.needs(decided[name], name, budgets[name].total, requests),
+            "needs": slices.needs(
+                decided[name], name, budgets[name].total, requests, [path for _, path in named_paths(tuning[name])]
+            ),
             "listens": listens(decided[name], name),
             "memory": {service.name: budgets[name].lines(service.name) for service in here[name]},
         }

@@ -128,11 +128,16 @@ def here(host: Host, of_fleet: Mapping[str, Any], services: Sequence[Decided], d
 
 
 def needs(
-    services: Sequence[Decided], host: str, memory_bytes: int, requests: Mapping[str, Mapping[str, Any]]
+    services: Sequence[Decided],
+    host: str,
+    memory_bytes: int,
+    requests: Mapping[str, Mapping[str, Any]],
+    named: Iterable[str],
 ) -> dict[str, Any]:
     """``needs``: files that must be there, bytes that will be written, ports that will be taken.
 
     requests: by service what is judged again with what only the host knows (`_engines.interface.Engine.for_host`).
+    named: paths that are looked up besides, for the names that settings have on the host.
     """
     files = [file for service in services for file in _files(service.placed)]
     disk = _unique(write for service in services for write in _writes(service.placed))
@@ -148,7 +153,7 @@ def needs(
     paths = [entry[key] for entry in [*files, *disk] for key in ("path", "unless") if entry.get(key)]
     groups = [_group(service.placed) for service in services if service.placed.is_group]
     return {
-        "paths": sorted({*paths, _layout.MODELS}),
+        "paths": sorted({*paths, *named, _layout.MODELS}),
         "files": files,
         "disk": disk,
         "ports": ports,

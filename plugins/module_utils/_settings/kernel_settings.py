@@ -28,12 +28,14 @@ _MEMINFO = Path("/proc/meminfo")
 _COUNTERPARTS = (("vm.dirty_bytes", "vm.dirty_ratio"), ("vm.dirty_background_bytes", "vm.dirty_background_ratio"))
 
 
-def contradictions(sysctl: Mapping[str, object]) -> list[Finding]:
-    """Keys that can't both have the value that was asked for: the kernel zeroes one when the other is set."""
+def contradictions(sysctl: Mapping[str, object], place: str = "sysctl") -> list[Finding]:
+    """Keys that can't both have the value that was asked for: the kernel zeroes one when the other is set.
+
+    place: where the keys are declared."""
     return [
         error(
             "tuning-contradiction",
-            f"sysctl.{ratio}",
+            f"{place}.{ratio}",
             found=f"set together with {amount}",
             expected="one of the two",
             remedy=f"remove {ratio}, or set {amount} to null",

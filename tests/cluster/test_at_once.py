@@ -1,0 +1,91 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Playbooks while something else happens to the group: another playbook, a rank that dies (harm.md G13, G17)."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from lab.fixtures import Fleet, eventually, need_lab
+from lab.vllm import images
+
+from .pair import HOSTS, NAME, UNIT, Pair, changed, declared
+
+pytestmark = pytest.mark.whole
+BOTH = ("--limit", ",".join(HOSTS))
+RESTART = ("gb10.fleet.restart", *BOTH, "--extra-vars", f"service={NAME}")
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """Two hosts that the playbook for groups has brought."""
+    need_lab()
+    folder = images.default_directory()
+    images.ensure_model(folder)
+    images.ensure_image(images.STAND_IN, folder)
+    fleet = Fleet(Path(tmp_path_factory.mktemp("pair")) / "lab")
+    fleet.lab("up", "--hosts", ",".join(HOSTS), "--cable", "spark-2:1=spark-3:1", "--share", f"{folder}:/srv/lab")
+    try:
+        made = Pair(fleet, declared())
+        assert made.playbook("cluster-tp2.yml").returncode == 0, made.outputs[-1][-3000:]
+        yield made
+    finally:
+        fleet.lab("down")
+
+
+def at_once(pair: Pair, *runs: tuple[str, ...]) -> list[subprocess.CompletedProcess[str]]:
+    with ThreadPoolExecutor(len(runs)) as pool:
+        return list(pool.map(lambda words: pair.playbook(*words), runs))
+
+
+def serves(pair: Pair) -> bool:
+    return pair.ask(pair.key)[0] == 200
+
+
+def unchanged(pair: Pair) -> None:
+    run = pair.playbook("site.yml", *BOTH)
+    assert run.returncode == 0, run.stdout[-3000:]
+    assert changed(run) == dict.fromkeys(HOSTS, 0)
+
+
+def test_site_while_the_group_recovers(pair: Pair) -> None:
+    epoch = pair.epochs()[0]
+    pair.fail_once()
+    began = time.monotonic()
+    run = pair.playbook("site.yml", *BOTH)
+    print(f"\nsite.yml while it recovers: exit {run.returncode} after {time.monotonic() - began:.0f} s")
+    assert run.returncode == 0, run.stdout[-3000:]
+    assert changed(run) == dict.fromkeys(HOSTS, 0)
+    assert serves(pair)
+    assert pair.epochs() == [epoch + 1] * 2
+
+
+def test_two_restarts_at_once(pair: Pair) -> None:
+    began = time.monotonic()
+    runs = at_once(pair, RESTART, RESTART)
+    print(f"\ntwo restarts at once: exits {[run.returncode for run in runs]}, {time.monotonic() - began:.0f} s")
+    assert [run.returncode for run in runs] == [0, 0], [run.stdout[-3000:] for run in runs if run.returncode]
+    eventually(lambda: serves(pair), "it serves after both")
+    for host in HOSTS:
+        assert pair.fleet.ok(host, f"systemctl is-active {UNIT}")
+    unchanged(pair)
+
+
+def test_a_restart_while_site_has_work(pair: Pair) -> None:
+    """Another flag is new to both ranks, and the restart's owner reads the inventory as it was."""
+    flags = {**pair.declared["flags"], "max-num-batched-tokens": 1024}
+    with ThreadPoolExecutor(2) as pool:
+        site = pool.submit(pair.playbook, "site.yml", *BOTH, flags=flags)
+        restart = pool.submit(pair.playbook, *RESTART)
+        codes = [site.result().returncode, restart.result().returncode]
+    print(f"\nsite.yml with work and a restart at once: exits {codes}")
+    eventually(lambda: serves(pair), "it serves after both")
+    run = pair.playbook("site.yml", *BOTH)
+    assert run.returncode == 0, run.stdout[-3000:]
+    unchanged(pair)
