@@ -77,7 +77,7 @@ def put(*path: Any) -> Change:
     def change(state: dict[str, Any]) -> None:
         *keys, last, value = path
         for key in keys:
-            state = state[key]
+            state = state.setdefault(key, {})
         state[last] = value
 
     return change
@@ -201,7 +201,10 @@ TYPED: dict[str, tuple[str, Callable[[re.Match[str]], dict[str, Any]]]] = {
     "preflight-memory": (r"memory_kib: (\d+)", lambda typed: {"memory_kib": int(typed[1])}),
     "docker-option-twice": (r"`(\S+): null`", lambda typed: {"container_engine": {"daemon": {typed[1]: None}}}),
     "docker-restart": (r"`restart: (true)`", lambda _match: {"container_engine": {"restart": True}}),
-    "tuning-unknown": (r"with (null)", lambda _match: {"host_tuning": dict.fromkeys(NAMES)}),
+    "tuning-unknown": (
+        r"with (null)",
+        lambda _match: {"host_tuning": {"sysctl": {"net.ipv4.tcp_rmen": None}, "default_target": None}},
+    ),
     "firewall-unknown-listener": (
         r"\{port: (\d+), protocol: (\w+)\}",
         lambda typed: {"firewall": {"state": "closed", "allow": [{"port": int(typed[1]), "protocol": typed[2]}]}},
@@ -227,11 +230,11 @@ def test_each_remedy_is_typed_or_done_by_hand() -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "change", "rule"),
-    [(host, change, rule) for _plan, host, change, _severity, rule, _remedy in OBSTACLES if rule in TYPED],
+    ("plan", "host", "change", "rule"),
+    [(plan, host, change, rule) for plan, host, change, _severity, rule, _remedy in OBSTACLES if rule in TYPED],
 )
-def test_an_obstacle_goes_when_its_remedy_is_typed(host: str, change: Change, rule: str) -> None:
-    (found,) = [one for one in looked(PLAN, host, change).findings if one.rule == rule]
+def test_an_obstacle_goes_when_its_remedy_is_typed(plan: dict[str, Any], host: str, change: Change, rule: str) -> None:
+    (found,) = [one for one in looked(plan, host, change).findings if one.rule == rule]
     words, typed = TYPED[rule]
     match = re.search(words, found.remedy)
     assert match, found.remedy
