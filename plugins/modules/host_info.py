@@ -26,6 +26,12 @@ options:
     type: list
     elements: str
     default: []
+  installs:
+    description: Packages that roles install where they are missing. Of those that are, it is asked what apt would do;
+      without O(ask).
+    type: list
+    elements: str
+    default: []
   ask:
     description: What a drift check asks for, as M(gb10.fleet.drift_info) makes it of the plan.
     type: dict
@@ -74,6 +80,7 @@ def main() -> None:
         argument_spec={
             "paths": {"type": "list", "elements": "path", "default": []},
             "images": {"type": "list", "elements": "str", "default": []},
+            "installs": {"type": "list", "elements": "str", "default": []},
             "ask": {"type": "dict"},
             "salt": {"type": "str", "default": "", "no_log": True},
         },
@@ -81,7 +88,9 @@ def main() -> None:
     )
     options = module.params
     run = bounded_run(COMMAND_SECONDS)
-    state, unknown = read_state(run, options["paths"], options["images"], options["ask"], options["salt"])
+    state, unknown = read_state(
+        run, options["paths"], options["images"], options["ask"], options["salt"], options["installs"]
+    )
     module.exit_json(changed=False, state=printable(state), unknown=printable(unknown))
 
 

@@ -43,7 +43,7 @@ READS: Mapping[str, Part] = {
     **tls.READS,
 }
 
-# Those that need no question, and that what is in the way of a change is judged by.
+# Those by which it is judged what is in the way of a change. One needs a question: `installs`.
 UNASKED = (
     "apt",
     "cdi",
@@ -76,11 +76,13 @@ def read_state(
     images: Sequence[str] = (),
     ask: Mapping[str, Any] | None = None,
     salt: str = "",
+    installs: Sequence[str] = (),
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """All parts as data, and the reason for each part that could not be read (its value is then None).
 
     ask: the questions of a drift check, as `_drift.questions` makes them; without them only what the preflight needs,
-    and of the images whose references are asked for their identity. salt: as `_drift.secrets` says.
+    of the images whose references are asked for their identity, and of `installs`, packages, what apt would do to
+    install them. salt: as `_drift.secrets` says.
     """
     parts: dict[str, Callable[[], Any]] = {
         "architecture": platform.machine,
@@ -92,7 +94,7 @@ def read_state(
         "containers": lambda: _containers(run),
     }
     if ask is None:
-        parts |= {name: partial(READS[name], run, {}) for name in UNASKED}
+        parts |= {name: partial(READS[name], run, {"installs": installs}) for name in UNASKED}
         parts |= {"images": lambda: images_reading.read_identities(run, images)}
         return read_parts(parts, PATIENCE_S)
     questions = {**ask, "salt": salt}

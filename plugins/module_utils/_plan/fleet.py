@@ -125,13 +125,13 @@ def plan_fleet(
             "retention": slices.retention(host, decided[name]),
             "services": [service_slice(service, name, declared.name) for service in decided[name]],
             "unread_images": slices.unread_images(decided[name]),
-            "needs": slices.needs(
-                decided[name], name, budgets[name].total, requests, [path for _, path in named_paths(tuning[name])]
-            ),
             "listens": listens(decided[name], name),
             "memory": {service.name: budgets[name].lines(service.name) for service in here[name]},
         }
-        hosts[name] = of_services | _of_subjects(host, declared, decided[name], of_services)
+        parts = of_services | _of_subjects(host, declared, decided[name], of_services)
+        named = [path for _, path in named_paths(tuning[name])]
+        needs = slices.needs(decided[name], name, budgets[name].total, requests, named, parts)
+        hosts[name] = parts | {"needs": needs}
     workloads = {service.name: [*service.settings["workload"]] for service in placed}
     plan = {
         "inventory": declared.name,

@@ -133,11 +133,13 @@ def needs(
     memory_bytes: int,
     requests: Mapping[str, Mapping[str, Any]],
     named: Iterable[str],
+    parts: Mapping[str, Any],
 ) -> dict[str, Any]:
     """``needs``: files that must be there, bytes that will be written, ports that will be taken.
 
     requests: by service what is judged again with what only the host knows (`_engines.interface.Engine.for_host`).
     named: paths that are looked up besides, for the names that settings have on the host.
+    parts: the other parts of the host's slice.
     """
     files = [file for service in services for file in _files(service.placed)]
     disk = _unique(write for service in services for write in _writes(service.placed))
@@ -157,6 +159,7 @@ def needs(
         "files": files,
         "disk": disk,
         "ports": ports,
+        "installs": _installs(parts),
         "memory_bytes": memory_bytes,
         "reach": _reach(services),
         "groups": groups,
@@ -170,6 +173,13 @@ def needs(
             if service.placed.name in requests
         ],
     }
+
+
+def _installs(parts: Mapping[str, Any]) -> list[str]:
+    """The packages that roles install on the host where it lacks them; NVIDIA's toolkit only where it has a GPU."""
+    closing = ["nftables"] if parts["firewall"]["state"] == "closed" else []
+    rdma = ["ibverbs-utils", "perftest"] if parts["fabric"]["interfaces"] else []
+    return sorted(["docker.io", "nvidia-container-toolkit", *closing, *rdma])
 
 
 def _reach(services: Iterable[Decided]) -> dict[str, list[str]]:

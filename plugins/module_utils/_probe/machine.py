@@ -57,8 +57,7 @@ def read_platform() -> dict[str, str | None]:
 def read_gpu(run: Run) -> dict[str, Any]:
     """``{present, module, users}``: whether the bus has NVIDIA's GPU, whether the running kernel has a module for it,
     and how many programs compute on it."""
-    devices = ((_text(path / "vendor"), _text(path / "class")) for path in (_PCI / "devices").glob("*"))
-    present = any(vendor == _NVIDIA and kind.startswith("0x03") for vendor, kind in devices)
+    present = _has_gpu()
     try:
         code, _out, _err = run(["modinfo", "--field", "filename", "nvidia"])
     except FileNotFoundError:
@@ -67,6 +66,11 @@ def read_gpu(run: Run) -> dict[str, Any]:
     if present:
         users = len(run(["nvidia-smi", "--query-compute-apps=pid", "--format=csv,noheader"])[1].split())
     return {"present": present, "module": code == 0, "users": users}
+
+
+def _has_gpu() -> bool:
+    devices = ((_text(path / "vendor"), _text(path / "class")) for path in (_PCI / "devices").glob("*"))
+    return any(vendor == _NVIDIA and kind.startswith("0x03") for vendor, kind in devices)
 
 
 def fragments(buddyinfo: str, page: int) -> dict[str, int]:
@@ -95,12 +99,15 @@ def _command(pid: str) -> str:
     return _text(Path("/proc", pid, "comm")) or f"process {pid}"
 
 
-def read_installs(run: Run) -> dict[str, list[dict[str, str]] | None]:
-    """What apt would do (`simulated`) for each package that a role may install and that is missing here.
+def read_installs(run: Run, packages: Iterable[str]) -> dict[str, list[dict[str, str]] | None]:
+    """What apt would do (`simulated`) for each of these packages that is missing here: a second of work each.
 
     It is asked by the package lists that the host has, and takes no lock; None where apt can't install it by them.
+    NVIDIA's toolkit is left out where there is no GPU.
     """
-    missing = sorted(name for name, command in _INSTALLED.items() if shutil.which(command, path=_SEARCH) is None)
+    useless = set() if _has_gpu() else {"nvidia-container-toolkit"}
+    wanted = {name for name in packages if name not in useless}
+    missing = sorted(name for name in wanted if shutil.which(_INSTALLED[name], path=_SEARCH) is None)
     answers = {name: _simulate(run, name) for name in missing}
     return {name: None if out is None else simulated(out) for name, out in answers.items()}
 
@@ -218,7 +225,7 @@ READS: Mapping[str, Part] = {
     "platform": lambda _run, _ask: read_platform(),
     "gpu": lambda run, _ask: read_gpu(run),
     "apt": lambda _run, _ask: read_packages_at_work(),
-    "installs": lambda run, _ask: read_installs(run),
+    "installs": lambda run, ask: read_installs(run, ask["installs"]),
     "sudo": lambda run, _ask: read_sudo(run),
     "network": lambda run, _ask: read_network(run),
     "fragments": lambda _run, _ask: fragments(_text(Path("/proc/buddyinfo")), os.sysconf("SC_PAGE_SIZE")),

@@ -101,11 +101,8 @@ def _installs(look: Look) -> Iterator[Finding]:
 
 def _is_installed(look: Look, package: str) -> bool:
     """Whether a role installs it here where it is missing."""
-    if package == "nftables":
-        return bool(look.slice["firewall"]["state"] == "closed")
-    if package == "nvidia-container-toolkit":
-        return bool(look.part("gpu").get("present"))
-    return package == "docker.io" or bool(look.slice["fabric"]["interfaces"])
+    has_gpu = bool(look.part("gpu").get("present"))
+    return package in look.slice["needs"]["installs"] and (package != "nvidia-container-toolkit" or has_gpu)
 
 
 def _is_torn(step: Mapping[str, str]) -> bool:

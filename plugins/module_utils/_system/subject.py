@@ -71,6 +71,7 @@ def _questions(plan: Mapping[str, Any], host: str) -> Mapping[str, Any]:
         "packages": sorted({*PACKAGES, *held}),
         "disks": ["/", DOCKER_FOLDER, MODELS],
         "reach": sorted(plan["hosts"][host]["needs"]["reach"]),
+        "installs": plan["hosts"][host]["needs"]["installs"],
     }
 
 
