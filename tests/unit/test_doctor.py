@@ -284,6 +284,24 @@ def test_what_apt_would_do_besides_is_listed(
     assert [one.found for one in findings] == ([found] if found else [])
 
 
+@pytest.mark.parametrize(
+    ("plan", "host", "has_gpu", "asked"),
+    [
+        (PLAN, "titan", True, ["docker.io", "nftables", "nvidia-container-toolkit"]),
+        (PLAN, "titan", False, ["docker.io", "nftables"]),
+        (OPEN, "titan", False, ["docker.io"]),
+        (GROUP, "spark-2", False, ["docker.io", "ibverbs-utils", "nftables", "perftest"]),
+    ],
+)
+def test_apt_is_asked_about_what_roles_install_there(
+    monkeypatch: pytest.MonkeyPatch, plan: dict[str, Any], host: str, has_gpu: bool, asked: list[str]
+) -> None:
+    monkeypatch.setattr(machine, "_has_gpu", lambda: has_gpu)
+    monkeypatch.setattr(machine.shutil, "which", lambda *_args, **_named: None)
+    installs = plan["hosts"][host]["needs"]["installs"]
+    assert [*machine.read_installs(lambda words: (0, f"Inst {words[-1]} (1 x)", ""), installs)] == asked
+
+
 @pytest.mark.parametrize("fields", [{"id", "what", "severity", "effect", "remedy", "source", "seen"}])
 def test_each_row_of_the_table_has_all_keys(fields: set[str]) -> None:
     assert [row["id"] for row in known_bad() if not fields <= row.keys() or not {"pattern", "below"} & row.keys()] == []
