@@ -18,7 +18,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.secrets import compared, new_salt, same_on_all
 from ansible_collections.gb10.fleet.plugins.module_utils._managed import Managed
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.files import read_files, salted
-from ansible_collections.gb10.fleet.plugins.module_utils._probe.system import read_later_sysctl
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.system import read_later_sysctl, wait_for_boot
 from drift_fleet import NOT_DEEP, changed, planned
 
 SECRET = "canary-0123456789abcdef"
@@ -113,6 +113,29 @@ def test_a_file_that_is_read_later_at_boot_is_named_with_its_line(tmp_path: Path
     (etc / "99-zzzz.conf").mkdir()
     found = read_later_sysctl({"vm.swappiness": ours}, (etc, lib))
     assert found == [{"key": "vm.swappiness", "value": "60", "file": str(etc / "99-zzz-mine.conf"), "line": 2}]
+
+
+@pytest.mark.parametrize(
+    ("answers", "naps"),
+    [
+        ([(0, "\n")], 0),
+        ([(0, "31\n"), (0, "31\n"), (0, "")], 2),
+        ([(0, "31\n")] * 1000, 240),  # a job that never ends: what is read then is what the host is
+        ([(1, "System has not been booted with systemd")], 0),
+        ([], 0),  # no systemctl at all
+    ],
+)
+def test_a_host_is_read_once_it_has_booted(answers: list[tuple[int, str]], naps: int) -> None:
+    """A night after a power cut found Docker's unit inactive: it still waited for the network."""
+    slept: list[float] = []
+
+    def run(_arguments: list[str]) -> tuple[int, str, str]:
+        if not answers:
+            raise FileNotFoundError
+        return (*answers.pop(0), "")
+
+    wait_for_boot(run, clock=lambda: sum(slept), sleep=slept.append)
+    assert len(slept) == naps
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,7 @@ def read_state(
     of the images whose references are asked for their identity, and of `installs`, packages, what apt would do to
     install them. salt: as `_drift.secrets` says.
     """
+    system.wait_for_boot(run)
     parts: dict[str, Callable[[], Any]] = {
         "architecture": platform.machine,
         "memory_bytes": lambda: system.memory_bytes(Path("/proc/meminfo").read_text(encoding="ascii")),

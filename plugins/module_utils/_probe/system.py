@@ -10,7 +10,7 @@ import platform
 import re
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,8 @@ _UNIT_FIELDS = (
 )
 # Highest first (sysctl.d(5)).
 _SYSCTL_FOLDERS = tuple(map(Path, ("/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d")))
+# As long as systemd-networkd-wait-online waits for a network, which Docker's unit waits for.
+_BOOT_S = 120.0
 _INFINIBAND = Path("/sys/class/infiniband")
 _DRIVER = Path("/sys/module/nvidia/version")
 
@@ -138,6 +140,26 @@ def read_packages(run: Run, names: Iterable[str]) -> dict[str, dict[str, Any] | 
     rows = (line.split() for line in out.splitlines())
     found = {row[0]: {"version": row[3], "held": row[1] == "hold"} for row in rows if row[2:3] == ["installed"]}
     return {name: found.get(name) for name in wanted}
+
+
+def wait_for_boot(
+    run: Run,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Until the host has booted, at most `_BOOT_S` seconds: SSH lets people in while units and addresses still come.
+
+    It has once systemd's default target has no job left. `systemctl is-system-running` would wait for what a timer has
+    started as well, which may be the check that asks.
+    """
+    end = clock() + _BOOT_S
+    try:
+        while output(run, ["systemctl", "show", "--property=Job", "--value", "default.target"]).strip():
+            if clock() >= end:
+                return
+            sleep(0.5)
+    except UnreadableError:
+        return  # no systemd runs here: each part says for itself what it lacks
 
 
 def read_units(run: Run, names: Iterable[str]) -> dict[str, dict[str, Any]]:
