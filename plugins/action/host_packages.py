@@ -1,0 +1,41 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action of gb10.fleet.host_packages: a host that lacks no package costs one short command, without Python there."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.system import read_packages
+from ansible_collections.gb10.fleet.plugins.modules.host_packages import DOCUMENTATION
+from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+
+LOCK_S = 1800  # an update of DGX OS may be at work
+# What apt's module says of a package that the host's lists don't have.
+_NOT_LISTED = "No package matching"
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
+    _requires_connection = True
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        _, arguments = self.validate_argument_spec(documented(DOCUMENTATION))
+        found = read_packages(self._command, arguments["name"])
+        missing = [name for name, package in found.items() if package is None]
+        if not missing:
+            return {"changed": False, "missing": []}
+        apt = {"name": missing, "update_cache": True, "lock_timeout": LOCK_S}
+        result: dict[str, Any] = self._execute_module("ansible.builtin.apt", apt, task_vars=task_vars)
+        unlisted = result.get("failed") and str(result.get("msg")).startswith(_NOT_LISTED)
+        if unlisted and self._task.check_mode and arguments["assume_available"]:
+            result = {"changed": True}
+        return result | {"missing": missing}
+
+    def _command(self, arguments: list[str]) -> tuple[int, str, str]:
+        answer = self._low_level_execute_command(shlex.join(arguments))
+        return answer["rc"], answer["stdout"], answer["stderr"]

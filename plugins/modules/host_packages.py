@@ -1,0 +1,45 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: host_packages
+short_description: Install the packages that a host lacks
+version_added: 0.1.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Asks dpkg, and uses M(ansible.builtin.apt) for what is missing alone; no package is upgraded or removed, and nothing
+    is fetched where nothing is missing.
+  - Package lists are fetched before, and it waits half an hour for an update of DGX OS that holds the lock.
+options:
+  name:
+    description: The packages.
+    type: list
+    elements: str
+    required: true
+  assume_available:
+    description: Check mode fetches no package lists, and a new machine has none. Whether a package that they don't know
+      counts there as one that will be installed; else the task fails.
+    type: bool
+    default: true
+extends_documentation_fragment:
+  - gb10.fleet.attributes.changes
+"""
+
+EXAMPLES = r"""
+- name: Install the RDMA tools
+  gb10.fleet.host_packages:
+    name: [rdma-core, perftest]
+"""
+
+RETURN = r"""
+missing:
+  description: The packages that were not installed before.
+  returned: always
+  type: list
+  elements: str
+  sample: [perftest]
+"""
