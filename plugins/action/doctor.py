@@ -20,8 +20,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._doctor.judge import Ex
 from ansible_collections.gb10.fleet.plugins.module_utils._doctor.text import as_text
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import Reading, compare, judged
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import WIDTH, sentence
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import replace_file
 from ansible_collections.gb10.fleet.plugins.modules.doctor import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 

@@ -28,7 +28,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import (
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.formats import junit, prometheus
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.history import EMPTY, parse, remember
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.report import as_json, as_text, report
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
 from ansible_collections.gb10.fleet.plugins.modules.drift import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._drift_page import page

@@ -11,8 +11,8 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import require_observed
+from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
 from ansible_collections.gb10.fleet.plugins.module_utils._settings.json_settings import written
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import replace_file
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""Reads files that this collection itself keeps: records, seals, histories.
+"""Reads and replaces files that this collection itself keeps: records, seals, histories.
 
 A crash, a full disk or a hand may leave anything in them. Such a file stops nothing: it is set aside under a name of
 its own, for whoever wants to know, it is noted once, and what it held begins anew.
@@ -11,7 +11,9 @@ its own, for whoever wants to know, it is noted once, and what it held begins an
 from __future__ import annotations
 
 import contextlib
+import os
 import struct
+import tempfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -59,6 +61,23 @@ def set_aside(path: Path) -> str:
         path.replace(aside)
         return f"it is kept as {aside.name}"
     return "it can't be moved away either"
+
+
+def replace_file(path: Path, content: bytes, mode: int = 0o644) -> None:
+    """Write a file so that a reader sees the old or the new one, never a part, whatever ends this process."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # under a name that no other writer has: of two at once, one file comes out whole
+    descriptor, partial = tempfile.mkstemp(".partial", f".{path.name}.", path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            os.fchmod(descriptor, mode)
+            stream.write(content)
+            stream.flush()
+            os.fsync(descriptor)
+        Path(partial).replace(path)
+    except BaseException:
+        Path(partial).unlink(missing_ok=True)
+        raise
 
 
 def _in_words(error: Exception) -> str:

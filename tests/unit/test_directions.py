@@ -59,7 +59,7 @@ MAY_IMPORT = {
     f"{VLLM}/rules": f"{VLLM}/catalogue {VLLM}/text _models",
     f"{VLLM}/lint": f"{VLLM}/catalogue {VLLM}/rules {VLLM}/text _models",
     "_engines": f"{VLLM}/catalogue {VLLM}/kv {VLLM}/lint {VLLM}/rules {VLLM}/text _fabric _memory _models _rank",
-    "_recipes": f"{VLLM}/catalogue {VLLM}/text _engines _models _transfer _weights",
+    "_recipes": f"{VLLM}/catalogue {VLLM}/text _engines _models _weights",
     "_probe": "_settings _transfer",
     "_host": "_container_engine _fabric _firewall _images _peers _probe _services _tls _transfer _weights",
     "_host_tuning": "_settings",
@@ -96,7 +96,7 @@ IO_MODULES = {
 # Whatever is missing here is pure: plain data in, plain data out. package or file: why it does I/O.
 IO = {
     "_gb10.py": "reads data/gb10.yml",
-    "_own_files.py": "reads what we keep, and moves it away when it is damaged",
+    "_own_files.py": "reads and replaces what we keep, and moves it away when it is damaged",
     "_container_engine/reading.py": "reads Docker's settings",
     "_engines/vllm/catalogue/extract.py": "reads a checkout of vLLM",
     "_engines/vllm/catalogue/image.py": "reads vLLM's source out of an image",

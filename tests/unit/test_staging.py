@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import GIB
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import (
     LEASE_SECONDS,
@@ -25,7 +26,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging impor
     held,
     is_held,
     progress_line,
-    replace_file,
     require_space,
 )
 

@@ -20,7 +20,7 @@ from urllib.parse import quote
 from ansible_collections.gb10.fleet.plugins.module_utils import _own_files
 from ansible_collections.gb10.fleet.plugins.module_utils._images.docker import LocalImage
 from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import Reference, parse_reference
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError, error
 from ansible_collections.gb10.fleet.plugins.module_utils._lock.lock import EMPTY, MOST_BYTES, Lock, dump, parse
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
 
 # Ansible reads no hidden name as an inventory, whatever its configuration.
 NAME = ".fleet.lock"

@@ -42,7 +42,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._memory.pools import Po
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import gib, size
 
 _CONSTANTS = "data/gb10.yml"
-_NONE_AGREED: Mapping[str, int] = {}
 
 
 @dataclass(frozen=True)
@@ -112,24 +111,24 @@ class Budget:
 def plan_hosts(totals: Mapping[str, int], demands: Mapping[str, Sequence[Demand]]) -> dict[str, Budget]:
     """Decide the memory of all hosts; of a service on several, all ranks have the pool that the fullest host has room
     for. totals, demands: by host."""
-    smallest: dict[str, int] = {}
+    decided = {host: pools(here, totals[host], {}) for host, here in demands.items()}
+    agreed: dict[str, int] = {}
     for host, here in demands.items():
-        decided = pools(here, totals[host], {})
-        for demand in here:
-            if demand.ranks > 1 and demand.service in decided:
-                size = decided[demand.service].size
-                smallest[demand.service] = min(size, smallest.get(demand.service, size))
-    return {host: plan_host(host, totals[host], here, smallest) for host, here in demands.items()}
+        for service in (one.service for one in here if one.ranks > 1 and one.service in decided[host]):
+            agreed[service] = min(decided[host][service].size, agreed.get(service, decided[host][service].size))
+    for host in (host for host, pool in decided.items() if agreed.keys() & pool):
+        decided[host] = pools(demands[host], totals[host], agreed)
+    return {host: plan_host(host, totals[host], here, decided[host]) for host, here in demands.items()}
 
 
-def plan_host(host: str, total: int, demands: Sequence[Demand], agreed: Mapping[str, int] = _NONE_AGREED) -> Budget:
+def plan_host(host: str, total: int, demands: Sequence[Demand], decided: Mapping[str, Pool] | None = None) -> Budget:
     """Decide the memory of all services of one host together; what doesn't fit is a finding, never an exception.
 
-    agreed: the pools of services that have ranks on other hosts too.
+    decided: the pools, where services have ranks on other hosts too.
     """
     reserve = fact_interval("os_gib")
     floor = gib(fact("memory", "floor_gib"))
-    decided = pools(demands, total, agreed)
+    decided = pools(demands, total, {}) if decided is None else decided
     alone = {one.service: _decide(one, total, total - reserve.high, decided.get(one.service)) for one in demands}
     shares: dict[str, Share] = {}
     findings: list[Finding] = []

@@ -25,6 +25,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._images.layers import (
     stream,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._images.records import ImageRecords
+from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.parts import (
     Recipe,
     cut_evenly,
@@ -39,7 +40,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging impor
     Progress,
     held,
     is_held,
-    replace_file,
     require_space,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.hub import Hub

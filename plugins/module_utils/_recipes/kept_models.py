@@ -19,7 +19,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._models.checkpoint impo
     require,
     sizes_of,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.hub_api import HubApi, HubError
 
 # Ansible reads no hidden folder as an inventory.

@@ -17,8 +17,9 @@ import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.parts import PART, Part, Recipe, unpack
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import refusal, replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import refusal
 
 
 @contextlib.contextmanager

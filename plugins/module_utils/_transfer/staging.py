@@ -15,7 +15,6 @@ import math
 import os
 import shutil
 import stat
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +23,7 @@ from typing import IO, Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError, host_error
 from ansible_collections.gb10.fleet.plugins.module_utils._layout import STATUS
+from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import duration, room_for, size
 
 # Kernel locks: one file a kind of job, gone with the machine.
@@ -83,23 +83,6 @@ def in_the_way(problem: OSError, folder: Path, progress: Progress) -> FleetError
 def existing_parent(path: Path) -> Path:
     """The path itself, or its nearest parent that exists."""
     return path if path.exists() else existing_parent(path.parent)
-
-
-def replace_file(path: Path, content: bytes, mode: int = 0o644) -> None:
-    """Write a file so that a reader sees the old or the new one, never a part, whatever ends this process."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # under a name that no other writer has: of two at once, one file comes out whole
-    descriptor, partial = tempfile.mkstemp(".partial", f".{path.name}.", path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            os.fchmod(descriptor, mode)
-            stream.write(content)
-            stream.flush()
-            os.fsync(descriptor)
-        Path(partial).replace(path)
-    except BaseException:
-        Path(partial).unlink(missing_ok=True)
-        raise
 
 
 @contextlib.contextmanager

@@ -19,7 +19,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import existing_parent, refusal, replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import existing_parent, refusal
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.manifest import File, Manifest
 
 _BLOCK = 1 << 20

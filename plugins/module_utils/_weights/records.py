@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _own_files
+from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import REPOSITORY, REVISION, checked
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import replace_file
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.cache import Cache, repository_folder
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.manifest import Manifest
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.source import Source

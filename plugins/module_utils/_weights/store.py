@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, host_error
-from ansible_collections.gb10.fleet.plugins.module_utils._own_files import Note
+from ansible_collections.gb10.fleet.plugins.module_utils._own_files import Note, replace_file
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import size
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.fetch import Transfer, Wish
@@ -29,11 +29,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import SHA256, checked, parsed
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.route import Route
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.spool import Incoming
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import (
-    Progress,
-    replace_file,
-    require_space,
-)
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import Progress, require_space
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.access import (
     others_decide,
     require_own_files,

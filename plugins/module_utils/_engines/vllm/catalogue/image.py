@@ -51,10 +51,7 @@ def catalogue_of_image(docker: str, reference: str, package: str | None, cache: 
     version = _version(files.get("vllm/_version.py", ""))
     answer = _answer(version, store([extract(files, _number(version))]))
     if kept:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = kept.with_suffix(".new")
-        unfinished.write_text(json.dumps(answer), encoding="utf-8")
-        unfinished.replace(kept)
+        _own_files.replace_file(kept, json.dumps(answer).encode())
     return {**answer, "image_id": identity}
 
 
