@@ -32,7 +32,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import (
     not_inventories,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.keys import is_encrypted, key_problems
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.keys import is_encrypted, key_problems, secret_file
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.models import unread_models
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import (
     WIDTH,
@@ -85,6 +85,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         findings = [{**one, "place": located(one["place"], raw, folder)} for one in [*twice, *concerning(plan, hosts)]]
         services, problems = choose(plan, options["scope"], options["service"])
         of_files = [*self._encrypted_keys(plan, services), *self._certificates(plan, services)]
+        of_files += _hub_tokens(variables["hostvars"], hosts)
         findings += [{**one.as_dict(), "hosts": []} for one in of_files]
         split = [*split_by_limit(plan, services, hosts, options["service"])]
         if options["show"]:
@@ -180,6 +181,16 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             address, port = str(own.get("ansible_host", name)), int(own.get("ansible_port") or 22)
             hosts[name] = {"address": address, "port": port, "variables": found}
         return {"hosts": hosts, "folder": str(folder)}
+
+
+def _hub_tokens(hostvars: Any, hosts: list[str]) -> list[Finding]:
+    """What is wrong with the hub's token, whose file is an option of the role model_store: of a run or an inventory.
+
+    One with a relative path is looked for by that role, as by Ansible's copy.
+    """
+    named = {str(file) for name in hosts if (file := hostvars[name].get("model_store_token_file"))}
+    files = sorted(file for name in named if (file := Path(name).expanduser()).is_absolute())
+    return [one for file in files for one in secret_file("model_store_token_file", file, "the hub's token")]
 
 
 def _of_head(plan: dict[str, Any], service: str) -> dict[str, Any]:

@@ -119,9 +119,9 @@ def _service(service: Mapping[str, Any]) -> dict[str, Any]:
     return facts | {"run": docker_run(service["container"]), "files": files}
 
 
-def _content(text: str) -> Any:
+def _content(text: str | None) -> Any:
     """A file's content; a JSON file's without the digest of all decisions that are compared here one by one."""
-    if not text.startswith("{"):
+    if text is None or not text.startswith("{"):
         return text
     data = json.loads(text)
     data.pop("definition", None)

@@ -96,7 +96,7 @@ class Site:
 
 
 def written(service: Mapping[str, Any]) -> dict[str, str]:
-    files = {path: file["content"] for path, file in service["files"].items()}
+    files = {path: file["content"] for path, file in service["files"].items() if file["content"] is not None}
     keys = {service[kind]["path"]: f"a {kind}" for kind in ("key", "secret") if service[kind]}
     return files | keys
 

@@ -310,3 +310,55 @@ anything = st.recursive(
 def test_any_input_ends_in_findings_never_in_a_traceback(services: Any, host: Any) -> None:
     read(services, fleet_host=host)
     read({"nano": NANO | {"hosts": services}}, fleet_fabric=host)
+
+
+def _with_registry(folder: Path, file: str) -> dict[str, Any]:
+    settings = {"container_engine": {"registries": [{"name": "nvcr.io", "username": "me", "password_file": file}]}}
+    hosts = {"titan": {"address": "10.0.0.1", "port": 22, "variables": {"fleet_services": {}, "fleet_host": settings}}}
+    return {"hosts": hosts, "folder": str(folder)}
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (b"nvapi-word", None),
+        (b"two words, as some passwords have\n", None),
+        (b"$ANSIBLE_VAULT;1.1;AES256\n3132\n3334\n", None),
+        (None, "no file "),
+        (b"", " is empty"),
+        (b" \n", " is empty"),
+        (b"nvapi-secret\nmore\n", " holds more than one line"),
+        (b"nvapi-secret\x1b[0m", " holds more than one line"),
+        (b"s" * 5000, " holds more than one line"),
+        ("folder", " is no file"),
+        ("link", " is no file"),
+    ],
+)
+def test_a_password_that_can_not_be_read_is_refused_by_the_plan(
+    tmp_path: Path, content: Any, found: str | None
+) -> None:
+    """It was found on the hosts, after packages were installed there. Relative paths count from the inventory."""
+    path = tmp_path / "secrets" / "ngc"
+    path.parent.mkdir()
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    elif content == "folder":
+        path.mkdir()
+    elif content == "link":
+        path.symlink_to(tmp_path / "nowhere")
+    declared, findings = read_declaration(_with_registry(tmp_path, "secrets/ngc"))
+    if found is None:
+        assert findings == []
+        assert declared.hosts["titan"].settings["container_engine"]["registries"][0]["password_file"] == str(path)
+        return
+    [finding] = findings
+    assert (finding.rule, finding.severity) == ("input-secret-file", "error")
+    assert finding.place == "titan: fleet_host.container_engine.registries.nvcr.io.password_file"
+    assert found in finding.found and "secret" not in finding.found.replace(str(path), "")
+
+
+def test_a_hook_that_is_no_program_is_named() -> None:
+    hosts = {"titan": {"address": "10.0.0.1", "port": 22, "variables": {"fleet_services": {}}}}
+    for hook, rules in ((["/nowhere/tell", "x"], ["input-hook"]), (["sh", "-c", "cat"], []), ([], [])):
+        hosts["titan"]["variables"] = {"fleet_services": {}, "fleet_drift": {"hook": hook}}
+        assert [one.rule for one in read_declaration({"hosts": hosts, "folder": "/inventory"})[1]] == rules

@@ -26,6 +26,14 @@ def test_the_daemon_has_taken_the_configuration_over(host: Host) -> None:
     assert info["DefaultRuntime"] == "runc"
 
 
+def test_containers_of_one_host_reach_only_what_is_published(host: Host) -> None:
+    """Also on the host whose owner had set Docker up, and whose Docker ran before."""
+    options = json.loads(host.check_output("docker network inspect bridge --format '{{json .Options}}'"))
+    assert options["com.docker.network.bridge.enable_icc"] == "false"
+    rules = host.check_output("iptables --list-rules FORWARD; iptables --list-rules | grep -- '-i docker0 -o docker0'")
+    assert "-i docker0 -o docker0 -j DROP" in rules
+
+
 def test_new_containers_rotate_their_logs(host: Host) -> None:
     image = host.check_output("tar --create --files-from /dev/null | docker import -")
     container = host.check_output(f"docker create {image} /none")

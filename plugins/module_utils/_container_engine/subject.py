@@ -64,12 +64,15 @@ RELOADABLE = (
 
 def container_engine(here: Here) -> dict[str, Any]:
     """``container_engine_plan``."""
-    plan = with_defaults("container_engine", here.settings.get("container_engine", {}))
+    settings = here.settings.get("container_engine", {})
+    # by key: an owner's own setting takes none of the others away
+    daemon = {**fact("container_engine", "daemon"), **settings.get("daemon", {})}
+    plan = with_defaults("container_engine", {**settings, "daemon": daemon})
     registries = [
         {**registry, "key": LOGIN_KEYS.get(registry["name"], registry["name"])} for registry in plan["registries"]
     ]
-    restart = here.settings.get("container_engine", {}).get("restart", False)
-    more = {"registries": registries, "units": {UNIT: "started"}, "reloadable": [*RELOADABLE], "restart": restart}
+    more = {"registries": registries, "units": {UNIT: "started"}, "reloadable": [*RELOADABLE]}
+    more["restart"] = settings.get("restart", False)
     return plan | more
 
 

@@ -58,4 +58,5 @@ def _files(service: Service) -> list[str]:
     """Weights are folders of links, which are made anew whenever a file of theirs was brought."""
     secrets = [service[kind]["path"] for kind in ("key", "secret") if service[kind]]
     secrets += [service["tls"][kind]["path"] for kind in ("certificate", "key")] if service["tls"] else []
-    return sorted([*service["files"], *secrets, *(one["path"] for one in service["merged"]), *service["models"]])
+    written = [path for path, file in service["files"].items() if file["content"] is not None]
+    return sorted([*written, *secrets, *(one["path"] for one in service["merged"]), *service["models"]])

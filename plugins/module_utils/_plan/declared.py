@@ -14,6 +14,7 @@ import copy
 import difflib
 import functools
 import re
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,12 +23,12 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import ports_on_head
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean, error
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean, error, warning
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall import plan as firewall
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import facts
 from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import PURPOSE
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.drift import read_drift
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.keys import key_file
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.keys import key_file, secret_file
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.trust import TRUST
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.spec import CONTAINER, ENVIRONMENT, FLAGS
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check
@@ -171,6 +172,7 @@ def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Findi
         problems = problems or [
             *_sources(settings, "fleet_host.firewall"),
             *_overrides_of_no_service(settings, host["variables"].get("fleet_services")),
+            *_passwords(settings, Path(inventory["folder"])),
         ]
         for problem in problems:
             of_hosts.setdefault(problem, []).append(name)
@@ -184,7 +186,7 @@ def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Findi
     if problems:  # nothing of it can be read
         closed = check(firewall.FLEET, {}, "")[0]
     drift, problems = read_drift(written["fleet_drift"])
-    findings += problems
+    findings += problems or _hook(drift["hook"])
     name, problems = check(NAME, _written_or(written["fleet_name"], _folder_name(inventory["folder"])), "fleet_name")
     findings += problems
     folder = Path(inventory["folder"])
@@ -231,6 +233,24 @@ def _names_of_replicas(services: Mapping[Any, Any]) -> Iterator[str]:
         count = service.get("replicas") if isinstance(service, Mapping) else None
         if isinstance(count, int) and 1 < count <= _MOST_REPLICAS:
             yield from (f"{name}-{at + 1}" for at in range(count))
+
+
+def _hook(words: Sequence[str]) -> list[Finding]:
+    """What nobody would notice before the first night that something is wrong."""
+    if not words or shutil.which(words[0]):
+        return []
+    expected = "a program of this machine that can be run"
+    remedy = "write its path, and make it executable"
+    return [warning("input-hook", "fleet_drift.hook", found=words[0], expected=expected, remedy=remedy)]
+
+
+def _passwords(settings: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
+    """The files of registries' passwords become absolute."""
+    for registry in settings.get("container_engine", {}).get("registries", ()):
+        path = folder / registry["password_file"]
+        registry["password_file"] = str(path)
+        place = f"fleet_host.container_engine.registries.{registry['name']}.password_file"
+        yield from secret_file(place, path, f"{registry['username']}'s password or token of {registry['name']}")
 
 
 def _sources(settings: Mapping[str, Any], place: str) -> Iterator[Finding]:

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""The API key of a service: a file on the controller, which the owner names or a run makes for him."""
+"""Files on the controller that hold a secret: a service's API key, which the owner names or a run makes for him,
+passwords of registries and the hub's token."""
 
 from __future__ import annotations
 
@@ -60,6 +61,35 @@ def key_file(service_name: str, service: dict[str, Any], folder: Path) -> Iterat
             expected=f"nothing at {path}, or a file with the key",
             remedy=f"mv {other} {other}.damaged",
         )
+
+
+def secret_file(place: str, path: Path, what: str) -> Iterator[Finding]:
+    """Why a file that the owner names can't be what it is named for. what: of whom it holds the password or token. Its
+    content is nowhere in a finding."""
+    if not path.is_file():
+        found = f"no file {path}" if not os.path.lexists(path) else f"{path} is no file"
+    else:
+        try:
+            with path.open("rb") as stream:
+                content = stream.read(_KEY_BYTES)
+        except OSError as problem:
+            found = f"{path} can't be read: {problem.strerror}"
+        else:
+            if content.startswith(_VAULT) or _is_one_line(content):
+                return
+            found = f"{path} is empty" if not content.strip() else f"{path} holds more than one line"
+    yield error(
+        "input-secret-file",
+        place,
+        found=found,
+        expected=f"a file of this machine with {what}, in one line",
+        remedy="write it into that file, mode 0600 or encrypted with ansible-vault",
+    )
+
+
+def _is_one_line(content: bytes) -> bool:
+    words = content.decode("utf-8", "replace").strip()
+    return words.isprintable() and bool(words) and len(content) < _KEY_BYTES
 
 
 def _in_the_way(path: Path) -> Path | None:
