@@ -65,7 +65,7 @@ MAY_IMPORT = {
     "_host_tuning": "_settings",
     "_preflight": "_engines _probe _subjects",
     "_verify": "_engines _probe _rank",
-    "_container_engine": "_probe",
+    "_container_engine": "_probe _settings",
     "_tls": "_probe",
     "_services": "_probe",
     "_system": f"{VLLM}/text _probe",

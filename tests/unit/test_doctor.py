@@ -455,6 +455,24 @@ def test_nvidias_drop_in_is_read_and_its_options_may_not_come_twice() -> None:
     assert looked(plan, "titan", put("daemon", "flags", flags)).findings == ()
 
 
+OURS = {"features": {"cdi": True}, "log-driver": "json-file", "log-opts": {"max-size": "50m", "max-file": "3"}}
+STORE = {"containerd-snapshotter": True}
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        (OURS, None),
+        ({**OURS, "features": {"cdi": True, **STORE}, "log-opts": {**OURS["log-opts"], "tag": "x"}}, None),
+        ({**OURS, "features": STORE}, "features change"),  # dockerd reads it at its start
+        ({**OURS, "log-opts": {"max-size": "50m"}}, "log-opts change"),
+    ],
+)
+def test_docker_restarts_only_for_what_merging_changes(settings: dict[str, Any], named: str | None) -> None:
+    found = looked(PLAN, "titan", each(runs("open-webui"), put("daemon", "settings", settings))).findings
+    assert [named in one.found for one in found if one.rule == "docker-restart"] == [True] * bool(named)
+
+
 def test_an_option_of_dockerd_is_known_by_file_and_line(tmp_path: Path) -> None:
     unit, drop_in = tmp_path / "docker.service", tmp_path / "mine.conf"
     unit.write_text("[Service]\nExecStart=/usr/bin/dockerd -H fd://\n")

@@ -24,6 +24,7 @@ def test_the_daemon_has_taken_the_configuration_over(host: Host) -> None:
     assert info["LiveRestoreEnabled"] is True
     assert "nvidia" in info["Runtimes"]
     assert info["DefaultRuntime"] == "runc"
+    assert info["CDISpecDirs"] == ["/etc/cdi", "/var/run/cdi"]
 
 
 def test_containers_of_one_host_reach_only_what_is_published(host: Host) -> None:

@@ -15,6 +15,7 @@ testinfra_hosts = ["ssh://spark-2"]
 def test_the_owners_keys_stay(host: Host) -> None:
     daemon = json.loads(host.file("/etc/docker/daemon.json").content_string)
     assert daemon["debug"] is True
+    assert daemon["features"] == {"buildkit": True, "cdi": True}
     assert daemon["default-address-pools"] == [{"base": "10.200.0.0/16", "size": 24}]
 
 

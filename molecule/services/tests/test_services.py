@@ -67,6 +67,15 @@ def test_it_speaks_tls_alone_with_a_certificate_that_the_host_trusts(host: Host)
     assert [one["RW"] for one in mounts if "tls" in one["Destination"]] == [False, False]
 
 
+def test_it_has_the_gpu_by_its_specification(host: Host) -> None:
+    """fidelity.md 7: Docker 26 reads specifications only if its configuration says so."""
+    asked = json.loads(host.check_output("docker inspect gb10-service-tiny"))[0]["HostConfig"]["DeviceRequests"]
+    assert [(one["Driver"], one["DeviceIDs"]) for one in asked] == [("cdi", ["nvidia.com/gpu=all"])]
+    program = "import os; print(*(name for name in os.listdir('/dev') if name.startswith('nvidia')))"
+    devices = f'docker exec gb10-service-tiny python3 -c "{program}"'
+    assert {*host.check_output(devices).split()} == {"nvidia0", "nvidia-uvm", "nvidiactl"}
+
+
 def test_another_image_of_the_same_name_restarts_it(host: Host, playbook: Playbook) -> None:
     """harm.md S6: what runs is not what lies there."""
     name = host.check_output("docker inspect --format '{{.Config.Image}}' gb10-service-tiny")

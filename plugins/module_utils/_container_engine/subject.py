@@ -15,6 +15,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import Findin
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._managed import Managed, ManagedJson
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
+from ansible_collections.gb10.fleet.plugins.module_utils._settings.json_settings import changed_keys, merged
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import (
     Differences,
     Here,
@@ -44,12 +45,12 @@ SPEC: Spec = {
         "restart": {"type": "bool", "default": False},
     },
 }
-# Keys that a reload is enough for (dockerd's reference, "Configuration reload behavior").
+# Keys that a reload is enough for (dockerd's reference, "Configuration reload behavior"); of `features` it takes over
+# neither `cdi` nor `containerd-snapshotter`.
 RELOADABLE = (
     "authorization-plugins",
     "debug",
     "default-runtime",
-    "features",
     "insecure-registries",
     "labels",
     "live-restore",
@@ -157,11 +158,8 @@ def _needs_restart(plan: Mapping[str, Any], daemon: Mapping[str, Any]) -> list[s
     if not daemon:
         return []
     have = daemon["settings"]
-    return sorted(
-        key
-        for key, value in plan["daemon"].items()
-        if key not in plan["reloadable"] and value is not None and key not in daemon["names"] and have.get(key) != value
-    )
+    ours = {key: value for key, value in plan["daemon"].items() if value is not None and key not in daemon["names"]}
+    return [key for key in changed_keys(have, merged(have, ours)) if key not in plan["reloadable"]]
 
 
 CONTAINER_ENGINE = Subject(
