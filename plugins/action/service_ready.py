@@ -85,7 +85,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         started, requested = reading["unit"]["started"], service["proof"]["requested_bytes"]
         if requested is None or not started:
             return None
-        return boot_record(boot, service["name"], started, requested, reading["memory_total_bytes"])
+        total, planned = reading["memory_total_bytes"], service["proof"]["memory_total_bytes"]
+        return boot_record(boot, service["name"], started, requested, total, planned)
 
     def _read(self, service: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
         asked = {name: service[name] for name in ("unit", "container", "status_file", "proof")}

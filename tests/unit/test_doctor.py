@@ -141,6 +141,8 @@ OBSTACLES: list[tuple[Any, str, Change, str, str, str]] = [
     (PLAN, "titan", each(memory(GIB), runs("ollama")), "error", "memory-short", "docker stop ollama"),
     (PLAN, "titan", memory(GIB), "error", "memory-short", "ps aux"),
     (PLAN, "titan", memory(GIB, unaccounted=100 * GIB), "error", "memory-leaked", "restart this host"),
+    (PLAN, "titan", memory(37630000 << 10, total=127538298 << 10, unaccounted=78 * GIB), "warning", "memory-leaked",
+     "restart this host"),  # eugr, issue 257: 36.75 of 121.63 GiB free after a crash loop
     (PLAN, "titan", memory(WANTED + 6 * GIB, unaccounted=9 * GIB), "warning", "memory-leaked", "restart this host"),
     (PLAN, "titan", put("fragments", {"free": 40 * GIB, "huge": GIB}), "warning", "memory-fragmented",
      "compact_memory"),
@@ -500,11 +502,15 @@ def test_every_recorded_memory_is_read(reading: dict[str, Any]) -> None:
     assert bool(swap_stays(found["swapped"], found["available"])) == ("swap_total" in reading)
 
 
-@pytest.mark.parametrize("reading", READINGS, ids=lambda one: str(one["name"]))
-def test_a_machine_with_less_memory_than_planned_is_refused(reading: dict[str, Any]) -> None:
+# MemTotal in kB of machines whose owners gave no more (fidelity.md B; vLLM, issue 48140).
+TOTALS = [125367746, 127598544, 127598608, 127600592, 127600812, 127608704, 127622144, 127535252]
+
+
+@pytest.mark.parametrize("total", sorted({one["total"] for one in READINGS} | {*TOTALS}))
+def test_a_machine_with_less_memory_than_planned_is_refused(total: int) -> None:
     """The units of 2025 have 2 GiB less than the plan counts on; those of 2026 differ by some MB."""
-    found = looked(PLAN, "titan", memory(116 * GIB, total=reading["total"] << 10))
-    is_smaller = reading["total"] < 126_000_000
+    found = looked(PLAN, "titan", memory(116 * GIB, total=total << 10))
+    is_smaller = total < 126_000_000
     assert [one.rule for one in found.findings] == (["preflight-memory"] if is_smaller else [])
 
 

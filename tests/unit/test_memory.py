@@ -3,8 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,8 +27,10 @@ from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import
     Calibration,
     Demand,
     estimate,
+    graphs_estimate,
     known,
     published_calibration,
+    reserve,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, load, load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import check
@@ -79,7 +83,7 @@ VL = {
     "max_num_batched_tokens": 4096,
     "vocab_size": 151936,
     "calibration": VL_WEIGHTS,
-    **of_config("qwen3-vl-235b-a22b", tokens=4096, sequences=1, ranks=2, sees=False),
+    **of_config("qwen3-vl-235b-a22b", tokens=4096, sequences=1, ranks=2),
 }
 GEMMA_WEIGHTS = {"weights_bytes": gib(26.58), "max_num_batched_tokens": 16384, "vocab_size": 262144}
 GEMMA = {
@@ -202,6 +206,119 @@ def test_the_bounds_of_a_solo_chat_model_are_no_wider_than_three_gib() -> None:
             non_kv = estimate(demand(max_num_batched_tokens=tokens, weights_bytes=gib(20), **found))
             assert non_kv is not None
             assert non_kv.total.high - non_kv.total.low <= gib(3), name
+
+
+# What machines of owners took in all, in GiB (../shared/reviews/fidelity.md, section B and finding 4; domain.md 3).
+IDLE = [
+    (one["name"], one.get("desktop"), (one["total"] - one["available"]) / (1 << 20))
+    for one in json.loads((Path(__file__).parents[1] / "data" / "hosts" / "memory" / "readings.json").read_text())
+    if one["state"] == "idle"
+]
+
+
+@pytest.mark.parametrize(("name", "desktop", "used"), [*IDLE, ("headless DGX OS 7.6", False, 3.0)])
+def test_what_an_idle_machine_takes_lies_within_the_reserve(name: str, desktop: bool | None, used: float) -> None:
+    """None: the owner did not say whether it has a desktop."""
+    low, high = reserve(bool(desktop)).low, reserve(desktop is not False).high
+    assert low <= gib(used) <= high, name
+
+
+GROUP = {"ranks": 2, "kv_bytes": gib(20), "requested": of_release("0.11.0")}
+OLDER = 125442867 << 10  # a unit of 2025
+
+
+@pytest.mark.parametrize(
+    ("name", "total", "utilization", "changes", "used", "inside"),
+    [
+        ("Nano, Marlin", TOTAL, 0.2, {}, 32.1, True),
+        ("Nano, FlashInfer", TOTAL, 0.2, {"flashinfer": True}, 39.0, True),
+        ("Nano, FlashInfer after a prompt", TOTAL, 0.2, {"flashinfer": True}, 38.6, True),
+        ("the same by Marlin's figures", TOTAL, 0.2, {}, 39.0, False),
+        ("Nano, Marlin, 0.3 with graphs", TOTAL, 0.3, {"enforce_eager": False}, 45.6, True),
+        ("Nano, Marlin, 0.9", TOTAL, 0.9, {"enforce_eager": False}, 117.3, True),
+        ("VL-235B", OLDER, 0.7, {**GROUP, "takes_images": True}, 97.0, True),
+        ("VL-235B, worker under load", OLDER, 0.7, {**GROUP, "takes_images": True}, 106.0, True),
+        ("VL-235B, head under load", OLDER, 0.7, {**GROUP, "takes_images": True, "head": True}, 112.0, True),
+        ("the head as a worker", OLDER, 0.7, {**GROUP, "takes_images": True}, 112.0, False),
+        ("without images", OLDER, 0.7, GROUP, 106.0, False),
+    ],
+)
+def test_what_a_serving_machine_takes_lies_within_the_plan(
+    name: str, total: int, utilization: float, changes: dict[str, Any], used: float, inside: bool
+) -> None:
+    """All that is used, the system included; a row is outside where another kind of launch was planned."""
+    budget = plan_host("titan", total, [demand(**changes, utilization=utilization)])
+    taken = budget.shares["nano"].taken + budget.reserve
+    assert (taken.low <= gib(used) <= taken.high) is inside, (taken.low / GIB, taken.high / GIB)
+    lines = budget.lines("nano")
+    assert lines["processes"]["expected"] == budget.shares["nano"].processes.expected
+
+
+@pytest.mark.parametrize(
+    ("total_gib", "free_gib", "changes"),
+    [
+        (121.69, 101.3, {"ranks": 2, "head": True}),  # MiaAI-Lab GLM, issue 47: headless, caches dropped
+        (121.69, 102.2, {"ranks": 2}),
+        (121.69, 106.4, {}),  # 15.3 GiB used at idle
+        (119.63, 110.0, {}),  # a GX10 of 2025 with a desktop
+    ],
+)
+def test_a_service_that_takes_the_rest_passes_the_check_at_its_start(
+    total_gib: float, free_gib: float, changes: dict[str, Any]
+) -> None:
+    total = gib(total_gib)
+    for desktop in (False, True):
+        wanted = demand(**changes, kv_bytes=gib(200), kv_start=gib(1), takes_rest=True)
+        share = plan_host("titan", total, [wanted], desktop=desktop).shares["nano"]
+        assert requested_bytes(total, share.utilization, parse("0.18.1")) <= gib(free_gib)
+
+
+@pytest.mark.parametrize("shown", [-35.69, -20.5, -4.74, 2.43, 5.1])
+def test_an_estimate_of_graphs_lies_within_what_is_planned_for_it(shown: float) -> None:
+    """vLLM, issue 44740; eugr, issue 396 (0.80 is 0.758) and PR 200; MiaAI-Lab GLM, PR 25: 0.19 to 0.73 were taken."""
+    asked = demand(utilization=0.8, enforce_eager=False, estimates_graphs=True)
+    bounds = graphs_estimate(asked)
+    assert bounds.low <= gib(shown) <= bounds.high
+    pool = plan_host("titan", TOTAL, [asked]).shares["nano"].kv_pool
+    without = plan_host("titan", TOTAL, [replace(asked, estimates_graphs=False)]).shares["nano"].kv_pool
+    assert pool is not None and without is not None
+    assert pool.low <= without.expected - gib(shown) <= pool.high
+
+
+def test_one_pool_of_a_group_tells_another() -> None:
+    """eugr, issue 396: minimax-m2.7-awq over two hosts, 22.5 GiB at 0.80 and 28.74 at 0.85; one request of 196,608
+    tokens takes 23.25."""
+    config, _ = Library({}, (SHIPPED_RECIPES,)).config("minimax-m2.5", "")
+    kv = kv_for_service(config, {"max-model-len": 196608, "tensor-parallel-size": 2}, "0.29.0")
+    assert round(kv.bytes_for(1) / GIB, 2) == 23.25
+    release = parse("0.29.0")
+    record = boot_record(BootLog(available_kv_gib=22.5), "m", "2026-09-14", requested_bytes(TOTAL, 0.8, release))
+    assert record is not None
+    wanted = demand(**GROUP | {"kv_bytes": None}, observed=own_calibration(record, None), utilization=0.85)
+    pool = plan_host("titan", TOTAL, [wanted]).shares["nano"].kv_pool
+    assert pool is not None
+    assert abs(pool.expected - gib(28.74)) <= gib(0.3)
+
+
+def test_a_boot_counts_on_the_memory_that_its_host_had() -> None:
+    """fidelity.md 5: 0.5 of a unit of 2025 is 1 GiB less than 0.5 of what was planned with."""
+    planned, real, taken = TOTAL, OLDER, gib(20)
+    requested = requested_bytes(planned, 0.5, parse("0.23.0"))
+    pool = requested_bytes(real, 0.5, parse("0.23.0")) - taken
+    record = boot_record(BootLog(available_kv_gib=pool / GIB), "nano", "2026-06-01", requested, real, planned)
+    assert record is not None
+    assert abs((own_calibration(record, None).non_kv or 0) - taken) <= 1
+    same = boot_record(BootLog(available_kv_gib=1.0), "nano", "2026-06-01", requested, planned, planned)
+    assert same is not None
+    assert same["requested_bytes"] == requested
+
+
+def test_the_pool_of_a_package_of_nvidias_holds_what_it_is_for() -> None:
+    """NVIDIA/xr-ai, PR 462: 2 GiB for four requests of 32,768 tokens, on 0.20."""
+    config, _ = Library({}, (SHIPPED_RECIPES,)).config(NANO, "")
+    flags = {"kv_cache_dtype": "fp8", "max_model_len": 32768, "max_num_seqs": 4}
+    kv = kv_for_service(config, {name.replace("_", "-"): value for name, value in flags.items()}, "0.20.0")
+    assert kv.bytes_for(4) <= gib(2)
 
 
 def test_a_config_without_a_width_is_not_guessed() -> None:

@@ -213,3 +213,58 @@ def test_media_is_fetched_from_declared_domains_alone(
     assert ([] if option is None else words[option + 1 : option + 2]) == domains
     assert ("R160" in {one["rule"] for one in found["findings"]}) == warned
     assert found["hosts"]["titan"]["services"][0]["container"]["env"]["VLLM_MEDIA_URL_ALLOW_REDIRECTS"] == "0"
+
+
+NANO = "nemotron-3-nano-30b-a3b-nvfp4"
+SHARE = "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"
+
+
+@pytest.mark.parametrize(
+    ("reference", "service", "written", "bounded"),
+    [
+        ("vllm/vllm-openai:v0.19.1", {}, None, True),  # off by itself
+        ("vllm/vllm-openai:v0.20.0", {}, "0", True),
+        ("vllm/vllm-openai:v0.33.0", {}, "0", True),
+        ("vllm/vllm-openai:v0.33.0", {"env": {SHARE: "1"}}, "1", False),
+        ("vllm/vllm-openai:v0.33.0", {"env": {SHARE: "1"}, "eager": True}, "1", True),  # there are no graphs
+    ],
+)
+def test_no_estimate_of_graphs_enters_a_pool(
+    reference: str, service: dict[str, Any], written: str | None, bounded: bool
+) -> None:
+    """fidelity.md 4; vLLM, issue 44740: on a GB10 it went from -35.7 to 5.1 GiB."""
+    flags = {"gpu-memory-utilization": 0.5, **({"enforce-eager": True} if service.pop("eager", None) else {})}
+    found = plan(QWEN, image={"reference": reference, "digest": None}, flags=flags, **service)
+    assert found["hosts"]["titan"]["services"][0]["container"]["env"].get(SHARE) == written
+    pool = found["hosts"]["titan"]["memory"]["s"]["kv_pool"]
+    assert (pool["high"] - pool["low"] < 8 << 30) is bounded
+
+
+@pytest.mark.parametrize(
+    ("recipe", "hosts", "service", "processes_gib"),
+    [
+        (NANO, SOLO, {}, [3.0]),  # Marlin, as the recipe says
+        (NANO, SOLO, {"flags": {"moe-backend": "flashinfer_cutlass"}}, [8.7]),
+        (NANO, SOLO, {"flags": {"moe-backend": None}, "image": {"release": "0.18.1"}}, [8.7]),
+        (NANO, SOLO, {"flags": {"moe-backend": None}, "image": {"release": "0.28.0"}}, [3.0]),
+        (VL, PAIR, {}, [11.0, 8.0]),
+        (VL, PAIR, {"flags": {"limit-mm-per-prompt": {"image": 0, "video": 0}}}, [3.0, 3.0]),
+    ],
+)
+def test_kernels_and_a_groups_head_decide_what_processes_take(
+    recipe: str, hosts: tuple[str, ...], service: dict[str, Any], processes_gib: list[float]
+) -> None:
+    found = plan(recipe, *hosts, **service)
+    planned = [found["hosts"][host]["memory"]["s"]["processes"]["expected"] for host in hosts]
+    assert [round(one / (1 << 30), 1) for one in planned] == processes_gib
+
+
+@pytest.mark.parametrize(
+    ("target", "reserve_gib"), [(None, 10.5), ("graphical.target", 10.5), ("multi-user.target", 5)]
+)
+def test_a_desktop_that_stays_is_planned_with(target: str | None, reserve_gib: float) -> None:
+    services = {"s": {"recipe": NANO, "hosts": ["titan"], "port": 8000, "trust": ["code"]}}
+    variables = {"fleet_services": services, "fleet_host": {"host_tuning": {"default_target": target}}}
+    inventory = {"hosts": {"titan": {"address": "titan.lan", "variables": variables}}, "folder": "/inventory"}
+    memory = plan_fleet(inventory, LIBRARY, OF_RECIPES)["hosts"]["titan"]["memory"]["s"]
+    assert memory["reserve"]["expected"] == reserve_gib * (1 << 30)

@@ -90,13 +90,21 @@ def boot_key(
 
 
 def boot_record(
-    boot: BootLog, service: str, booted: str, requested: int, memory_total: int | None = None
+    boot: BootLog,
+    service: str,
+    booted: str,
+    requested: int,
+    memory_total: int | None = None,
+    planned_total: int | None = None,
 ) -> dict[str, Any] | None:
     """What a host keeps of a start, as `RECORD` describes it; None if its log says nothing about memory.
 
-    booted: the day of the start. requested: the bytes that the utilization stood for. memory_total: the host's bytes,
-    which differ between machines of 2025 and 2026, and by its firmware's settings.
+    booted: the day of the start. requested: the bytes that the utilization stands for on planned_total. memory_total:
+    the host's bytes, which differ between machines of 2025 and 2026, and by its firmware's settings: of these the
+    engine took its share.
     """
+    if memory_total and planned_total:
+        requested = -(-requested * memory_total // planned_total)
     if boot.weights_gib is None and boot.available_kv_gib is None:
         return None
     return {

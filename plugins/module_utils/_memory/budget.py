@@ -10,8 +10,9 @@ What vLLM does with ``--gpu-memory-utilization u`` on a total of T (v1/worker/gp
   0.11.1 (psutil's, for compute capability 12.1); before that page cache counted as used. The check holds with
   ``--kv-cache-memory-bytes`` too.
 * KV pool: ceil(T x u) - C, where C is what the profiling pass measures: weights + activations + everything that grew
-  meanwhile, since 0.21 also an estimate of the CUDA graphs. With ``--kv-cache-memory-bytes n`` the pool is n, whatever
-  C is.
+  meanwhile. From 0.20 on it also takes an estimate of the CUDA graphs off, which on a GB10 is wrong by tens of GiB to
+  either side; the plan turns that off (VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS). With ``--kv-cache-memory-bytes n``
+  the pool is n, whatever C is.
 
 C can't be known better than about 2 GiB before a first boot, and a neighbour that starts at the same time enters it. So
 a declared workload is met with ``--kv-cache-memory-bytes``, exact in every release, and the utilization is set to what
@@ -20,7 +21,7 @@ the service takes at most, so that vLLM itself refuses to start where the memory
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -34,8 +35,10 @@ from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import
     beside_engine,
     estimate,
     exactly,
-    fact_interval,
+    graphs_estimate,
     known,
+    processes,
+    reserve,
     slack,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.pools import Pool, bearable_utilization, pools
@@ -68,6 +71,7 @@ class Share:
     enough: float | None = None
     with_rest: int | None = None
     slack: Interval = NOTHING
+    processes: Interval = NOTHING
     offload: int = 0
 
 
@@ -89,7 +93,7 @@ class Budget:
         share = self.shares[service]
         others = [other.taken for name, other in self.shares.items() if name != service]
         rows = {
-            "processes": (fact_interval("processes_gib"), _CONSTANTS),
+            "processes": (share.processes, _CONSTANTS),
             "slack": (share.slack, _CONSTANTS),
             "reserve": (self.reserve, _CONSTANTS),
             "co_tenants": (sum(others, NOTHING), "their own budgets" if others else "no other service"),
@@ -108,47 +112,56 @@ class Budget:
         return {name: {**asdict(rows[name][0]), "source": rows[name][1]} for name in sorted(rows)}
 
 
-def plan_hosts(totals: Mapping[str, int], demands: Mapping[str, Sequence[Demand]]) -> dict[str, Budget]:
+def plan_hosts(
+    totals: Mapping[str, int], demands: Mapping[str, Sequence[Demand]], desktops: Collection[str] = ()
+) -> dict[str, Budget]:
     """Decide the memory of all hosts; of a service on several, all ranks have the pool that the fullest host has room
-    for. totals, demands: by host."""
-    decided = {host: pools(here, totals[host], {}) for host, here in demands.items()}
+    for. totals, demands: by host. desktops: the hosts that have one."""
+    systems = {host: reserve(host in desktops) for host in demands}
+    decided = {host: pools(here, totals[host], systems[host], {}) for host, here in demands.items()}
     agreed: dict[str, int] = {}
     for host, here in demands.items():
         for service in (one.service for one in here if one.ranks > 1 and one.service in decided[host]):
             agreed[service] = min(decided[host][service].size, agreed.get(service, decided[host][service].size))
     for host in (host for host, pool in decided.items() if agreed.keys() & pool):
-        decided[host] = pools(demands[host], totals[host], agreed)
-    return {host: plan_host(host, totals[host], here, decided[host]) for host, here in demands.items()}
+        decided[host] = pools(demands[host], totals[host], systems[host], agreed)
+    return {host: plan_host(host, totals[host], here, decided[host], host in desktops) for host, here in demands.items()}
 
 
-def plan_host(host: str, total: int, demands: Sequence[Demand], decided: Mapping[str, Pool] | None = None) -> Budget:
+def plan_host(
+    host: str,
+    total: int,
+    demands: Sequence[Demand],
+    decided: Mapping[str, Pool] | None = None,
+    desktop: bool = False,
+) -> Budget:
     """Decide the memory of all services of one host together; what doesn't fit is a finding, never an exception.
 
-    decided: the pools, where services have ranks on other hosts too.
+    decided: the pools, where services have ranks on other hosts too. desktop: whether the host has one.
     """
-    reserve = fact_interval("os_gib")
+    system = reserve(desktop)
     floor = gib(fact("memory", "floor_gib"))
-    decided = pools(demands, total, {}) if decided is None else decided
-    alone = {one.service: _decide(one, total, total - reserve.high, decided.get(one.service)) for one in demands}
+    decided = pools(demands, total, system, {}) if decided is None else decided
+    alone = {one.service: _decide(one, total, total - system.high, decided.get(one.service)) for one in demands}
     shares: dict[str, Share] = {}
     findings: list[Finding] = []
     for demand in demands:
         others = sum((alone[name].footprint for name in alone if name != demand.service), NOTHING)
-        available = total - reserve.high - others.high
+        available = total - system.high - others.high
         if _is_blind(demand):
-            available = min(available, total - reserve.expected - others.expected - floor)
+            available = min(available, total - system.expected - others.expected - floor)
         share = _share(demand, total, _decide(demand, total, available, decided.get(demand.service)))
         shares[demand.service] = share
-        findings += _share_findings(demand, share, total, total - reserve.expected - others.high)
+        findings += _share_findings(demand, share, total, total - system.expected - others.high)
         if len(demands) > 1 and share.kv_cache_memory_bytes is None and demand.kv_bytes != 0:
             findings.append(_shared_profile(demand, host))
     short = {name for name, pool in decided.items() if pool.gives_way}
     blind = [demand for demand in demands if _is_blind(demand) or demand.takes_rest or demand.service in short]
     if any(map(_is_blind, blind)):
         findings += [_crowded(demand, host) for demand in blind if len(blind) > 1]
-    left = total - sum((share.taken for share in shares.values()), reserve)
+    left = total - sum((share.taken for share in shares.values()), system)
     findings += _host_findings(host, total, demands, shares, left)
-    return Budget(total, reserve, shares, left, ordered(findings))
+    return Budget(total, system, shares, left, ordered(findings))
 
 
 @dataclass(frozen=True)
@@ -228,7 +241,7 @@ def _share(demand: Demand, total: int, decided: _Decision) -> Share:
         kv_pool: Interval | None = exactly(pool)
     else:
         requested = demand.requested(total, decided.utilization)
-        kv_pool = (requested - non_kv.total).at_least(0) if non_kv else None
+        kv_pool = (requested - (non_kv.total + graphs_estimate(demand))).at_least(0) if non_kv else None
     taken = _taken(demand, total, decided.utilization, pool, non_kv)
     return Share(
         demand.service,
@@ -244,6 +257,7 @@ def _share(demand: Demand, total: int, decided: _Decision) -> Share:
         enough=_enough(demand, non_kv, total),
         with_rest=decided.pool.with_rest if decided.pool and not demand.takes_rest else None,
         slack=slack(demand),
+        processes=processes(demand),
         offload=demand.offload,
     )
 

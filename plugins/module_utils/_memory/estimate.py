@@ -82,9 +82,10 @@ class Demand:
     a model without KV cache, None where it isn't known. kv_start: the least that it starts with, which holds one
     request of full length; as kv_bytes where None. takes_rest, pool_weight: the pool is declared to be what is
     left, and its part of that. utilization, kv_cache_memory_bytes: what the owner declared, else None. limits:
-    utilizations between which the recipe is known to work. calibration: of the recipe. observed: of a boot of this
-    very service on this host; it makes the figures exact, and decides nothing, so that a boot changes no command
-    line.
+    utilizations between which the recipe is known to work. head: whether it is a group's first rank. flashinfer:
+    whether FlashInfer's kernels compute NVFP4 experts. estimates_graphs: whether the engine takes an estimate of the
+    CUDA graphs from a pool that it sizes itself. calibration: of the recipe. observed: of a boot of this very service
+    on this host; it makes the figures exact, and decides nothing, so that a boot changes no command line.
     """
 
     service: str
@@ -97,6 +98,9 @@ class Demand:
     weights_bytes: int | None
     calibration: Calibration | None
     kv_bytes: int | None
+    head: bool = False
+    flashinfer: bool = False
+    estimates_graphs: bool = False
     activations: int | None = None
     takes_images: bool = False
     adapters: int = 0
@@ -223,9 +227,30 @@ def slack(demand: Demand) -> Interval:
     return Interval(*(gib(each[bound] * share) for bound in ("low", "expected", "high")))
 
 
+def graphs_estimate(demand: Demand) -> Interval:
+    """What the engine takes its CUDA graphs for while it sizes the pool; not what they take."""
+    return fact_interval("graphs_estimate_gib") if demand.estimates_graphs else NOTHING
+
+
+def reserve(desktop: bool) -> Interval:
+    """What a host takes before any service starts."""
+    return fact_interval("os_desktop_gib" if desktop else "os_gib")
+
+
+def processes(demand: Demand) -> Interval:
+    """The server's own processes, of several kinds that hold for it the larger figures."""
+    kinds = ["processes_gib"]
+    if demand.ranks > 1 and demand.takes_images:
+        kinds.append("processes_head_gib" if demand.head else "processes_worker_gib")
+    if demand.flashinfer:
+        kinds.append("processes_flashinfer_gib")
+    each = [fact_interval(kind) for kind in kinds]
+    return Interval(*(max(getattr(one, bound) for one in each) for bound in ("low", "expected", "high")))
+
+
 def beside_engine(demand: Demand) -> Interval:
     """What a service takes beside what its utilization stands for."""
-    return fact_interval("processes_gib") + slack(demand) + exactly(demand.offload)
+    return processes(demand) + slack(demand) + exactly(demand.offload)
 
 
 # The option that a record of the non-KV part has to name.

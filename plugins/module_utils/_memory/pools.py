@@ -20,7 +20,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import
     beside_engine,
     estimate,
     exactly,
-    fact_interval,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import gib
 
@@ -44,12 +43,13 @@ class _Range:
     weight: int
 
 
-def pools(demands: Sequence[Demand], total: int, agreed: Mapping[str, int]) -> dict[str, Pool]:
+def pools(demands: Sequence[Demand], total: int, reserve: Interval, agreed: Mapping[str, int]) -> dict[str, Pool]:
     """The pools of a host's services, by service; a service that isn't sized, or that is by a utilization, has none.
 
-    agreed: pools that are decided already, since another rank's host has no room for more.
+    reserve: what the host takes before any service starts. agreed: pools that are decided already, since another rank's
+    host has no room for more.
     """
-    room = _room(demands, total)
+    room = _room(demands, total, reserve)
     free = min(room.expected, room.low + gib(fact("memory", "floor_gib")))
     sized = {demand.service: demand for demand in demands if _needs_pool(demand)}
     ranges = {name: _range(demand, total, agreed) for name, demand in sized.items()}
@@ -106,10 +106,10 @@ def bearable_utilization(demand: Demand) -> float:
     return min(bearable)
 
 
-def _room(demands: Sequence[Demand], total: int) -> Interval:
+def _room(demands: Sequence[Demand], total: int, reserve: Interval) -> Interval:
     """What the pools may take together above the floor. An unsized service counts for the weights that are known: it
     gets what the others leave."""
-    taken = fact_interval("os_gib") + exactly(gib(fact("memory", "floor_gib")))
+    taken = reserve + exactly(gib(fact("memory", "floor_gib")))
     for demand in demands:
         taken = taken + beside_engine(demand) + _beside_its_pool(demand, total)
     return total - taken

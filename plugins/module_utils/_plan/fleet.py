@@ -10,6 +10,7 @@ Same declaration in, same plan out, byte for byte: no clock, no random, no order
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Engine, Facts, Sizing
@@ -182,11 +183,23 @@ def _budgets(
     findings: _Findings,
 ) -> dict[str, Budget]:
     """The memory of each host, over all services that have a rank on it."""
-    demands = {name: [sized[one.name].demand_on(name, observed) for one in here[name]] for name in hosts}
-    budgets = plan_hosts({name: _memory_total(host) for name, host in hosts.items()}, demands)
+    demands = {
+        name: [
+            replace(sized[one.name].demand_on(name, observed), head=one.is_group and one.head.name == name)
+            for one in here[name]
+        ]
+        for name in hosts
+    }
+    desktops = {name for name, host in hosts.items() if _keeps_a_desktop(host)}
+    budgets = plan_hosts({name: _memory_total(host) for name, host in hosts.items()}, demands, desktops)
     for name, budget in budgets.items():
         findings.add(budget.findings, [name])
     return budgets
+
+
+def _keeps_a_desktop(host: Host) -> bool:
+    headless = fact("host_tuning", "default_target")
+    return bool(host.settings.get("host_tuning", {}).get("default_target", headless) != headless)
 
 
 def _memory_total(host: Host) -> int:
@@ -215,7 +228,11 @@ def _decide(
         "served_name": configured.served_name,
         "image": {key: placed.image[key] for key in ("reference", "digest", "release")},
         "kv": pool,
-        "boot": {"key": sizing.key, "requested_bytes": sizing.requested_bytes(flags, budgets[placed.head.name].total)},
+        "boot": {
+            "key": sizing.key,
+            "memory_total_bytes": budgets[placed.head.name].total,
+            "requested_bytes": sizing.requested_bytes(flags, budgets[placed.head.name].total),
+        },
         "explain": _reasoned(
             placed,
             [

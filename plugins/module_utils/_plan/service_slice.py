@@ -126,6 +126,7 @@ def _proof(service: Decided, host: str) -> dict[str, Any]:
         "request": asdict(placed.engine.example(placed.recipe["kind"], plan["served_name"])),
         "boot_lines": placed.engine.spec.boot_lines,
         "startup_limit_s": service.ranks[0].supervisor["limits"]["startup_limit_s"],
+        "memory_total_bytes": plan["boot"]["memory_total_bytes"],
         "requested_bytes": plan["boot"]["requested_bytes"],
         "boots": observation(_layout.BOOTS, f"boots/{host}", plan["boot"]["key"]),
         "expected": _expected(plan["kv"], placed.image["release"]),

@@ -25,6 +25,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import 
 
 # vllm/engine/arg_utils.py and envs.py: with --allowed-media-domains
 _MEDIA_SINCE = (0, 11)
+# vllm/envs.py: CUDA graphs are estimated, and taken from a pool that a utilization sizes.
+ESTIMATE, ESTIMATES_SINCE = "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS", "0.20"
 # The one that asks for the API key on every route.
 _KEY_CHECK = "gb10_api_key"
 
@@ -151,12 +153,18 @@ def group_layers(placed: Placed, host: Host) -> list[Layer]:
 
 
 def variables(placed: Placed, written: Mapping[str, Value]) -> Layer:
-    """Where vLLM finds the module that checks the key."""
-    if not placed.key_file:
-        return Layer("computed", {})
-    own = written.get("PYTHONPATH")
-    path = _layout.IN_LIBRARY + (f":{own.value}" if own else "")
-    return Layer("computed", {"PYTHONPATH": path}, {"PYTHONPATH": f"where vLLM finds {_KEY_CHECK}"})
+    """Where vLLM finds the module that checks the key, and that it sizes a pool without guessing at graphs."""
+    values: dict[str, Any] = {}
+    reasons: dict[str, str] = {}
+    build = parse(placed.image["release"] or "")
+    if build is not None and build.since(ESTIMATES_SINCE) and ESTIMATE not in written:
+        values[ESTIMATE] = "0"
+        reasons[ESTIMATE] = "an estimate from free memory, which on a GB10 went from -35.7 to 5.1 GiB for graphs of 0.7"
+    if placed.key_file:
+        own = written.get("PYTHONPATH")
+        values["PYTHONPATH"] = _layout.IN_LIBRARY + (f":{own.value}" if own else "")
+        reasons["PYTHONPATH"] = f"where vLLM finds {_KEY_CHECK}"
+    return Layer("computed", values, reasons)
 
 
 def served_name(placed: Placed, decided: Mapping[str, Value]) -> str:

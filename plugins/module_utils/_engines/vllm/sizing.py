@@ -21,7 +21,11 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import ServiceKv, kv_for_service
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.config import keeps_nothing
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.release import requested_bytes
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.placement import group_layers
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.placement import (
+    ESTIMATE,
+    ESTIMATES_SINCE,
+    group_layers,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import (
     Finding,
     FleetError,
@@ -222,6 +226,8 @@ def size_service(placed: Placed, observed: Observed) -> tuple[Sizing, list[Findi
         kv_bytes=asked.least,
         kv_start=asked.start,
         takes_rest=asked.rest,
+        flashinfer=_flashinfer(placed, config, values),
+        estimates_graphs=not eager and _estimates_graphs(placed),
         pool_weight=workload.get("pool_weight", 1),
         activations=None if config is None else peak(config, _start(config, kv, values, batched)),
         takes_images=config is not None and takes_images(config) and not _without_images(values),
@@ -239,6 +245,30 @@ def size_service(placed: Placed, observed: Observed) -> tuple[Sizing, list[Findi
         findings += [replace(problem, severity="warning") for problem in problems]
     match_unit = _whole(values.get("prefix-match-unit"), 0) or None
     return Sizing(demand, _key(placed, values), kv, config, match_unit), findings
+
+
+def _flashinfer(placed: Placed, config: Mapping[str, Any] | None, flags: Mapping[str, Any]) -> bool:
+    """Whether FlashInfer's kernels compute the experts of an NVFP4 checkpoint, as far as the launch shows it.
+
+    Up to 0.23 `auto` means them (vllm/model_executor/layers/fused_moe/oracle/nvfp4.py); of later releases no owner has
+    read more memory with it. Dense models ran without (Gemma-4-12B at 0.92).
+    """
+    named = f"{placed.model['repository']} {placed.model['quantization']}".lower()
+    if "nvfp4" not in named or not ConfigJson(config or {}).is_mixture:
+        return False
+    variables = {name: str(one.value) for name, one in placed.environments[placed.head.name].items()}
+    without = variables.get("VLLM_USE_FLASHINFER_MOE_FP4") == "0" or "VLLM_TEST_FORCE_FP8_MARLIN" in variables
+    kernel = str(flags.get("moe-backend", "marlin" if without else "auto"))
+    build = parse(placed.image["release"] or "")
+    by_itself = build is not None and build.since("0.15.1") and not build.since("0.24")
+    return kernel.startswith("flashinfer") or (by_itself and kernel == "auto")
+
+
+def _estimates_graphs(placed: Placed) -> bool:
+    """Whether this release takes an estimate of CUDA graphs from a pool that it sizes, since its owner wants that."""
+    build, variable = parse(placed.image["release"] or ""), placed.environments[placed.head.name].get(ESTIMATE)
+    default = build is not None and build.since(ESTIMATES_SINCE)
+    return default if variable is None else str(variable.value).strip() not in ("0", "")
 
 
 def _unused_records(placed: Placed, records: Sequence[Mapping[str, Any]], batched: int) -> Iterator[Finding]:
@@ -299,9 +329,10 @@ def _start(config: Mapping[str, Any], kv: ServiceKv | None, flags: Mapping[str, 
 
 
 def _without_images(flags: Mapping[str, Any]) -> bool:
-    """Whether no request may bring images or videos, so that the encoder is not profiled."""
+    """Whether no request may bring images or videos, so that the encoder is not profiled. A kind that the option does
+    not name is allowed."""
     limits = flags.get("limit-mm-per-prompt")
-    nothing = isinstance(limits, Mapping) and bool(limits) and not any(limits.values())
+    nothing = isinstance(limits, Mapping) and "image" in limits and not any(limits.values())
     return nothing or flags.get("language-model-only") is True
 
 
