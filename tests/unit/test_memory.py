@@ -285,7 +285,7 @@ def test_an_estimate_of_graphs_lies_within_what_is_planned_for_it(shown: float) 
     assert pool.low <= without.expected - gib(shown) <= pool.high
 
 
-def test_one_pool_of_a_group_tells_another() -> None:
+def test_one_pool_of_a_group_predicts_another() -> None:
     """eugr, issue 396: minimax-m2.7-awq over two hosts, 22.5 GiB at 0.80 and 28.74 at 0.85; one request of 196,608
     tokens takes 23.25."""
     config, _ = Library({}, (SHIPPED_RECIPES,)).config("minimax-m2.5", "")

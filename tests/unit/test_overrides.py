@@ -247,7 +247,7 @@ def test_no_estimate_of_graphs_enters_a_pool(
         (NANO, SOLO, {"flags": {"moe-backend": "flashinfer_cutlass"}}, [8.7]),
         (NANO, SOLO, {"flags": {"moe-backend": None}, "image": {"release": "0.18.1"}}, [8.7]),
         (NANO, SOLO, {"flags": {"moe-backend": None}, "image": {"release": "0.28.0"}}, [3.0]),
-        (VL, PAIR, {}, [11.0, 8.0]),
+        (VL, PAIR, {}, [6.0, 3.0]),
         (VL, PAIR, {"flags": {"limit-mm-per-prompt": {"image": 0, "video": 0}}}, [3.0, 3.0]),
     ],
 )

@@ -13,15 +13,19 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.gb10.fleet.plugins.module_utils._container_engine.reading import read_engine
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric import perftest
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.boot_log import parse_boot_log
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric import gids, perftest
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.bandwidth import judge_bandwidth
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import RAILS
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hotplug import plugged_at, unproven
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.reading import read_rdma
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._host.state import running_container
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import BootLog
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan import judge, links
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.files import claims
 from ansible_collections.gb10.fleet.plugins.module_utils._rank import host as rank_host
+from ansible_collections.gb10.fleet.plugins.module_utils._system import obstacles
 
 HOSTS = Path(__file__).resolve().parents[1] / "data" / "hosts"
 HALVES = ("enp1s0f0np0", "enP2p1s0f0np0")
@@ -161,3 +165,108 @@ def test_docker_29_is_read_and_gives_the_gpu_by_its_specification(
     (tmp_path / "nvidia.yaml").write_text("---\ncdiVersion: 0.5.0\nkind: nvidia.com/gpu\n")
     monkeypatch.setattr(rank_host, "run", lambda words: subprocess.CompletedProcess(words, 0, folders, ""))
     assert rank_host.gpu_by_specification()
+
+
+# Two Sparks as they should be: NVIDIA's guide measures both halves at once; eugr one half, with four queue pairs.
+@pytest.mark.parametrize(
+    ("name", "gbps"),
+    [
+        ("pair-nvidia-guide/ib_write_bw-half-0.txt", 92.57),
+        ("pair-nvidia-guide/ib_write_bw-half-1.txt", 97.28),
+        ("pair-eugr/ib_write_bw-4-queue-pairs.txt", 111.71),
+    ],
+)
+def test_what_perftest_prints_on_sparks_is_read_and_good(name: str, gbps: float) -> None:
+    assert perftest.parse(recorded(name)).gbps == gbps
+    rails = [
+        {"interface": half, "device": RAILS[half].device, "message": "", "payload_bytes": 0, "counted_bytes": None,
+         "gbps": gbps} for half in HALVES
+    ]  # fmt: skip
+    result = {
+        "possible": True, "left_out": [], "speeds": dict.fromkeys(HALVES, 200000), "iommu": {},
+        "measured": [{"name": "both halves", "segment": "spark-2:0--spark-3:0", "peer": "spark-3", "rails": rails}],
+    }  # fmt: skip
+    assert [*judge_bandwidth("spark-2", {"rail_gbps": 87.5, "port_gbps": 175}, result)] == []
+
+
+def test_names_of_interfaces_and_devices_are_those_of_sparks() -> None:
+    rows = [line.split() for line in recorded("pair-eugr/ibdev2netdev.txt").splitlines()]
+    assert {row[4]: row[0] for row in rows} == {name: known.device for name, known in RAILS.items()}
+
+
+def port(sysfs: Path, device: str, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        path = sysfs / device / "ports" / "1" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{text}\n")
+
+
+LINK_LOCAL = "fe80:0000:0000:0000:4ebb:47ff:fee8:9f39"
+MAPPED = "0000:0000:0000:0000:0000:ffff:c0a8:640a"
+
+
+@pytest.mark.parametrize(
+    ("rows", "index"),
+    [
+        ([(0, LINK_LOCAL, "IB/RoCE v1"), (1, LINK_LOCAL, "RoCE v2")], None),  # before it has an address
+        ([(0, LINK_LOCAL, "IB/RoCE v1"), (1, LINK_LOCAL, "RoCE v2"),
+          (2, MAPPED, "IB/RoCE v1"), (3, MAPPED, "RoCE v2")], 3),
+    ],
+)  # fmt: skip
+def test_the_gid_of_an_address_is_found_as_show_gids_lists_it(
+    tmp_path: Path, rows: list[tuple[int, str, str]], index: int | None
+) -> None:
+    for number, gid, kind in rows:
+        names = {f"gids/{number}": gid, f"gid_attrs/types/{number}": kind, f"gid_attrs/ndevs/{number}": HALVES[0]}
+        port(tmp_path, "rocep1s0f0", names)
+    port(tmp_path, "rocep1s0f0", {"gids/4": "0000:0000:0000:0000:0000:0000:0000:0000"})
+    assert gids.index_of(gids.read_table("rocep1s0f0", tmp_path), "192.168.100.10") == index
+
+
+def test_ports_that_are_down_are_read_as_ibstat_shows_them(tmp_path: Path) -> None:
+    """A GB10 of Dell's with one cable: 200 at the cable's halves, and 40 where nothing is plugged."""
+    numbers = {"Active": "4: ACTIVE", "Down": "1: DOWN"}
+    shown: dict[str, dict[str, str]] = {}
+    for block in recorded("dell-gb10/ibstat.txt").split("CA '")[1:]:
+        fields = dict(line.strip().split(": ") for line in block.splitlines() if ": " in line)
+        name = block.partition("'")[0]
+        shown[name] = {"state": numbers[fields["State"]], "rate": f"{fields['Rate']} Gb/sec (4X)",
+                       "link_layer": fields["Link layer"]}  # fmt: skip
+        port(tmp_path, name, shown[name])
+    assert {*shown} == {known.device for known in RAILS.values()}
+    read = read_rdma(shown, tmp_path)
+    for name, files in shown.items():
+        assert (read[name]["rate"], read[name]["gids"]) == (files["rate"], []), name
+        assert ("ACTIVE" in read[name]["state"]) == name.endswith("f0"), name
+
+
+@pytest.mark.parametrize("name", ["pair-nvidia-guide/40-cx7.yaml"])
+def test_nvidias_own_netplan_file_is_seen_to_claim_the_port(name: str) -> None:
+    assert [*claims(recorded(name), dict.fromkeys(RAILS, ""))] == ["enP2p1s0f0np0", "enp1s0f0np0"]
+
+
+def test_packages_that_belong_to_one_update_are_told_from_those_that_roles_install() -> None:
+    """An owner's list of two machines: what of it may be pulled along by another package, and what not."""
+    names = [line.split()[0] for line in recorded("edgexpert-pair/packages.txt").splitlines()]
+    torn = {name for name in names if obstacles._is_torn({"package": name, "action": "install"})}
+    assert torn == {
+        "dgx-spark-mlnx-hotplug",
+        "mlnx-pxe-setup",
+        "nvidia-mlnx-tools",
+        "nvidia-spark-mlnx-firmware-manager",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "log"),
+    [
+        ("0.20-gb10-mtp", BootLog(available_kv_gib=52.66, kv_cache_tokens=1253392)),
+        ("0.20.1-gb10-gemma", BootLog(weights_gib=25.67)),
+        ("0.26.0-gb10-mtp", BootLog(available_kv_gib=90.6, graphs_gib=0.73, kv_cache_tokens=4061215,
+                                    max_model_len=262144, max_concurrency=15.49)),
+        ("0.29.1rc1-gb10-pair-kv-too-small", BootLog(available_kv_gib=22.5)),
+    ],
+)  # fmt: skip
+def test_what_vllm_prints_on_a_gb10_is_read(name: str, log: BootLog) -> None:
+    """No estimate of CUDA graphs is taken for what they take."""
+    assert parse_boot_log((HOSTS.parent / "vllm_logs" / f"{name}.log").read_text()) == log
