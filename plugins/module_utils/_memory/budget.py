@@ -125,7 +125,9 @@ def plan_hosts(
             agreed[service] = min(decided[host][service].size, agreed.get(service, decided[host][service].size))
     for host in (host for host, pool in decided.items() if agreed.keys() & pool):
         decided[host] = pools(demands[host], totals[host], systems[host], agreed)
-    return {host: plan_host(host, totals[host], here, decided[host], host in desktops) for host, here in demands.items()}
+    return {
+        host: plan_host(host, totals[host], here, decided[host], host in desktops) for host, here in demands.items()
+    }
 
 
 def plan_host(
