@@ -228,7 +228,7 @@ SEEDS = [
         "titan",
         API_KEY,
         "file-content",
-        "the key of",
+        "holds",
         "another",
         f"echo 'api-key: \"another\"' > {API_KEY}",
         task="Place the API keys",
@@ -522,6 +522,7 @@ SEEDS = [
         "model-record",
         "sealed",
         "seal is broken",
+        task=MODELS,
     ),
     Seed(
         "bit-rot",

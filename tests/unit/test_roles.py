@@ -132,11 +132,24 @@ def test_a_role_is_given_options_that_it_has(path: Path) -> None:
 MAY_FAIL = ("ansible.builtin.assert", "ansible.builtin.systemd_service", "gb10.fleet.service_ready")
 
 
+def tasks_of_roles() -> list[dict[str, Any]]:
+    """Also those of blocks."""
+    files = [yaml.safe_load(path.read_text("utf-8")) for path in sorted((ROOT / "roles").glob("*/tasks/*.yml"))]
+    return [one for tasks in files for task in tasks for one in [*task.get("block", []), task]]
+
+
 def test_a_loop_that_may_fail_shows_no_whole_service() -> None:
     """Ansible prints the item of a loop that failed: for a service 500 lines, above the one with the reason."""
-    files = {path: yaml.safe_load(path.read_text("utf-8")) for path in sorted((ROOT / "roles").glob("*/tasks/*.yml"))}
-    tasks = [one for path in files for task in files[path] for one in [*task.get("block", []), task]]
+    tasks = tasks_of_roles()
     loops = [task for task in tasks if "services" in task.get("loop", "") and any(name in task for name in MAY_FAIL)]
     whole = [task["name"] for task in loops if not re.search(r"map\(attribute=|dict2items", task["loop"])]
     assert len(loops) >= 5
     assert whole == []
+
+
+def test_a_file_that_a_role_copies_is_roots() -> None:
+    """A key that somebody gave another owner got its content and stayed his: the container could not read it."""
+    copies = [task for task in tasks_of_roles() if "ansible.builtin.copy" in task]
+    owners = [{task["ansible.builtin.copy"].get(key) for key in ("owner", "group")} for task in copies]
+    assert len(copies) >= 6
+    assert [task["name"] for task, of in zip(copies, owners, strict=True) if of != {"root"}] == []

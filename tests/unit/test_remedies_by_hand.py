@@ -1,0 +1,351 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Remedies in prose: a mistake in a fleet or a recipe, the change that its finding's remedy asks for, and the finding
+is gone without another error. Every rule by which a plan refuses or warns has a row here, or is in `ELSEWHERE`.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.gb10.fleet.plugins.module_utils import _findings
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
+
+UTILITIES = Path(_findings.__file__).parent
+NANO, VL, TINY = "nemotron-3-nano-30b-a3b-nvfp4", "qwen3-vl-235b-a22b-instruct-awq", "mine"
+SOLO = {"recipe": NANO, "hosts": ["titan"], "port": 8003, "trust": ["code"],
+        "workload": {"max_model_len": 32768, "max_num_seqs": 8}}  # fmt: skip
+PAIR = {"recipe": VL, "hosts": ["spark-2", "spark-3"], "port": 8001, "trust": ["code"]}
+CABLE = ["spark-2:1", "spark-3:1"]
+FLEET: dict[str, Any] = {
+    "fleet_services": {"solo": SOLO, "pair": PAIR},
+    "fleet_fabric": {"cables": [CABLE]},
+    "fleet_host": {},
+    "fleet_firewall": {},
+}
+HOSTS = ("titan", "spark-2", "spark-3", "spark-4")
+GONE = object()
+
+S, P, F, H = ("fleet_services", "solo"), ("fleet_services", "pair"), ("fleet_fabric",), ("fleet_host",)
+R, AGAIN = ("recipe",), ("fleet_services", "again")
+Edits = Mapping[tuple[Any, ...], Any]
+
+
+@dataclass(frozen=True)
+class Row:
+    """wrong: what the owner wrote, by its path. remedy: words of the finding's remedy. right: what he writes by it.
+
+    A path begins with a variable of the fleet, with `recipe` (a copy of the shipped one named `mine`, which solo then
+    runs), with `inventory` (a host's address and port) or with `file` (a file beside the inventory: its text or mode).
+    """
+
+    rule: str
+    wrong: Edits
+    remedy: str
+    right: Edits
+    also: Edits = field(default_factory=dict)
+    """What else is there from the start."""
+
+
+def hand(*both: list[str]) -> dict[str, Any]:
+    return {"addresses": dict(zip(CABLE, both, strict=True))}
+
+
+LEFT, RIGHT = ["10.1.0.1/24", "10.1.1.1/24"], ["10.1.0.2/24", "10.1.1.2/24"]
+C0 = (*F, "cables", 0)
+BY_HAND = [
+    # The inventory
+    Row("input-no-services", {("fleet_services",): GONE}, "fleet_services: {}", {("fleet_services",): {}}),
+    Row("input-unknown-variable", {("fleet_servces",): {}}, "fleet_services", {("fleet_servces",): GONE}),
+    Row("input-same-address", {("inventory", "titan", "address"): "10.0.0.2"}, "",
+        {("inventory", "titan", "address"): "10.0.0.1"}),
+    Row("input-host-twice", {(*S, "hosts"): ["titan", "titan"]}, "remove one", {(*S, "hosts"): ["titan"]}),
+    Row("input-unknown-host", {(*S, "hosts"): ["titn"]}, 'write "titan"', {(*S, "hosts"): ["titan"]}),
+    Row("input-unknown-service", {(*H, "services", "slo"): {"env": {"A": "1"}}}, 'write "solo"',
+        {(*H, "services"): {"solo": {"env": {"A": "1"}}}}),
+    Row("input-port-twice", {(*P, "hosts"): ["titan", "spark-2"], (*P, "port"): 8003,
+                             (*F, "cables"): [["titan:1", "spark-2:1"]]}, "another port", {(*P, "port"): 8004}),
+    Row("input-port-of-the-host", {(*S, "port"): 22}, "another port", {(*S, "port"): 8003}),
+    Row("input-no-model", {(*S, "recipe"): GONE}, "write recipe: NAME", {(*S, "recipe"): NANO}),
+    Row("input-declared-twice", {(*S, "flags"): {"max-model-len": 65536}}, "remove one", {(*S, "flags"): GONE}),
+    Row("input-key-file", {(*S, "api_key_file"): "keys/none"}, "write the key into it",
+        {("file", "keys/none"): "0123456789abcdef-0123456789abcdef"}),
+    Row("input-key-file", {(*S, "open"): True, (*S, "api_key_file"): "keys/one"}, "remove open", {(*S, "open"): GONE},
+        also={("file", "keys/one"): "0123456789abcdef-0123456789abcdef"}),
+    Row("input-tls", {(*S, "tls"): {"certificate": "one.pem"}}, "tls: local", {(*S, "tls"): GONE}),
+    Row("input-firewall-source", {(*H, "firewall"): {"allow": [{"port": 80, "from": ["10.0.0.1/8"]}]}}, "",
+        {(*H, "firewall"): {"allow": [{"port": 80, "from": ["10.0.0.0/8"]}]}}),
+    Row("tuning-contradiction", {(*H, "host_tuning"): {"sysctl": {"vm.dirty_ratio": "5"}}},
+        "set vm.dirty_bytes to null", {(*H, "host_tuning"): {"sysctl": {"vm.dirty_ratio": "5",
+        "vm.dirty_bytes": None}}}),
+    Row("tuning-contradiction", {(*H, "host_tuning"): {"sysctl": {"vm.dirty_ratio": "5"}}}, "remove vm.dirty_ratio",
+        {(*H, "host_tuning"): {}}),
+    # The fabric
+    Row("fabric-cable-form", {C0: {}}, "write {ends: [spark-2:1, spark-3:1], index: 0}", {C0: {"ends": CABLE,
+        "index": 0}}),
+    Row("fabric-unknown-host", {C0: ["spark-2:1", "spark-9:1"]}, 'write "spark-', {C0: CABLE}),
+    Row("fabric-unknown-port", {C0: ["spark-2:2", "spark-3:1"]}, "or spark-2:1", {C0: CABLE}),
+    Row("fabric-same-host", {C0: ["spark-2:0", "spark-2:1"]}, "write the host that the other end goes to",
+        {C0: CABLE}),
+    Row("fabric-port-twice", {(*F, "cables"): [CABLE, {"ends": ["spark-4:1", "spark-2:1"], "index": 1}]},
+        "a port takes one cable", {(*F, "cables", 1, "ends"): ["spark-4:0", "spark-2:0"]}),
+    Row("fabric-crossed-pair", {C0: ["spark-2:0", "spark-3:1"]}, "write spark-3:0", {C0: ["spark-2:0", "spark-3:0"]}),
+    Row("fabric-index-taken", {(*F, "cables"): [CABLE, ["spark-4:0", "spark-2:0"]]}, "index: 1}",
+        {(*F, "cables", 1): {"ends": ["spark-4:0", "spark-2:0"], "index": 1}}),
+    Row("fabric-pool-too-small", {(*F, "pool"): "192.168.100.0/24"}, "a larger pool", {(*F,
+        "pool"): "192.168.100.0/22"}),
+    Row("fabric-pool-too-small", {(*F, "pool"): "192.168.100.0/24"}, "a longer prefix (28", {(*F, "prefix"): 28}),
+    Row("fabric-network-invalid", {(*F, "pool"): "192.168.100.1/22"}, "the network's first address",
+        {(*F, "pool"): "192.168.100.0/22"}),
+    Row("fabric-overlap-management", {(*F, "pool"): "10.0.0.0/22"}, "write another pool", {(*F, "pool"): GONE}),
+    Row("fabric-overlap", {(*F, "cables"): [CABLE, {"addresses": {"spark-4:0": ["192.168.100.1/24", "10.1.1.1/24"],
+                                                                  "spark-2:0": ["192.168.100.2/24",
+        "10.1.1.2/24"]}}]},
+        "or other addresses", {(*F, "cables", 1): {"addresses": {"spark-4:0": LEFT, "spark-2:0": RIGHT}}}),
+    Row("fabric-halves-share-subnet", {C0: hand(["10.1.0.1/24", "10.1.0.2/24"], ["10.1.0.3/24", "10.1.0.4/24"])},
+        "give each half a subnet of its own", {C0: hand(LEFT, RIGHT)}),
+    Row("fabric-ends-differ", {C0: hand(LEFT, ["10.2.0.2/24", "10.1.1.2/24"])}, "addresses of one subnet",
+        {C0: hand(LEFT, RIGHT)}),
+    Row("fabric-address-twice", {C0: hand(LEFT, LEFT)}, "change one of them", {C0: hand(LEFT, RIGHT)}),
+    Row("fabric-address-invalid", {C0: hand(LEFT, ["10.1.0.2/24", "10.1.1.300/24"])}, "correct it",
+        {C0: hand(LEFT, RIGHT)}),
+    Row("fabric-address-invalid", {C0: hand(LEFT, ["10.1.0.255/24", "10.1.1.2/24"])}, "write a host's address",
+        {C0: hand(LEFT, RIGHT)}),
+    Row("fabric-mtu-range", {(*F, "mtu"): 9979}, "write 9000", {(*F, "mtu"): 9000}),
+    Row("fabric-mtu-small", {(*F, "mtu"): 1500}, "write 9000", {(*F, "mtu"): 9000}),
+    Row("fabric-link-on-rail", {(*F, "links"): [{"addresses": {"spark-2:enp1s0f1np1": "10.9.0.1/24",
+                                                               "spark-4:enp1s0f1np1": "10.9.0.2/24"}}]}, "cable",
+        {(*F, "links"): GONE}),
+    Row("fabric-switch-form", {(*F, "cables"): GONE, (*F, "switches"): {"s": {"ports": {"spark-2:1": 1,
+        "spark-3:1": LEFT}}}},
+        "give every port a number", {(*F, "switches", "s", "ports", "spark-3:1"): 2}),
+    Row("fabric-number-taken", {(*F, "cables"): GONE, (*F, "switches"): {"s": {"ports": {"spark-2:1": 1,
+        "spark-3:1": 1}}}},
+        "a number of its own", {(*F, "switches", "s", "ports", "spark-3:1"): 2}),
+    Row("fabric-number-range",
+        {(*F, "cables"): GONE, (*F, "switches"): {"s": {"ports": {"spark-2:1": 1, "spark-3:1": 255}}}},
+        "a lower number",
+        {(*F, "switches", "s", "ports", "spark-3:1"): 2}),
+    Row("fabric-speed-unused", {(*F, "speeds"): {"spark-2:0": 100}}, 'write "spark-2:1"', {(*F,
+        "speeds"): {"spark-2:1": 100}}),
+    Row("fabric-speeds-differ", {(*F, "speeds"): {"spark-2:1": 100, "spark-3:1": 200}}, "the speed of one end",
+        {(*F, "speeds"): {"spark-2:1": 100}}),
+    Row("fabric-group-unconnected", {(*F, "cables"): []}, "like [spark-2:1, spark-3:1]", {(*F, "cables"): [CABLE]}),
+    Row("fabric-group-link-local", {(*F, "mode"): "link-local"}, "write mode: static", {(*F, "mode"): "static"}),
+    Row("fabric-link-local", {(*F, "mode"): "link-local"}, "write mode: static", {(*F, "mode"): "static"}),
+    # Services
+    Row("service-trust-code", {(*S, "trust"): []}, "write trust: [code]", {(*S, "trust"): ["code"]}),
+    Row("service-host-count", {(*S, "hosts"): ["spark-2", "spark-3"], ("fleet_services", "pair"): GONE},
+        "recipe's own number of hosts", {(*S, "hosts"): ["titan"]}),
+    Row("service-image", {(*S, "image"): {"reference": "me/mine:1"}}, "family",
+        {(*S, "image"): {"reference": "me/mine:1", "family": "custom", "release": "0.23.0"}}),
+    Row("service-image-engine", {(*S, "image"): {"reference": "lmsysorg/sglang:v0.5", "family": "custom",
+                                                 "release": "0.23.0"}}, "name an image of vLLM",
+        {(*S, "image"): GONE}),
+    Row("service-middleware", {(*S, "flags"): {"middleware": ["mine.Guard"]}}, "`open: true`", {(*S, "open"): True}),
+    Row("service-middleware", {(*S, "flags"): {"middleware": ["mine.Guard"]}}, "leave it out", {(*S, "flags"): GONE}),
+    Row("group-ranks", {(*P, "flags"): {"tensor-parallel-size": 3}}, "take the sizes out", {(*P, "flags"): GONE}),
+    Row("group-executor", {(*P, "flags"): {"distributed-executor-backend": "uni"}}, 'write "', {(*P,
+        "flags"): {"distributed-executor-backend": "ray"}}),
+    Row("group-data-parallel", {(*P, "flags"): {"data-parallel-size": 2}}, "take data-parallel-size out",
+        {(*P, "flags"): GONE}),
+    Row("group-port", {(*P, "port"): 60000}, "a lower port", {(*P, "port"): 8001}),
+    Row("source-host-unknown", {(*S, "model"): {"source": {"host": "spark-22"}}}, 'write "spark-2"',
+        {(*S, "model"): {"source": {"host": "spark-2"}}}),
+    Row("source-circle", {(*S, "model"): {"source": {"host": "spark-2"}},
+                          AGAIN: SOLO | {"hosts": ["spark-2"],
+        "model": {"source": {"host": "titan"}}},
+                          ("fleet_services", "pair"): GONE}, "another source", {(*S, "model"): {"source": "hub"}}),
+    # Memory
+    Row("memory-does-not-fit", {(*S, "workload"): {"max_model_len": 262144, "max_num_seqs": 512, "pool": "least"}},
+        "max_num_seqs", {(*S, "workload"): {"max_model_len": 32768, "max_num_seqs": 8}}),
+    Row("memory-utilization-too-low", {(*S, "flags"): {"gpu-memory-utilization": 0.05}}, "", {(*S, "flags"): GONE}),
+    Row("memory-shared-profile", {(*S, "flags"): {"gpu-memory-utilization": 0.3}, AGAIN: SOLO | {"port": 8004}},
+        "take gpu-memory-utilization out", {(*S, "flags"): GONE}),
+    # A recipe
+    Row("recipe-unpinned-model", {(*R, "model", "revision"): GONE, P: GONE},
+        "write what your first run puts into .fleet.lock",
+        {(*R, "model", "revision"): "0" * 40}),
+    Row("recipe-unpinned-image", {(*R, "image", "digest"): GONE, P: GONE},
+        "write what your first run puts into .fleet.lock",
+        {(*R, "image", "digest"): "sha256:" + "0" * 64}),
+    Row("recipe-engine", {(*R, "engine"): "vlm"}, 'write "vllm"', {(*R, "engine"): "vllm"}),
+    Row("recipe-old-key", {(*R, "image", "vllm"): "0.23.0", (*R, "image", "release"): GONE},
+        "write release: 0.23.0", {(*R, "image", "vllm"): GONE, (*R, "image", "release"): "0.23.0"}),
+    Row("recipe-planned-flag", {(*R, "flags", "port"): 8000}, "", {(*R, "flags", "port"): GONE}),
+    Row("recipe-planned-env", {(*R, "env", "VLLM_HOST_IP"): "10.0.0.1"}, "", {(*R, "env", "VLLM_HOST_IP"): GONE}),
+    Row("recipe-flag-value", {(*R, "flags", "served-model-name"): GONE, (*R, "flags", "lora-modules"): []},
+        "take it out or fill it", {(*R, "flags", "lora-modules"): GONE}),
+    Row("recipe-flag-value", {(*R, "flags", "dtype"): ["half", "--enforce-eager"]}, "under its own name",
+        {(*R, "flags", "dtype"): GONE, (*R, "flags", "enforce-eager"): True}),
+    Row("recipe-secret", {(*R, "env", "HF_TOKEN"): "hf_abc"}, "", {(*R, "env", "HF_TOKEN"): GONE}),
+    Row("recipe-reason", {(*R, "reasons", "nothing"): "why"}, "take it out", {(*R, "reasons", "nothing"): GONE}),
+    Row("recipe-draft", {(*R, "model", "draft"): {"repository": "a/b"}}, "take it out", {(*R, "model",
+        "draft"): GONE}),
+    Row("recipe-overlay", {(*R, "overlays"): [{"target": "config.json", "reason": "why", "source": "me"}]},
+        "write exactly one",
+        {(*R, "overlays"): GONE}),
+    Row("recipe-overlay-missing", {(*R, "overlays"): [{"target": "x.jinja", "file": "none.jinja", "reason": "why",
+        "source": "me"}]}, "",
+        {(*R, "overlays"): GONE}),
+    Row("recipe-config", {(*R, "model", "config"): "nemotron-3-nano"}, 'write "nemotron-3-nano', {(*R, "model",
+        "config"): "nemotron-3-nano-30b-a3b"}),
+    Row("recipe-name", {(*R, "name"): "other"}, "make them equal", {(*R, "name"): "mine"}),
+    Row("recipe-unknown", {(*S, "recipe"): "nemotron nano"}, f'write "{NANO}"', {(*S, "recipe"): NANO}),
+    Row("recipe-known-bad", {(*R, "status", "state"): "known-bad", (*R, "status", "note"): "hangs"}, "",
+        {(*S, "recipe"): NANO}),
+    Row("memory-weights-unknown", {(*R, "model", "weights_bytes"): GONE, (*R, "memory"): GONE}, "model.weights_bytes",
+        {(*R, "model", "weights_bytes"): 20_000_000_000}),
+]  # fmt: skip
+
+
+# What no edit of a fleet or a recipe is a remedy of, and where it is looked at.
+ELSEWHERE = {
+    "the run's own words, -l and -e: test_joins, test_screen, test_undeclared": (
+        *("service-declared", "service-no-group", "service-split", "service-unknown", "service-unnamed"),
+    ),
+    "how Ansible reads the inventory: test_declared": (
+        *("input-fleet-differs", "input-key-twice", "input-not-an-inventory"),
+    ),
+    "the lock's file, or `relock`: test_lock": (
+        *("lock-damaged", "lock-differs", "lock-hosts-differ", "lock-recipe-differs", "lock-recipe-unpinned"),
+        "lock-unknown-name",
+    ),
+    "a model without a recipe, by reading or changing it: test_any_model": (
+        *("model-architecture", "model-image", "model-template", "model-unread"),
+    ),
+    "what hosts have shown: test_observed, test_memory": (
+        *("observed-unusable", "memory-boot-differs", "memory-calibration-unused"),
+    ),
+    "the KV pool's own tables: test_kv_pool, test_pools, test_sizes": (
+        *("kv-dtype-unknown", "kv-late", "kv-length", "kv-prefix-never", "kv-unknown", "memory-pool-small"),
+    ),
+    "figures beside each other, whose remedy is one of several: test_memory": (
+        *("memory-crowded", "memory-load-peak", "memory-tight"),
+    ),
+    "files of a recipe's folder: test_recipe, test_overlays": (
+        *("recipe-duplicate", "recipe-folder", "recipe-overlay-changed", "recipe-unreadable", "service-model-overlay"),
+    ),
+    "a host, before or while it is changed: test_doctor, test_kernel_settings": (
+        *("tuning-refused", "tuning-unknown", "tuning-unreadable"),
+    ),
+    "a ring's host without an address: test_fabric_env": ("fabric-group-management",),
+    "an engine that ends no TLS: test_tls": ("service-tls-engine",),
+    "shapes and replicas: test_ranks, test_declared": ("group-shape", "input-replicas"),
+}
+PLANNING = (
+    *("_plan", "_fabric/addresses.py", "_fabric/declared.py", "_fabric/environment.py", "_fabric/plan.py"),
+    *(
+        "_recipes/recipe.py",
+        "_recipes/overlays.py",
+        "_firewall/plan.py",
+        "_tls/declared.py",
+        "_memory",
+        "_lock/lock.py",
+    ),
+    *("_engines/observed.py", "_engines/vllm/parallel.py", "_engines/vllm/placement.py", "_engines/vllm/sizing.py"),
+    *("_engines/vllm/propose.py", "_transfer/plan.py", "_host_tuning", "_settings/kernel_settings.py"),
+)
+RULE = re.compile(r"(?:input|fabric|recipe|service|group|memory|kv|lock|source|model|tuning|observed)(?:-[a-z]+)+")
+OPTIONS = {"kv-cache-dtype", "kv-cache-memory-bytes", "kv-offloading-size"}
+
+
+def rules_of_plans() -> set[str]:
+    """Texts of the modules that decide which look like a rule's name."""
+    places = [UTILITIES / name for name in PLANNING]
+    files = [file for place in places for file in ([place] if place.suffix else sorted(place.rglob("*.py")))]
+    texts = [node for file in files for node in ast.walk(ast.parse(file.read_text("utf-8")))]
+    words = {node.value for node in texts if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    return {word for word in words if RULE.fullmatch(word)} - OPTIONS
+
+
+def test_every_rule_has_a_row_or_a_place() -> None:
+    elsewhere = [rule for rules in ELSEWHERE.values() for rule in rules]
+    assert rules_of_plans() - {row.rule for row in BY_HAND} == {*elsewhere}
+    assert len(elsewhere) == len({*elsewhere})
+
+
+def written(edits: Edits, tree: Any, kind: str) -> None:
+    for path, value in edits.items():
+        of_fleet = path[0] not in ("recipe", "inventory", "file")
+        if kind != ("fleet" if of_fleet else path[0]):
+            continue
+        *steps, last = path if of_fleet else path[1:]
+        inner = tree
+        for step in steps:
+            inner = inner[step] if isinstance(step, int) else inner.setdefault(step, {})
+        if value is GONE:
+            inner.pop(last, None)
+        else:
+            inner[last] = copy.deepcopy(value)
+
+
+class Site:
+    """A fleet as it is written after some edits, one after the other, and planned."""
+
+    def __init__(self, folder: Path, *edits: Edits) -> None:
+        self.folder = folder
+        self.fleet = copy.deepcopy(FLEET)
+        self.hosts = {name: {"address": f"10.0.0.{number}", "port": 22} for number, name in enumerate(HOSTS, 1)}
+        self.recipe: dict[str, Any] | None = None
+        for some in edits:
+            self.edit(some)
+
+    def edit(self, some: Edits) -> None:
+        if any(path[0] == "recipe" for path in some) and self.recipe is None:
+            self.recipe = yaml.safe_load((SHIPPED_RECIPES / f"{NANO}.yml").read_text()) | {"name": TINY}
+            self.fleet["fleet_services"]["solo"]["recipe"] = TINY
+        written(some, self.fleet, "fleet")
+        written(some, self.hosts, "inventory")
+        if self.recipe is not None:
+            written(some, self.recipe, "recipe")
+        for (kind, *path), text in some.items():
+            if kind == "file":
+                file = self.folder / path[0]
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text)
+                file.chmod(0o600)
+
+    def findings(self) -> list[dict[str, Any]]:
+        folders = [SHIPPED_RECIPES]
+        if self.recipe is not None:
+            mine = self.folder / "recipes"
+            mine.mkdir(exist_ok=True)
+            (mine / f"{TINY}.yml").write_text(yaml.safe_dump(self.recipe))
+            folders.insert(0, mine)
+        hosts = {name: {**host, "variables": copy.deepcopy(self.fleet)} for name, host in self.hosts.items()}
+        found: list[dict[str, Any]] = plan_fleet({"hosts": hosts, "folder": str(self.folder)}, *load_all(folders))[
+            "findings"
+        ]
+        return found
+
+
+def errors(findings: list[dict[str, Any]]) -> set[tuple[str, str]]:
+    return {(one["rule"], one["place"]) for one in findings if one["severity"] == "error"}
+
+
+def test_the_fleet_that_the_mistakes_are_made_in_has_none(tmp_path: Path) -> None:
+    assert errors(Site(tmp_path).findings()) == set()
+
+
+@pytest.mark.parametrize("row", BY_HAND, ids=lambda row: row.rule)
+def test_doing_what_a_remedy_asks_for_makes_its_finding_go(tmp_path: Path, row: Row) -> None:
+    site = Site(tmp_path, row.also, row.wrong)
+    named = [one for one in site.findings() if one["rule"] == row.rule]
+    assert named, [(one["rule"], one["place"], one["found"]) for one in site.findings()]
+    assert any(one["remedy"] and row.remedy in one["remedy"] for one in named), [one["remedy"] for one in named]
+    site.edit(row.right)
+    after = site.findings()
+    assert [one for one in after if one["rule"] == row.rule and one["place"] in {bad["place"] for bad in named}] == []
+    assert errors(after) == set()
