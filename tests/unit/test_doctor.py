@@ -533,3 +533,14 @@ def test_readers_of_what_a_machine_brings_along() -> None:
     assert machine.default_interfaces(routes) == ["enP7s7", "wlP9s9"]
     buddy = "Node 0, zone   Normal   10 0 0 0 0 0 0 0 0 0 4\n"
     assert machine.fragments(buddy, 4096) == {"free": 10 * 4096 + (16 << 20), "huge": 16 << 20}
+
+
+def test_another_memory_starts_each_service_of_the_host_anew_and_says_so() -> None:
+    """newcomer.md A14."""
+    two = {name: FROM_HUB["tiny"] | {"port": port} for name, port in (("one", 8001), ("two", 8002))}
+    plans = [planned(fleet_services=two, fleet_host={"memory_kib": kib}) for kib in (127601452, 125513944)]
+    before, after = ([one["definition"] for one in plan["hosts"]["titan"]["services"]] for plan in plans)
+    assert len({*before, *after}) == 4
+    found = looked(PLAN, "titan", memory(110 * GIB, total=125513944 << 10)).findings
+    (reason,) = [one.reason for one in found if one.rule == "preflight-memory"]
+    assert "all services of this host start anew" in reason
