@@ -291,28 +291,27 @@ SHIPPED, _FINDINGS = load_all([SHIPPED_RECIPES])
 
 @pytest.mark.skipif(not OTHERS, reason="../shared/foreign-recipes is not there")
 def test_the_recipes_of_others_are_taken_over_and_planned() -> None:
-    """The issue's count; a model whose shape is known gets its KV pool as soon as the size of its weights is known."""
+    """The issue's counts: each as it was imported, on as many hosts as its author's command names."""
     planned, sized = 0, 0
     for file in OTHERS:
         name = file.stem.lower().replace("_", "-")
         recipe, findings = import_recipe(yaml.safe_load(file.read_text()), name)
         assert recipe is not None, [finding.sentence() for finding in findings]
         library = Library({name: Recipe(name, recipe, file)}, SHIPPED.folders)
-        hosts = [f"host-{at}" for at in range(1, min(recipe["host_counts"]) + 1)]
-        size = {"model": {"weights_bytes": 40 << 30}, "image": {"release": "0.33.0"}}
-        service = {"recipe": name, "hosts": hosts, "port": 8000, "trust": [*TRUST], "workload": {"pool": "rest"}}
-        variables: dict[str, Any] = {"fleet_services": {"x": {**service, **size}}}
+        hosts = [f"host-{at}" for at in range(1, max(recipe["host_counts"]) + 1)]
         ports = {f"{host}:1": at for at, host in enumerate(hosts, 10)}
-        variables["fleet_fabric"] = {"switches": {"switch": {"ports": ports}}} if len(hosts) > 1 else {}
+        variables: dict[str, Any] = {
+            "fleet_services": {"x": {"recipe": name, "hosts": hosts, "port": 8000, "trust": [*TRUST]}},
+            "fleet_fabric": {"switches": {"switch": {"ports": ports}}} if len(hosts) > 1 else {},
+        }
         addressed = {host: {"address": f"192.0.2.{at}", "variables": variables} for at, host in enumerate(hosts, 1)}
         plan = plan_fleet({"hosts": addressed, "folder": "."}, library)
-        sized += bool(plan["services"].get("x", {}).get("kv", {}).get("bytes_per_request"))
-        variables["fleet_services"] = {"x": service}
-        plan = plan_fleet({"hosts": addressed, "folder": "."}, library)
+        pool = plan["services"].get("x", {}).get("kv", {})
+        sized += bool(pool.get("bytes_per_request") and pool["bytes"]) or pool.get("has_cache") is False
         planned += not any(row["severity"] == "error" for row in plan["findings"])
     assert len(OTHERS) == 77
     assert planned >= 70
-    assert sized >= 54
+    assert sized >= 51
 
 
 def test_an_api_key_is_never_repeated() -> None:

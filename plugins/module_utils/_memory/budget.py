@@ -25,7 +25,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, ordered, warning
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, hint, ordered, warning
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import (
     NOTHING,
@@ -316,6 +316,18 @@ def _share_findings(demand: Demand, share: Share, total: int, free: int) -> Iter
             kind="memory",
         )
         return
+    if share.non_kv.weights_source == demand.weights_source and demand.weights_bounds:
+        low, high = (size(bound) for bound in demand.weights_bounds)
+        yield hint(
+            "memory-weights-estimated",
+            demand.place,
+            found=f"about {size(demand.weights_bytes or 0)} of weights, between {low} and {high}: "
+            f"{demand.weights_source}",
+            expected="the sum of the safetensors files",
+            remedy="write model.weights_bytes, which the hub shows, for tighter bounds; the first boot makes it exact",
+            source="docs/memory.md",
+            kind="memory",
+        )
     yield from _boot_differs(demand, share.non_kv)
     # without a cache nothing is cut from it
     if demand.utilization is not None and demand.kv_cache_memory_bytes is None and demand.kv_bytes != 0:

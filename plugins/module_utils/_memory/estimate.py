@@ -77,15 +77,18 @@ class Demand:
     """What one rank of a service asks of its host; one rank a host.
 
     requested: what a utilization of a total means to its engine: the bytes that must be free at the start, and that
-    the pool is cut from. weights_bytes: of the whole model. adapters: what the engine sets aside for them beside the
-    weights. offload: what options keep in the host's memory. kv_bytes: the least pool that holds the workload, 0 for
-    a model without KV cache, None where it isn't known. kv_start: the least that it starts with, which holds one
-    request of full length; as kv_bytes where None. takes_rest, pool_weight: the pool is declared to be what is
-    left, and its part of that. utilization, kv_cache_memory_bytes: what the owner declared, else None. limits:
-    utilizations between which the recipe is known to work. head: whether it is a group's first rank. flashinfer:
-    whether FlashInfer's kernels compute NVFP4 experts. estimates_graphs: whether the engine takes an estimate of the
-    CUDA graphs from a pool that it sizes itself. calibration: of the recipe. observed: of a boot of this very service
-    on this host; it makes the figures exact, and decides nothing, so that a boot changes no command line.
+    the pool is cut from. weights_bytes: of the whole model. weights_bounds: between what they are, where
+    weights_bytes is counted from config.json instead of read. weights_source: where they are from. weights_copied:
+    the part of them that every rank holds, None where not known. adapters: what the engine sets aside for them
+    beside the weights. offload: what options keep in the host's memory. kv_bytes: the least pool that holds the
+    workload, 0 for a model without KV cache, None where it isn't known. kv_start: the least that it starts with,
+    which holds one request of full length; as kv_bytes where None. takes_rest, pool_weight: the pool is declared to
+    be what is left, and its part of that. utilization, kv_cache_memory_bytes: what the owner declared, else None.
+    limits: utilizations between which the recipe is known to work. head: whether it is a group's first rank.
+    flashinfer: whether FlashInfer's kernels compute NVFP4 experts. estimates_graphs: whether the engine takes an
+    estimate of the CUDA graphs from a pool that it sizes itself. calibration: of the recipe. observed: of a boot of
+    this very service on this host; it makes the figures exact, and decides nothing, so that a boot changes no command
+    line.
     """
 
     service: str
@@ -101,6 +104,9 @@ class Demand:
     head: bool = False
     flashinfer: bool = False
     estimates_graphs: bool = False
+    weights_bounds: tuple[int, int] | None = None
+    weights_source: str = "model.weights_bytes"
+    weights_copied: int | None = None
     activations: int | None = None
     takes_images: bool = False
     adapters: int = 0
@@ -178,17 +184,27 @@ def _estimate(demand: Demand, shown: Calibration | None) -> NonKv | None:
     if weights is None:
         return None
     less, more = _tolerance(demand)
+    if demand.weights_bounds and not (shown and shown.weights is not None):
+        low, high = (_of_rank(demand, bound) for bound in demand.weights_bounds)
+        less, more = less + weights - low, more + high - weights
     predicted = _predicted_runtime(demand)
     runtime = Interval(predicted - less, predicted, predicted + more).at_least(0)
-    weights_source = shown.source if shown and shown.weights is not None else "model.weights_bytes"
+    weights_source = shown.source if shown and shown.weights is not None else demand.weights_source
     return NonKv(weights, runtime, graphs, "predicted (docs/memory.md)", weights_source)
 
 
 def _rank_weights(demand: Demand) -> int | None:
-    """Norms, routers and the vision tower are held by every rank: about 3 % more than its share (kv-sizing 8)."""
-    if demand.weights_bytes is None or demand.ranks == 1:
-        return demand.weights_bytes
-    return math.ceil(demand.weights_bytes / demand.ranks * 1.03)
+    return None if demand.weights_bytes is None else _of_rank(demand, demand.weights_bytes)
+
+
+def _of_rank(demand: Demand, weights: int) -> int:
+    """Norms, routers and the vision tower are held by every rank: without a config.json about 3 % more than its share
+    (kv-sizing 8)."""
+    if demand.ranks == 1:
+        return weights
+    if demand.weights_copied is None:
+        return math.ceil(weights / demand.ranks * 1.03)
+    return math.ceil((weights - demand.weights_copied) / demand.ranks) + demand.weights_copied
 
 
 def _tolerance(demand: Demand) -> tuple[int, int]:

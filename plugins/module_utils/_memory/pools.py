@@ -99,11 +99,12 @@ def _bearable(demand: Demand, total: int) -> int:
 
 def bearable_utilization(demand: Demand) -> float:
     """The utilization that a service of this kind is never sized beyond, unless its owner writes it."""
-    of_hosts = fact("limits", "utilization" if demand.ranks == 1 else "utilization_group")
-    bearable: list[float] = [demand.limits[1], of_hosts]
+    if demand.limits[1] < 1:  # somebody has run this very recipe so
+        return min(demand.limits[1], float(fact("limits", "utilization_froze")))
+    bearable: float = fact("limits", "utilization" if demand.ranks == 1 else "utilization_group")
     if demand.load_format == "fastsafetensors":
-        bearable.append(fact("limits", "utilization_fastsafetensors"))
-    return min(bearable)
+        bearable = min(bearable, fact("limits", "utilization_fastsafetensors"))
+    return bearable
 
 
 def _room(demands: Sequence[Demand], total: int, reserve: Interval) -> Interval:

@@ -121,7 +121,12 @@ _COVERED_MODS = {
 }
 _FILE_FLAGS = ("chat-template", "reasoning-parser-plugin", "tool-parser-plugin")
 _SHIPPED_WITH_MODEL = frozenset({"nano_v3_reasoning_parser.py", "super_v3_reasoning_parser.py"})
-_OURS = frozenset({"distributed-executor-backend", "gpu-memory-utilization", "kv-cache-memory-bytes"})
+_OURS = frozenset(
+    {
+        *("distributed-executor-backend", "gpu-memory-utilization", "gpu-memory-utilization-gb"),
+        "kv-cache-memory-bytes",
+    }
+)
 
 
 def import_recipe(source: Any, name: str) -> tuple[dict[str, Any] | None, list[Finding]]:
@@ -305,7 +310,9 @@ def _take_files(flags: dict[str, Any], name: str, findings: list[Finding]) -> No
 
 def _memory_wish(flags: Mapping[str, Any], project: str, name: str) -> dict[str, Any]:
     """The author's share of the memory: the plan stays below it."""
-    share = flags.get("gpu-memory-utilization")
+    share, fixed = flags.get("gpu-memory-utilization"), flags.get("gpu-memory-utilization-gb")
+    if isinstance(fixed, int | float) and not isinstance(fixed, bool):  # eugr's mod gpu-mem-util-gb
+        share = round(min(1.0, fixed * 2**20 / fact("hardware", "memory_total_kib")), 4)
     if isinstance(share, int | float) and not isinstance(share, bool) and 0 < share <= 1:
         return {"utilization": {"max": share, "source": f"{project}, {name}"}}
     return {}
@@ -384,8 +391,9 @@ def _image(theirs: Mapping[str, Any], name: str, findings: list[Finding]) -> dic
     reference, _, digest = _EUGR_IMAGES.get(written, written).partition("@")
     if ":" not in reference.rsplit("/", maxsplit=1)[-1]:
         reference += ":latest"
-    family = image_of(reference).family
-    image: dict[str, Any] = {"reference": reference, "family": family}
+    facts = image_of(reference)
+    family = facts.family
+    image: dict[str, Any] = {"reference": reference, "family": family, "release": facts.vllm}
     if digest:
         image["digest"] = digest
     if "/" not in reference:

@@ -21,6 +21,7 @@ from typing import Any
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Engine, EngineSpec
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import DEFAULT, ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean, error, warning
+from ansible_collections.gb10.fleet.plugins.module_utils._models.facts import config_name
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.spec import recipe_spec
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import below, check, describe
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.reading import indexed_bytes
@@ -299,10 +300,13 @@ class Library:
         return min(found, key=rank, default=None)
 
     def config_of(self, model: Mapping[str, Any], place: str) -> tuple[Mapping[str, Any] | None, list[Finding]]:
-        """config.json of a service's model: the one that is named, or what was read of the model; None without."""
+        """config.json of a service's model: the one that is named, what was read of the model, or that of its base
+        model, whose shapes it has; None without."""
         if model["config"]:
             return self.config(model["config"], place)
-        return self._checkpoint(model).get("config"), []
+        read = self._checkpoint(model).get("config")
+        of_base = config_name(model["repository"]) if read is None else None
+        return self.config(of_base, place) if of_base and self._beside("configs", f"{of_base}.json") else (read, [])
 
     def weights_of(self, recipe: str, model: Mapping[str, Any]) -> int | None:
         """The weights' bytes of a service's model: by the index beside its recipe, as written, or as read.

@@ -31,8 +31,10 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import (
     FleetError,
     Severity,
     error,
+    hint,
     warning,
 )
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import boot_key, own_calibration
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Share
@@ -42,6 +44,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import
     published_calibration,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._models.config import ConfigJson
+from ansible_collections.gb10.fleet.plugins.module_utils._models.parameters import size_of_weights
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import gib, is_bytes, quantity, size
 
 # vLLM's own choice for `vllm serve` on a GPU of this size up to 0.32, where the model isn't known well enough to ask
@@ -213,6 +216,7 @@ def size_service(placed: Placed, observed: Observed) -> tuple[Sizing, list[Findi
     limits = placed.recipe["memory"].get("utilization", {"min": 0.0, "max": 1.0})
     records = placed.recipe["memory"].get("calibrations", [])
     findings += _unused_records(placed, records, batched)
+    weights = _weights(placed, drafts="speculative-config" in values)
     demand = Demand(
         service=placed.name,
         requested=partial(requested_bytes, release=parse(placed.image["release"] or "")),
@@ -221,7 +225,10 @@ def size_service(placed: Placed, observed: Observed) -> tuple[Sizing, list[Findi
         max_num_seqs=_whole(values.get("max-num-seqs"), 256),
         max_num_batched_tokens=batched,
         vocab_size=ConfigJson(config or {}).vocabulary,
-        weights_bytes=placed.model["weights_bytes"],
+        weights_bytes=weights.size,
+        weights_bounds=weights.bounds,
+        weights_source=weights.source,
+        weights_copied=weights.copied,
         calibration=published_calibration(records, len(placed.hosts), _known_by(placed, values, batched)),
         kv_bytes=asked.least,
         kv_start=asked.start,
@@ -241,8 +248,9 @@ def size_service(placed: Placed, observed: Observed) -> tuple[Sizing, list[Findi
     )
     if kv is None and placed.image["release"] is None:
         seen = observed.catalogues.get(image_key(placed.image), {}).get("version")
-        kv, problems = _kv(placed, config, values, seen)
+        kv, problems = _kv(placed, config, values, seen or fact("image", "release"))
         findings += [replace(problem, severity="warning") for problem in problems]
+        findings += _assumed_release(placed) if kv and not seen else []
     match_unit = _whole(values.get("prefix-match-unit"), 0) or None
     return Sizing(demand, _key(placed, values), kv, config, match_unit), findings
 
@@ -269,6 +277,42 @@ def _estimates_graphs(placed: Placed) -> bool:
     build, variable = parse(placed.image["release"] or ""), placed.environments[placed.head.name].get(ESTIMATE)
     default = build is not None and build.since(ESTIMATES_SINCE)
     return default if variable is None else str(variable.value).strip() not in ("0", "")
+
+
+@dataclass(frozen=True)
+class _Weights:
+    """Of the whole model. bounds: where the size is counted from config.json. copied: what every rank holds."""
+
+    size: int | None
+    bounds: tuple[int, int] | None = None
+    source: str = "model.weights_bytes"
+    copied: int | None = None
+
+
+def _weights(placed: Placed, *, drafts: bool) -> _Weights:
+    """The size that is known, else what its config.json comes to."""
+    model, known = placed.model, placed.model["weights_bytes"]
+    if placed.config is None:
+        return _Weights(known)
+    found = size_of_weights(placed.config, model["repository"], model["quantization"], drafts=drafts)
+    if found is None or known is not None:
+        return _Weights(known, copied=found.copied if found else None)
+    source = f"estimated: parameters by config.json, quantized as {found.quantized}"
+    return _Weights(found.expected, (found.low, found.high), source, found.copied)
+
+
+def _assumed_release(placed: Placed) -> Iterator[Finding]:
+    release = fact("image", "release")
+    yield hint(
+        "kv-release-assumed",
+        f"{placed.place}.image.release",
+        found=f"the release of {placed.image['reference']} is not known; its KV pool is shown as vLLM {release} "
+        "arranges it, the newest that somebody validated on a DGX Spark",
+        expected="the image's own",
+        remedy="write image.release, or run verify once, which keeps what the image holds",
+        source="docs/kv-sizing.md",
+        kind="memory",
+    )
 
 
 def _unused_records(placed: Placed, records: Sequence[Mapping[str, Any]], batched: int) -> Iterator[Finding]:

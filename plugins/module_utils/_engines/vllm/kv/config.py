@@ -324,6 +324,7 @@ _FAMILIES: dict[str, tuple[str, Reader]] = {
     "DeepseekV3ForCausalLM": ("0.11", _latent),
     "Gemma4ForCausalLM": ("0.19", _gemma4),
     "Gemma4ForConditionalGeneration": ("0.19", _gemma4),
+    "Gemma4UnifiedForConditionalGeneration": ("0.23", _gemma4),
     "Glm4MoeForCausalLM": ("0.11", _plain),
     "Glm4MoeLiteForCausalLM": ("0.15", _latent),
     "GptOssForCausalLM": ("0.11", _gpt_oss),
