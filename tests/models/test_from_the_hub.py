@@ -7,11 +7,9 @@ API; one of the two models brings Python code of its own."""
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,12 +17,12 @@ from typing import Any
 
 import pytest
 import yaml
-from lab.fixtures import Fleet, eventually, need_lab
+from lab.fixtures import eventually, need_lab
 from lab.vllm import images
 
-ROOT = Path(__file__).resolve().parents[2]
+from .owner import ENVIRONMENT, FLAGS, HUB, IMAGE, ROOT, Owner, owner_at
+
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
-HUB = "http://10.77.0.1:8085"
 PLAIN, OWN = "lab/tiny-plain", "lab/tiny-own-code"
 OWN_CONFIG = """\
 from transformers import Qwen3Config
@@ -33,52 +31,14 @@ from transformers import Qwen3Config
 class TinyConfig(Qwen3Config):
     model_type = "lab_tiny"
 """
-# What a CPU needs, as in inventories/lab/recipes/lab-tiny.yml: of the model itself nothing is said.
 ON_CPU: dict[str, Any] = {
     "hosts": ["titan"],
     "open": True,
-    "image": {
-        "reference": "gb10-lab/vllm-cpu:0.32.0",
-        "family": "upstream",
-        "release": "0.32.0",
-        "source": {"archive": "/srv/lab/vllm-cpu-0.32.0.tar"},
-    },
-    "flags": {"block-size": 128, "enforce-eager": True, "max-num-batched-tokens": 2048},
-    "env": {"OMP_NUM_THREADS": "1"},
+    "image": IMAGE,
+    "flags": FLAGS,
+    "env": ENVIRONMENT,
     "workload": {"max_model_len": 2048, "max_num_seqs": 2, "pool": "least"},
 }
-
-
-class Owner:
-    """An owner with an inventory of his own, whose controller and hosts reach the lab's hub alone."""
-
-    def __init__(self, fleet: Fleet, folder: Path) -> None:
-        self.fleet, self.folder = fleet, folder
-        shutil.copytree(ROOT / "inventories" / "lab" / "group_vars", folder / "group_vars")
-        (folder / "hosts.yml").write_text("all: {hosts: {titan: {}}}\n")
-
-    def declare(self, **services: dict[str, Any]) -> None:
-        written = {"fleet_services": services, "fleet_host": {"memory_kib": 15728640}}
-        (self.folder / "group_vars" / "all" / "fleet.yml").write_text(yaml.safe_dump(written))
-
-    def play(self, *arguments: str, hub: str = HUB) -> subprocess.CompletedProcess[str]:
-        lab = [str(ROOT / "tests" / "lab" / "lab"), "-d", str(self.fleet.directory), "net", "--"]
-        program = str(Path(sys.executable).with_name("ansible-playbook"))
-        own = {"GB10_LAB_DIR": str(self.fleet.directory), "HF_ENDPOINT": hub, "COLUMNS": "200"}
-        return subprocess.run(
-            [*lab, program, "-i", str(self.folder / "hosts.yml"), *arguments],
-            cwd=ROOT,
-            env=os.environ | own,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    def answers(self, port: int, model: str) -> bool:
-        body = json.dumps({"model": model, "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4})
-        url = f"http://10.77.0.11:{port}/v1/chat/completions"
-        curl = ["curl", "-sf", "-m", "30", "-H", "Content-Type: application/json", "-d", body, url]
-        return self.fleet.lab("net", "--", *curl, check=False).returncode == 0
 
 
 def _models(folder: Path) -> None:
@@ -95,28 +55,27 @@ def _models(folder: Path) -> None:
 @pytest.fixture(scope="module")
 def owner() -> Iterator[Owner]:
     need_lab()
-    share = images.default_directory()
-    images.ensure_model(share)
-    images.ensure_image(images.VLLM_CPU, share)
     place = Path(tempfile.mkdtemp(prefix="gb10-models-"))
-    fleet = Fleet(place / "lab")
-    packages = sysconfig.get_path("purelib")
-    fleet.lab("up", "--hosts", "titan", "--share", f"{share}:/srv/lab", "--share", f"{packages}:/srv/packages")
-    _models(place / "hub")
-    serve = [sys.executable, str(Path(__file__).with_name("hub.py")), str(place / "hub"), COMMIT, "10.77.0.1", "8085"]
-    lab = [str(ROOT / "tests" / "lab" / "lab"), "-d", str(fleet.directory), "net", "--"]
-    with subprocess.Popen([*lab, *serve]) as hub:
-        try:
-            # the hub's own tool, told where the hub is: what model_store installs needs a registry
-            run = f"HF_ENDPOINT={HUB} PYTHONPATH=/srv/packages exec python3 -m huggingface_hub.cli.hf"
-            hf = f'#!/bin/sh\n{run} "$@"\n'
-            fleet.root("titan", f"cat > /usr/local/bin/hf <<'END'\n{hf}END\nchmod 755 /usr/local/bin/hf")
-            (place / "site").mkdir()
-            yield Owner(fleet, place / "site")
-        finally:
-            hub.terminate()
-            fleet.lab("down")
-            shutil.rmtree(place, ignore_errors=True)
+    with owner_at(place) as one:
+        _models(place / "hub")
+        serve = [
+            sys.executable,
+            str(Path(__file__).with_name("hub.py")),
+            str(place / "hub"),
+            COMMIT,
+            "10.77.0.1",
+            "8085",
+        ]
+        lab = [str(ROOT / "tests" / "lab" / "lab"), "-d", str(one.fleet.directory), "net", "--"]
+        with subprocess.Popen([*lab, *serve]) as hub:
+            try:
+                # the hub's own tool, told where the hub is: what model_store installs needs a registry
+                run = f"HF_ENDPOINT={HUB} PYTHONPATH=/srv/packages exec python3 -m huggingface_hub.cli.hf"
+                hf = f'#!/bin/sh\n{run} "$@"\n'
+                one.fleet.root("titan", f"cat > /usr/local/bin/hf <<'END'\n{hf}END\nchmod 755 /usr/local/bin/hf")
+                yield one
+            finally:
+                hub.terminate()
 
 
 def test_from_one_line_to_an_answer(owner: Owner) -> None:

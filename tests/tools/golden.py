@@ -45,9 +45,14 @@ def entries(wishes: Path = WISHES) -> Iterator[tuple[str, dict[str, Any], list[P
     example["hosts"].setdefault("spark-4", fourth)
     for path in sorted((ROOT / "recipes").glob("*.yml")):
         for count in yaml.safe_load(path.read_text("utf-8")).get("host_counts", [1]):
-            hosts = ["titan"] if count == 1 else ["spark-2", "spark-3"][:count]
-            service = {"recipe": path.stem, "hosts": hosts, "port": 8000, "trust": ["code"]}
-            yield f"recipes/{path.stem} on {count}", _with(example, {"fleet_services": {"s": service}}), []
+            hosts = ["titan"] if count == 1 else ["spark-2", "spark-3"]
+            variables: dict[str, Any] = {}
+            if count > 2:
+                hosts = ["titan", "spark-2", "spark-3", "spark-4"][:count]
+                ports = {f"{host}:1": number for number, host in enumerate(hosts, 1)}
+                variables["fleet_fabric"] = {"switches": {"switch": {"ports": ports}}}
+            variables["fleet_services"] = {"s": {"recipe": path.stem, "hosts": hosts, "port": 8000, "trust": ["code"]}}
+            yield f"recipes/{path.stem} on {count}", _with(example, variables), []
     if wishes.is_file():
         for name, variables in yaml.safe_load(wishes.read_text("utf-8").split("---", 1)[1]).items():
             yield f"wishes/{name}", _with(example, _renamed(variables)), [OF_WISHES]

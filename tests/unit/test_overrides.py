@@ -127,8 +127,8 @@ def test_the_draft_that_the_flags_name_is_staged(written: dict[str, Any] | None,
 
 
 def test_the_drafts_revision_is_the_recipes_where_it_names_the_same() -> None:
-    found = plan("dflash-qwen3.5-27b-nvfp4")
-    declared = LIBRARY.recipes["dflash-qwen3.5-27b-nvfp4"].data["model"]["draft"]
+    found = plan("qwen3.6-35b-a3b-dflash")
+    declared = LIBRARY.recipes["qwen3.6-35b-a3b-dflash"].data["model"]["draft"]
     assert [model["revision"] for model in found["hosts"]["titan"]["models"]][1:] == [declared["revision"]]
 
 

@@ -11,32 +11,63 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES, default_layer, fact, facts
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, Recipe, load_all
 
 LIBRARY, FINDINGS = load_all([SHIPPED_RECIPES])
 RECIPES = sorted(LIBRARY.recipes.values(), key=lambda recipe: recipe.name)
 EXPECTED = {
     "bge-base-en-v1.5",
-    "dflash-qwen3.5-27b-nvfp4",
     "gemma-4-12b-coder-mtp-nvfp4",
+    "gemma-4-26b-a4b-it",
     "gemma-4-26b-a4b-it-nvfp4",
     "gemma-4-31b-it-nvfp4",
-    "laguna-xs.2-dflash",
+    "glm-4.7-flash-awq",
+    "gpt-oss-120b",
+    "gpt-oss-20b",
+    "laguna-xs.2",
+    "llama-3.1-8b-instruct-fp8",
+    "llama-3.1-8b-instruct-nvfp4",
+    "llama-3.3-70b-instruct-nvfp4",
+    "minimax-m2-awq",
+    "minimax-m2.5",
+    "minimax-m2.5-awq",
+    "minimax-m2.7-awq",
+    "minimax-m2.7-nvfp4",
+    "nemotron-3-nano-30b-a3b-fp8",
     "nemotron-3-nano-30b-a3b-nvfp4",
     "nemotron-3-nano-30b-a3b-nvfp4-ngc",
     "nemotron-3-nano-omni-30b-a3b-nvfp4",
     "nemotron-3-super-120b-a12b-nvfp4",
+    "nemotron-3-ultra-550b-a55b-nvfp4",
+    "nemotron-3.5-lightning-30b-a3b-nvfp4",
+    "qwen3-1.7b",
+    "qwen3-32b-nvfp4",
+    "qwen3-8b-fp8",
+    "qwen3-8b-nvfp4",
     "qwen3-coder-next-fp8",
+    "qwen3-coder-next-int4-autoround",
     "qwen3-vl-235b-a22b-instruct-awq",
     "qwen3-vl-235b-a22b-thinking-awq",
+    "qwen3-vl-embedding-8b",
+    "qwen3-vl-reranker-8b",
     "qwen3.5-122b-a10b-fp8",
+    "qwen3.5-122b-a10b-int4-autoround",
     "qwen3.5-122b-a10b-nvfp4",
     "qwen3.5-35b-a3b-fp8",
+    "qwen3.5-397b-a17b-fp8",
+    "qwen3.5-397b-a17b-int4-autoround",
+    "qwen3.6-27b-fp8",
+    "qwen3.6-27b-fp8-dflash",
     "qwen3.6-27b-nvfp4",
     "qwen3.6-35b-a3b-dflash",
+    "qwen3.6-35b-a3b-fp8",
+    "qwen3.6-35b-a3b-fp8-dflash",
     "qwen3.6-35b-a3b-nvfp4",
     "qwen3.6-35b-a3b-nvfp4-dflash",
+    "qwen3.8-27b-nvfp4-dflash2",
 }
 
 
@@ -69,9 +100,25 @@ def test_a_recipe_has_what_a_plan_needs(recipe: Recipe) -> None:
 
 
 def test_speculation_with_dflash_has_what_it_needs_on_gb10(recipe: Recipe) -> None:
-    if recipe.data["flags"].get("speculative-config", {}).get("method") == "dflash":
+    release = parse(recipe.data["image"]["release"])
+    assert release is not None
+    if recipe.data["flags"].get("speculative-config", {}).get("method") == "dflash" and not release.since("0.28"):
         assert recipe.data["env"]["VLLM_USE_DEEP_GEMM"] == "0"
         assert "kv-cache-dtype" not in recipe.data["flags"]
+
+
+def test_the_pool_of_a_recipe_is_known_on_each_number_of_hosts(recipe: Recipe) -> None:
+    """But of an encoder, which has none."""
+    for count in recipe.data["host_counts"]:
+        hosts = [f"host-{number}" for number in range(count)]
+        fabric = {"switches": {"switch": {"ports": {f"{host}:1": at for at, host in enumerate(hosts, 1)}}}}
+        service = {"recipe": recipe.name, "hosts": hosts, "port": 8000, "trust": ["code"]}
+        variables = {"fleet_services": {"s": service}, **({"fleet_fabric": fabric} if count > 1 else {})}
+        inventory = {host: {"address": f"192.0.2.{at}", "variables": variables} for at, host in enumerate(hosts, 1)}
+        plan = plan_fleet({"hosts": inventory, "folder": "/inventory"}, LIBRARY, FINDINGS)
+        assert [row for row in plan["findings"] if row["severity"] == "error"] == []
+        kv = plan["services"]["s"]["kv"]
+        assert kv["bytes_per_request"] or recipe.name == "bge-base-en-v1.5"
 
 
 def test_configs_belong_to_no_tool() -> None:

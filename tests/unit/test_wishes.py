@@ -32,7 +32,7 @@ VERDICTS = {
     "img1_vllm": ("", "", "A2"),
     "img2": ("", "", "A2"),
     "img3": ("service-image", "", "A2"),
-    "knownbad": ("", "kv-unknown recipe-known-bad", "7"),
+    "knownbad": ("", "recipe-known-bad", "7"),
     "m_feb_small": ("", "memory-pool-small memory-tight", "B7"),
     "m_feb_tiny": ("", "memory-tight", "B7"),
     "m_nano_fi": ("", "", "7"),

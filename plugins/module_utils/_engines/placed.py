@@ -56,8 +56,8 @@ class Overlays:
 class Placed:
     """A service with its recipe and its hosts, head first, and all that is decided of it before its memory is.
 
-    image, model: the recipe's with what the service says otherwise. config: the model's config.json, None where it
-    isn't known. overlays: the recipe's and the engine's, decided.
+    image, model: the recipe's with what the service says otherwise. config, drafter: config.json of the model and
+    of the one that drafts for it, None where it isn't known. overlays: the recipe's and the engine's, decided.
     members: each host's part in the group. flags: the engine's options. environments: each host's variables.
     adapters: folders of the host, and hub ids. isolation: what its container may do, by the keys of ``container``.
     """
@@ -70,6 +70,7 @@ class Placed:
     image: Mapping[str, Any]
     model: Mapping[str, Any]
     config: Mapping[str, Any] | None = None
+    drafter: Mapping[str, Any] | None = None
     overlays: Overlays = field(default_factory=Overlays)
     members: Mapping[str, Member] = field(default_factory=dict)
     flags: Mapping[str, Value] = field(default_factory=dict)

@@ -78,7 +78,10 @@ def place(
     members, wrong = group_environment(fabric, settings["hosts"], f"{where}.hosts")
     placed = replace(placed, overlays=overlays, members=members, flags=_flags(placed))
     values = _values(placed.flags)
-    placed = replace(placed, model=overrides.with_draft(placed.model, engine.draft(values)))
+    drafted = overrides.with_draft(placed.model, engine.draft(values))
+    drafter, unread = library.config_of_draft(drafted, f"{where}.model.draft.config")
+    findings += unread
+    placed = replace(placed, model=drafted, drafter=drafter)
     placed = replace(placed, adapters=engine.adapters(values))
     if placed.is_group:
         wrong += engine.group_problems(placed)

@@ -308,6 +308,11 @@ class Library:
         of_base = config_name(model["repository"]) if read is None else None
         return self.config(of_base, place) if of_base and self._beside("configs", f"{of_base}.json") else (read, [])
 
+    def config_of_draft(self, model: Mapping[str, Any], place: str) -> tuple[Mapping[str, Any] | None, list[Finding]]:
+        """config.json of the model that drafts for a service's; None without."""
+        name = model.get("draft", {}).get("config")
+        return self.config(name, place) if name else (None, [])
+
     def weights_of(self, recipe: str, model: Mapping[str, Any]) -> int | None:
         """The weights' bytes of a service's model: by the index beside its recipe, as written, or as read.
 

@@ -142,7 +142,13 @@ MODEL: Spec = {
         "gated": {"type": "bool", "default": False},
         "draft": {
             "type": "map",
-            "options": {"repository": _REPOSITORY, "revision": _REVISION, "seal": _SEAL, "weights_bytes": _BYTES},
+            "options": {
+                "repository": _REPOSITORY,
+                "revision": _REVISION,
+                "seal": _SEAL,
+                "config": {**_NAME, "required": False, "nullable": True, "default": None},
+                "weights_bytes": _BYTES,
+            },
         },
         "source": {
             "default": "hub",

@@ -290,15 +290,17 @@ class _Weights:
 
 
 def _weights(placed: Placed, *, drafts: bool) -> _Weights:
-    """The size that is known, else what its config.json comes to."""
+    """The size that is known, else what its config.json comes to; each with the model that drafts for it."""
     model, known = placed.model, placed.model["weights_bytes"]
+    drafter = model.get("draft", {}).get("weights_bytes") or 0
+    whole = None if known is None else known + drafter
     if placed.config is None:
-        return _Weights(known)
+        return _Weights(whole)
     found = size_of_weights(placed.config, model["repository"], model["quantization"], drafts=drafts)
     if found is None or known is not None:
-        return _Weights(known, copied=found.copied if found else None)
+        return _Weights(whole, copied=found.copied if found else None)
     source = f"estimated: parameters by config.json, quantized as {found.quantized}"
-    return _Weights(found.expected, (found.low, found.high), source, found.copied)
+    return _Weights(found.expected + drafter, (found.low + drafter, found.high + drafter), source, found.copied)
 
 
 def _assumed_release(placed: Placed) -> Iterator[Finding]:
@@ -393,6 +395,14 @@ def _key(placed: Placed, flags: Mapping[str, Any]) -> str:
     return boot_key(reference, model["repository"], model["revision"], flags, variables, len(placed.hosts))
 
 
+def _with_drafter(flags: Mapping[str, Any], drafter: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """The options as the KV arithmetic takes them, with the config.json of the model that drafts."""
+    wanted = flags.get("speculative-config")
+    if drafter is None or not isinstance(wanted, Mapping):
+        return flags
+    return {**flags, "speculative-config": {**wanted, "draft_config": drafter}}
+
+
 def _kv(
     placed: Placed, config: Mapping[str, Any] | None, flags: Mapping[str, Any], version: str | None
 ) -> tuple[ServiceKv | None, list[Finding]]:
@@ -402,7 +412,9 @@ def _kv(
     if config is None or not version or keeps_nothing(config):
         return None, []
     try:
-        return kv_for_service(config, flags, version, long_allowed=_long_allowed(placed)), []
+        return kv_for_service(
+            config, _with_drafter(flags, placed.drafter), version, long_allowed=_long_allowed(placed)
+        ), []
     except FleetError as problem:
         return None, [_at_service(placed, finding) for finding in problem.findings]
 

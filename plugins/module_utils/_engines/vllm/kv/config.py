@@ -241,6 +241,16 @@ def _gpt_oss(text: Text, architecture: str) -> Model:
     return _model(text, architecture, _by_type(text, _layer_types(text, default), shapes))
 
 
+def _laguna(text: Text, architecture: str) -> Model:
+    """Full and sliding layers by their names, with as many KV heads each."""
+    full = _heads(text)
+    names = _layer_types(text, ["full_attention"] * _layer_count(text))
+    shapes: dict[str, Layer] = {"full_attention": full}
+    if "sliding_attention" in names:
+        shapes["sliding_attention"] = replace(full, window=text.count("sliding_window"))
+    return _model(text, architecture, _by_type(text, names, shapes))
+
+
 def _gemma4(text: Text, architecture: str) -> Model:
     """Local layers, and global ones with their own head shape; the last num_kv_shared_layers keep nothing."""
     local = replace(_heads(text), window=text.count("sliding_window"))
@@ -328,6 +338,7 @@ _FAMILIES: dict[str, tuple[str, Reader]] = {
     "Glm4MoeForCausalLM": ("0.11", _plain),
     "Glm4MoeLiteForCausalLM": ("0.15", _latent),
     "GptOssForCausalLM": ("0.11", _gpt_oss),
+    "LagunaForCausalLM": ("0.21", _laguna),
     "LlamaForCausalLM": ("0.11", _plain),
     "LlamaForSequenceClassification": ("0.11", _plain),
     "LlamaModel": ("0.11", _plain),
@@ -370,12 +381,24 @@ def keeps_nothing(config: Mapping[Any, Any]) -> bool:
 
 
 def read_drafter(config: object, place: str) -> tuple[Attention, ...]:
-    """The attention layers of a drafter with a config.json of its own: EAGLE heads and small models, full attention."""
+    """The attention layers of a drafter with a config.json of its own: EAGLE heads, small models, DFlash and DSpark,
+    whose layers may slide (vllm/model_executor/models/qwen3_dflash.py, _resolve_layer_attention)."""
     if not isinstance(config, Mapping):
         raise bad_input(
             "kv-config", place, value=config, expected="the drafter's config.json", remedy="give the file's content"
         )
-    text = Text(config, place)
-    if text.has("sliding_window") and config.get("use_sliding_window", True) is not False:
+    text, layers = Text(config, place), Text(config, place).count("num_hidden_layers")
+    full = _heads(text)
+    block = config.get("dflash_config")
+    names = _layer_types(text, ["full_attention"] * layers)
+    if isinstance(block, Mapping):
+        if block.get("use_swa") is True and "sliding_attention" not in names:
+            names = ["sliding_attention"] * layers
+    elif text.has("sliding_window") and config.get("use_sliding_window", True) is not False:
         raise text.refuse("sliding_window", "a drafter with sliding attention")
-    return (_heads(text),) * _layer_count(text)
+    shapes: dict[str, Layer] = {"full_attention": full}
+    if "sliding_attention" in names:
+        own = Text(block, f"{place}.dflash_config") if isinstance(block, Mapping) else text
+        part, key = (own, "swa_window_size") if own.has("swa_window_size") else (text, "sliding_window")
+        shapes["sliding_attention"] = replace(full, window=part.count(key))
+    return tuple(layer for layer in _by_type(text, names, shapes) if isinstance(layer, Attention))

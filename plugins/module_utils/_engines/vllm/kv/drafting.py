@@ -18,7 +18,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.troubl
 
 _PLACE = "flags.speculative_config"
 _WITHOUT_LAYERS = ("ngram", "suffix")
-_WITH_CHECKPOINT = ("eagle", "eagle3", "draft_model")
+_OF_ONE_LAYER = ("eagle", "eagle3")
+_WITH_CHECKPOINT = (*_OF_ONE_LAYER, "draft_model", "dflash", "dspark")
 
 
 @dataclass(frozen=True)
@@ -55,18 +56,17 @@ def resolve(flags: Flags, model: Model, release: Release) -> Draft:
     if method in _WITH_CHECKPOINT:
         return Draft(method, tokens, _external(wanted, model), external=True, assumed="draft_config" not in wanted)
     found = f"method {str(method)[:60]}"
-    remedy = "use mtp, ngram or eagle3, or size it by a first boot"
-    raise not_sized(
-        f"{_PLACE}.method", found=found, expected="mtp, ngram, suffix, eagle, eagle3 or draft_model", remedy=remedy
-    )
+    remedy = "use another method, or size it by a first boot"
+    expected = ", ".join(["mtp", *_WITHOUT_LAYERS, *_WITH_CHECKPOINT])
+    raise not_sized(f"{_PLACE}.method", found=found, expected=expected, remedy=remedy)
 
 
 def _external(wanted: Mapping[str, Any], model: Model) -> tuple[Attention, ...]:
     """The drafter's own layers; without its config.json, one layer like the target's, as EAGLE heads have."""
     if "draft_config" in wanted:
         return read_drafter(wanted["draft_config"], f"{_PLACE}.draft_config")
-    if wanted["method"] == "draft_model":
-        remedy = "give the drafter's config.json as draft_config"
+    if wanted["method"] not in _OF_ONE_LAYER:
+        remedy = "give the drafter's config.json as draft_config; in a recipe, name it in model.draft.config"
         raise not_sized(f"{_PLACE}.draft_config", found="missing", expected="the drafter's config.json", remedy=remedy)
     return (replace(model.attention, window=None),)
 
