@@ -10,7 +10,7 @@ short_description: What a host can't carry of its slice of the plan
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description: Compares what the plan needs of a host with a reading of M(gb10.fleet.host_info).
-positional: _input, host, state, others, severity
+positional: _input, host, state, others, severity, kept
 options:
   _input:
     description: The host's slice of the plan, with its C(needs).
@@ -33,6 +33,12 @@ options:
     type: str
     choices: [error, warning]
     default: error
+  kept:
+    description:
+      - Those of the secrets that the controller has (C(needs.secrets)). A secret that only the host has, another
+        controller has made. Without the list nothing is said of them.
+    type: list
+    elements: str
 """
 
 EXAMPLES = r"""
@@ -56,11 +62,13 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import ordere
 from ansible_collections.gb10.fleet.plugins.module_utils._preflight.needs import obstacles, preflight
 
 
-def preflight_sentences(plan: Any, host: str, state: Any, others: Any = None, severity: str = "error") -> list[str]:
+def preflight_sentences(
+    plan: Any, host: str, state: Any, others: Any = None, severity: str = "error", kept: Any = None
+) -> list[str]:
     if not all(isinstance(given, Mapping) for given in (plan, state, others or {})):
         raise AnsibleFilterError(f"gb10.fleet.preflight takes maps, not {type(plan)}, {type(state)} and {type(others)}")
     in_the_way = obstacles(host, plan, state) if others is not None else []
-    found = ordered([*preflight(plan["needs"], state, others), *in_the_way])
+    found = ordered([*preflight(plan["needs"], state, others, kept), *in_the_way])
     return [finding.sentence() for finding in found if finding.severity == severity]
 
 

@@ -52,7 +52,6 @@ removed:
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._services.reading import read_units
 from ansible_collections.gb10.fleet.plugins.module_utils._services.undeclared import REMOVED, Undeclared, undeclared
 
@@ -68,7 +67,7 @@ def main() -> None:
     )
     removal = module.params["removal"]
     run = {**removal, "alive": module.params["alive"]}
-    found = undeclared(read_units(Path(_layout.UNITS)), module.params["host"], run) if removal else []
+    found = undeclared(read_units(), module.params["host"], run) if removal else []
     leaving = [one for one in found if one.fate in REMOVED]
     diff = {"before": "".join(f"{line}\n" for one in leaving for line in _parts(one)), "after": ""}
     if not module.check_mode:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import shutil
 import subprocess
@@ -17,14 +18,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from lab.fixtures import Fleet, eventually, need_lab
 from lab.vllm import images
 from lab.workspace import Running
 
 ROOT = Path(__file__).resolve().parents[2]
+INVENTORY = ROOT / "tests" / "hostile" / "inventory"
 HOSTS = ("titan", "spark-2", "spark-3")
 ADDRESSES = {"titan": "10.77.0.11", "spark-2": "10.77.0.12", "spark-3": "10.77.0.13"}
 HEADS = {"tiny": "titan", "pair": "spark-2"}
+DECLARATION = Path("group_vars", "all", "fleet.yml")
+# A host's task that changed something, as the callback prints it.
+CHANGED = re.compile(r"^changed: \[.*", re.MULTILINE)
 VERBOSE = ("-vvv", "--diff")
 LISTENED = "ss -Htln | awk '{print $4}' | grep -v -e ^127 -e '^\\[::1' | sed 's/.*://' | sort -u"
 # All characters that an API key may have besides letters and digits.
@@ -38,12 +44,16 @@ class Owner:
     each host listened on for others when nothing of ours was there.
     """
 
-    def __init__(self, fleet: Fleet, folder: Path) -> None:
-        self.fleet, self.folder, self.inventory = fleet, folder, folder / "inventory"
+    def __init__(self, fleet: Fleet, folder: Path, before: dict[str, set[int]]) -> None:
+        self.fleet, self.folder, self.inventory, self.before = fleet, folder, folder / "inventory", before
         self.home, self.reports = folder / "home", folder / "reports"
         self.outputs: list[str] = []
-        self.before = {host: {*map(int, fleet.root(host, LISTENED).split())} for host in HOSTS}
-        shutil.copytree(ROOT / "tests" / "hostile" / "inventory", self.inventory)
+        self.secrets: dict[str, str] = {}
+        self.declared: dict[str, Any] = yaml.safe_load((INVENTORY / DECLARATION).read_bytes())
+
+    def make(self) -> None:
+        """The inventory and its secrets."""
+        shutil.copytree(INVENTORY, self.inventory)
         shutil.copytree(ROOT / "inventories" / "lab" / "recipes", self.inventory / "recipes")
         (self.inventory / "secrets").mkdir(mode=0o700)
         self.secrets = {
@@ -57,6 +67,15 @@ class Owner:
             file = self.inventory / "secrets" / name
             file.write_text(f"{secret}\n", encoding="utf-8")
             file.chmod(0o600)
+
+    def beside(self, folder: Path) -> Owner:
+        """Another controller of the same fleet, in a folder of its own; without an inventory yet."""
+        return Owner(self.fleet, folder, self.before)
+
+    @property
+    def authority(self) -> Path:
+        """The certificate of the local CA; its key lies beside it."""
+        return self.inventory / ".fleet" / "ca" / "ca.crt"
 
     def play(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         program = Path(sys.executable).with_name("ansible-playbook")
@@ -77,17 +96,39 @@ class Owner:
         done = self.play("site.yml", *arguments)
         assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
 
+    def unchanged(self, *arguments: str) -> None:
+        """A run that has nothing to do."""
+        self.converge(*arguments)
+        assert not CHANGED.search(self.outputs[-1]), CHANGED.findall(self.outputs[-1])
+
+    def refused(self, *arguments: str) -> str:
+        """What a run printed that ended before its first change."""
+        done = self.play("site.yml", *arguments)
+        assert done.returncode != 0, done.stdout[-6000:]
+        assert not CHANGED.search(done.stdout), CHANGED.findall(done.stdout)
+        return done.stdout + done.stderr
+
+    def declare(self, **services: dict[str, Any] | None) -> None:
+        """Write what is declared: as at first, with these keys of these services otherwise; None: without it."""
+        every = self.declared["fleet_services"]
+        kept = [name for name in every | services if services.get(name, {}) is not None]
+        wanted = {name: {**every.get(name, {}), **services.get(name, {})} for name in kept}
+        text = yaml.safe_dump({**self.declared, "fleet_services": wanted})
+        (self.inventory / DECLARATION).write_text(text, encoding="utf-8")
+
     def plan(self) -> dict[str, Any]:
         text = self.play("plan.yml", "-e", "fleet_plan_format=json").stdout
         found: dict[str, Any] = json.loads(text[text.index("\n{\n") : text.index("\n}\n") + 2])
         return found
 
-    def answers(self, service: str) -> bool:
-        """Whether its endpoint answers with its key, asked from outside."""
+    def answers(self, service: str, scheme: str = "https") -> bool:
+        """Whether its endpoint answers with its key, asked from outside by who trusts the owner's CA alone."""
         body = json.dumps({"model": "tiny", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4})
         headers = ["-H", f"Authorization: Bearer {self.secrets[service]}", "-H", "Content-Type: application/json"]
-        url = f"http://{ADDRESSES[HEADS[service]]}:8000/v1/chat/completions"
-        curl = ["curl", "-sf", "-m", "30", *headers, "-d", body, url]
+        # by the name that the inventory has: no address is known of a host that is reached through an SSH configuration
+        head = HEADS[service]
+        way = ["--cacert", str(self.authority), "--resolve", f"{head}:8000:{ADDRESSES[head]}"]
+        curl = ["curl", "-sf", "-m", "30", *way, *headers, "-d", body, f"{scheme}://{head}:8000/v1/chat/completions"]
         return self.fleet.lab("net", "--", *curl, check=False).returncode == 0
 
 
@@ -104,7 +145,8 @@ def owner() -> Iterator[Owner]:
     if not was_up:
         fleet.lab("up", "--share", f"{folder}:/srv/lab")
     with tempfile.TemporaryDirectory(prefix="gb10-owner-") as own:
-        found = Owner(fleet, Path(own))
+        found = Owner(fleet, Path(own), {host: {*map(int, fleet.root(host, LISTENED).split())} for host in HOSTS})
+        found.make()
         ask_for_passwords(fleet, found.secrets["sudo"])
         found.converge(*VERBOSE)
         for service in HEADS:

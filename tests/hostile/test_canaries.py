@@ -12,7 +12,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._rank.redaction import 
 from cluster import canary
 from lab.fixtures import eventually
 
-from .conftest import HOSTS, VERBOSE, Owner
+from .conftest import HEADS, HOSTS, VERBOSE, Owner
 
 GROUP = f"{canary.HOLDS}pair.group"
 # The files that are there to hold them, beside those in `canary.HOLDS`.
@@ -51,10 +51,14 @@ def test_no_secret_is_seen_outside_of_its_files(owner: Owner) -> None:
     group = fleet.root("spark-2", f"cat {GROUP}").strip()
     token = hmac.new(group.encode(), b"ray", "sha256").hexdigest()
     login = base64.b64encode(f"$oauthtoken:{owner.secrets['ngc']}".encode()).decode()
-    secrets = [*owner.secrets.values(), group, token, login]
+    tls = [*(owner.inventory / ".fleet").rglob("*.key")]
+    of_tls = [file.read_text("ascii").splitlines()[1] for file in tls]
+    assert {file.stem for file in tls} == {"ca", *HEADS}
+    secrets = [*owner.secrets.values(), group, token, login, *of_tls]
     seen = sorted({spelling for secret in secrets for spelling in spellings(secret)})
     assert [number for number, text in enumerate(owner.outputs) if any(one in text for one in seen)] == []
-    written = [file for file in owner.folder.rglob("*") if file.is_file() and file.parent.name != "secrets"]
+    kept = {*(owner.inventory / "secrets").iterdir(), *tls}
+    written = [file for file in owner.folder.rglob("*") if file.is_file() and file not in kept]
     assert [file for file in written if any(one.encode() in file.read_bytes() for one in seen)] == []
     for host in HOSTS:
         found = canary.leaks(fleet, host, "$(docker ps --quiet)", seen)

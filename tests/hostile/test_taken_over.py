@@ -108,6 +108,7 @@ def taken(owner: Owner, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
     fleet = owner.fleet
     answer = json.dumps(ANSWER).replace("MARK", str(mark))
     fleet.root(TAKEN, "cp -L /usr/bin/python3 /usr/bin/python3.real")
+    fleet.root(TAKEN, "systemctl kill --signal KILL gb10-service-pair; docker kill gb10-service-pair", check=False)
     fleet.root(TAKEN, "systemctl stop gb10-service-pair")
     put(owner, f"{LIBRARY}/gb10_rank/supervise.py", SUPERVISOR)
     put(owner, f"{LIBRARY}/peer-serve", PEER)

@@ -96,7 +96,10 @@ def state_of(plan: dict[str, Any], host: str) -> dict[str, Any]:
         "files": {one.path: _file(one) for one in managed_files(mine)},
         "json": {one.path: dict(one.settings) for one in managed_json(mine)},
         "netplan": [],
-        "our_units": [{"unit": service["unit"], "inventory": plan["inventory"]} for service in mine["services"]],
+        "our_units": [
+            {"unit": service["unit"], "inventory": plan["inventory"], "ranks": service["ranks"]}
+            for service in mine["services"]
+        ],
         "sysctl": {
             key: str(value) for part in ("host_tuning", "fabric") for key, value in mine[part].get("sysctl", {}).items()
         },

@@ -45,10 +45,10 @@ class Fleet:
 
     files: dict[str, dict[str, str]] = field(default_factory=lambda: {host: {} for host in HOSTS})
 
-    def units(self, host: str) -> list[dict[str, str]]:
+    def units(self, host: str) -> list[dict[str, Any]]:
         folder = PurePosixPath(_layout.UNITS)
         return [
-            {"unit": PurePosixPath(path).name, "inventory": inventory_of(content)}
+            {"unit": PurePosixPath(path).name, "inventory": inventory_of(content), "ranks": 1}
             for path, content in self.files[host].items()
             if PurePosixPath(path).parent == folder
         ]

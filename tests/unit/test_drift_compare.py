@@ -37,7 +37,7 @@ def unit_of(name: str, inventory: str = "") -> Change:
     """Another unit of ours, or the same one from another inventory."""
 
     def change(state: dict[str, Any]) -> None:
-        state["our_units"] = [*state["our_units"], {"unit": name, "inventory": inventory}]
+        state["our_units"] = [*state["our_units"], {"unit": name, "inventory": inventory, "ranks": 1}]
 
     return change
 

@@ -61,7 +61,8 @@ def test_what_starts_anew(results: list[Any], program: bool, read: dict[str, dic
 
 
 def test_what_decides_whether_a_service_starts_anew() -> None:
-    one = service("a", files={"/f": {}}, merged=[{"path": "/m"}], key={"path": "/k"}, secret={"path": "/s"})
+    files = {"/f": {"content": "text"}, "/gone": {"content": None}}
+    one = service("a", files=files, merged=[{"path": "/m"}], key={"path": "/k"}, secret={"path": "/s"})
     [start] = service_starts([one], {"/p": {}})
     assert start == {
         "name": "a",

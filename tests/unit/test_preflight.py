@@ -16,6 +16,7 @@ NEEDS: dict[str, Any] = {
     "files": [{"path": "/srv/tiny", "place": "recipes/tiny.yml: model.source.path", "unless": "/store/snap"}],
     "disk": [{"path": "/store", "bytes": 10 * GIB, "what": "weights", "unless": "/store/snap"}],
     "ports": [{"port": 8003, "container": "gb10-service-nano", "place": "fleet_services.nano.port"}],
+    "secrets": [{"source": "/mine/.fleet/keys/nano.key", "path": "/etc/nano.key", "place": "fleet_services.nano"}],
     "memory_bytes": 120 * GIB,
     "groups": [],
     "launches": [],
@@ -70,6 +71,25 @@ def with_path(path: str, **reading: Any) -> dict[str, Any]:
 )
 def test_what_is_in_the_way_is_named(state: dict[str, Any], expected: list[str]) -> None:
     assert rules(state) == expected
+
+
+@pytest.mark.parametrize(
+    ("kept", "is_there", "expected"),
+    [
+        ([], True, ["preflight-secret"]),
+        (["/mine/.fleet/keys/other.key"], True, ["preflight-secret"]),
+        (["/mine/.fleet/keys/nano.key"], True, []),
+        ([], False, []),
+        (None, True, []),
+    ],
+)
+def test_a_secret_that_another_controller_made_is_not_made_again(
+    kept: list[str] | None, is_there: bool, expected: list[str]
+) -> None:
+    there = FINE | {"paths": FINE["paths"] | {"/etc/nano.key": {"exists": is_there, "free_bytes": 0}}}
+    found = preflight(NEEDS, there, kept=kept)
+    assert [one.rule for one in found] == expected
+    assert all("copy /mine/.fleet/keys from there" in one.remedy for one in found)
 
 
 LAUNCH: dict[str, Any] = {

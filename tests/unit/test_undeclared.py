@@ -24,12 +24,12 @@ RUN: dict[str, Any] = {
 }
 
 
-def on_titan(service: str, inventory: str = "mine") -> dict[str, Any]:
-    return {"titan": {"our_units": [{"unit": _layout.unit(service), "inventory": inventory}]}}
+def on_titan(service: str, inventory: str = "mine", ranks: int = 1) -> dict[str, Any]:
+    return {"titan": {"our_units": [{"unit": _layout.unit(service), "inventory": inventory, "ranks": ranks}]}}
 
 
 def former(service: str, inventory: str = "") -> dict[str, Any]:
-    return {"titan": {"our_units": [{"unit": f"gb10-vllm-{service}.service", "inventory": inventory}]}}
+    return {"titan": {"our_units": [{"unit": f"gb10-vllm-{service}.service", "inventory": inventory, "ranks": 1}]}}
 
 
 @pytest.mark.parametrize(
@@ -58,8 +58,9 @@ def former(service: str, inventory: str = "") -> dict[str, Any]:
         (former("old"), {"retire": ["old"]}, (), "ordered", "warning", "will be removed: its unit"),
         (former("pair"), {}, (), "moved", "warning", "it is declared on spark-2, spark-3"),
         (on_titan("theirs", "home"), {"retire": ["theirs"]}, (), "foreign", "warning", "left alone"),
+        (on_titan("theirs", "home", ranks=2), {}, (), "joined", "error", "write fleet_name: home"),
         (on_titan("chat", "home"), {}, (), "taken", "error", "write fleet_name: home"),
-        ({"titan": {"our_units": [{"unit": "other.service", "inventory": ""}]}}, {}, (), None, None, ""),
+        ({"titan": {"our_units": [{"unit": "other.service", "inventory": "", "ranks": 1}]}}, {}, (), None, None, ""),
         ({"titan": {"our_units": None}}, {}, (), None, None, ""),
     ],
 )
@@ -115,5 +116,16 @@ def test_a_unit_names_its_inventory(tmp_path: Path, content: bytes, inventory: s
     (tmp_path / _layout.unit("folder")).mkdir()
     (tmp_path / "ssh.service").touch()
     (tmp_path / "gb10-drift.service").touch()
-    found = {one["unit"]: one["inventory"] for one in read_units(tmp_path)}
+    found = {one["unit"]: one["inventory"] for one in read_units(tmp_path, tmp_path)}
     assert found == {_layout.unit("old"): inventory, _layout.unit("folder"): ""}
+
+
+@pytest.mark.parametrize(
+    ("content", "ranks"),
+    [(b'{"ranks": 2}', 2), (b'{"ranks": 1}', 1), (b"{}", 1), (b"[", 1), (b'{"ranks": "x"}', 1), (None, 1)],
+)
+def test_the_ranks_of_a_service_are_in_its_supervisors_file(tmp_path: Path, content: bytes | None, ranks: int) -> None:
+    (tmp_path / _layout.unit("old")).touch()
+    if content is not None:
+        (tmp_path / "old.json").write_bytes(content)
+    assert read_units(tmp_path, tmp_path) == [{"unit": _layout.unit("old"), "inventory": "", "ranks": ranks}]

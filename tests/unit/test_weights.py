@@ -458,6 +458,13 @@ def test_earlier_revisions_go_with_the_files_that_only_they_had(
     assert pruner.stale({"org/model": {OTHER}}, keep=1) == []
     assert pruner.stale({"org/model": {OTHER, COMMIT}}, keep=0) == []
     assert pruner.stale({"org/model": {None}}, keep=0) == [old]
+    for name, words in (("theirs", COMMIT), ("by its link", "/hf/hub/models--org--model/main")):
+        (tmp_path / f"{name}.json").write_text(json.dumps({"run": ["docker", "run", words]}))
+        served = Pruner(Places(tmp_path, tmp_path / "hf"), services=tmp_path)
+        kept = {old} if name == "theirs" else {new}
+        stale = served.stale({}, keep=0)
+        assert {*stale} == {old, new} - kept, "another inventory's service on this host needs it"
+        (tmp_path / f"{name}.json").unlink()
     pruner.remove(old)
     cache = Cache(tmp_path / "hf", "org/model")
     assert not cache.snapshot(COMMIT).exists()

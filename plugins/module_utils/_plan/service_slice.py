@@ -31,6 +31,8 @@ def service_slice(service: Decided, host: str, inventory: str) -> dict[str, Any]
     """
     placed, rank = service.placed, service.rank_on(host)
     is_head = rank.number == 0
+    key, tls = (_key(placed), _tls(placed)) if is_head else (None, None)
+    secret = _secret(placed) if placed.is_group else None
     return {
         "name": placed.name,
         "engine": placed.engine.spec.name,
@@ -41,13 +43,13 @@ def service_slice(service: Decided, host: str, inventory: str) -> dict[str, Any]
         "definition": rank.supervisor["definition"],
         "container": rank.container,
         "exec": rank.exec,
-        "files": _files(placed, rank, inventory),
+        "files": _files(placed, rank, inventory) | _without(placed.name, key, tls, secret),
         "merged": [file for file in placed.overlays.files if "json_merge" in file],
         "models": _models(placed),
         "folders": [*written_folders(placed), *_overlay_folders(placed)],
-        "key": _key(placed) if is_head else None,
-        "tls": _tls(placed) if is_head else None,
-        "secret": _secret(placed) if placed.is_group else None,
+        "key": key,
+        "tls": tls,
+        "secret": secret,
         "rank_file": _layout.rank_file(placed.name),
         "status_file": _layout.status_file(placed.name),
         "memory_bytes": rank.share.taken.expected,
@@ -76,6 +78,14 @@ def _files(placed: Placed, rank: Rank, inventory: str) -> dict[str, dict[str, st
         path: {"mode": "0644", "content": content} for path, content in sorted(contents.items())
     }
     return written | {path: {"mode": "0600", "content": None} for path, has in sorted(secrets.items()) if not has}
+
+
+def _without(service: str, key: object, tls: object, secret: object) -> dict[str, dict[str, str | None]]:
+    """Secrets that a rank had, when it was a head, encrypted or one of a group, and has no longer."""
+    certificate = (_layout.certificate_file(service), _layout.certificate_key(service))
+    parts = ((key, (_layout.key_file(service),)), (tls, certificate), (secret, (_layout.group_secret(service),)))
+    gone = (path for part, paths in parts if part is None for path in paths)
+    return {path: {"mode": "0600", "content": None} for path in gone}
 
 
 def _models(placed: Placed) -> list[str]:

@@ -152,12 +152,14 @@ def needs(
         for service in services
         for port in service.rank_on(host).supervisor["ports"]
     ]
-    paths = [entry[key] for entry in [*files, *disk] for key in ("path", "unless") if entry.get(key)]
+    secrets = [*_made(parts)]
+    paths = [entry[key] for entry in [*files, *disk, *secrets] for key in ("path", "unless") if entry.get(key)]
     groups = [_group(service.placed) for service in services if service.placed.is_group]
     return {
         "paths": sorted({*paths, *named, _layout.MODELS}),
         "files": files,
         "disk": disk,
+        "secrets": secrets,
         "ports": ports,
         "installs": _installs(parts),
         "memory_bytes": memory_bytes,
@@ -180,6 +182,16 @@ def _installs(parts: Mapping[str, Any]) -> list[str]:
     closing = ["nftables"] if parts["firewall"]["state"] == "closed" else []
     rdma = ["ibverbs-utils", "perftest"] if parts["fabric"]["interfaces"] else []
     return sorted(["docker.io", "nvidia-container-toolkit", *closing, *rdma])
+
+
+def _made(parts: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """The API keys and the local CA that no owner has named: ``source`` on the controller, ``path`` on the host."""
+    for service in parts["services"]:
+        place, key, tls = f"fleet_services.{service['name']}", service["key"], service["tls"]
+        if key and key["made"]:
+            yield {"source": key["source"], "path": key["path"], "place": f"{place}.api_key_file"}
+        if tls and tls["ca"]:
+            yield {"source": tls["ca"], "path": parts["tls"]["path"], "place": f"{place}.tls"}
 
 
 def _reach(services: Iterable[Decided]) -> dict[str, list[str]]:

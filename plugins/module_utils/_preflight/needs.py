@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -30,15 +30,20 @@ WEIGHTS_SLACK = 0.02
 
 
 def preflight(
-    needs: Mapping[str, Any], state: Mapping[str, Any], others: Mapping[str, Mapping[str, Any]] | None = None
+    needs: Mapping[str, Any],
+    state: Mapping[str, Any],
+    others: Mapping[str, Mapping[str, Any]] | None = None,
+    kept: Collection[str] | None = None,
 ) -> list[Finding]:
     """needs: `hosts.<host>.needs` of the plan; state: a `host_info` reading. What can't be read is not judged.
 
     others: the readings of all hosts of the run, for services on several of them; None leaves those alone.
+    kept: those of ``needs.secrets`` that the controller has; None where a run makes none.
     Errors refuse the run; warnings are shown.
     """
     own = [*_files(needs, state), *_disk(needs, state), *_ports(needs, state), *_memory(needs, state)]
     own += [*_weights(needs, state), *_launches(needs, state)]
+    own += _made_elsewhere(needs, state, kept) if kept is not None else ()
     return ordered([*own, *(of_groups(needs["groups"], others) if others is not None else ())])
 
 
@@ -61,6 +66,21 @@ def _files(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Findi
                 found=f"{file['path']} is not on this host",
                 expected="the file or folder that it names",
                 remedy="put it there, or write another source",
+            )
+
+
+def _made_elsewhere(needs: Mapping[str, Any], state: Mapping[str, Any], kept: Collection[str]) -> Iterator[Finding]:
+    """A run makes what is missing: another key or CA than clients were given by the controller that made the first."""
+    for secret in needs["secrets"]:
+        if secret["source"] not in kept and _is_there(secret["path"], state):
+            source, path = secret["source"], secret["path"]
+            yield host_error(
+                "preflight-secret",
+                secret["place"],
+                found=f"{path} is on this host already, and {source} is not on this controller",
+                expected="what the controller that made it has, here too",
+                remedy=f"copy {source.rpartition('/')[0]} from there; or for a new one, which every client has to be "
+                f"given: sudo rm {path} on this host",
             )
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+from ansible_collections.gb10.fleet.plugins.module_utils._own_files import look
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Part, Run, output
 
 # Labels have no effect on a container that shares the host's IPC, and Docker says so in its SecurityOpt by itself
@@ -87,10 +88,22 @@ def _container(
 _UNIT_BYTES = 1 << 16
 
 
-def read_units(folder: Path) -> list[dict[str, str]]:
-    """``{unit, inventory}`` of each unit of ours in the folder. inventory: that wrote it, empty where not known."""
-    ours = (path for path in sorted(folder.glob("*.service")) if _layout.service_of(path.name))
-    return [{"unit": path.name, "inventory": _inventory(path)} for path in ours]
+def read_units(folder: Path = Path(_layout.UNITS), services: Path = Path(_layout.SERVICES)) -> list[dict[str, Any]]:
+    """``{unit, inventory, ranks}`` of each unit of ours in the folder. services: the folder of the supervisors' files.
+
+    inventory: that wrote it, empty where not known. ranks: of its service, 1 where not known.
+    """
+    ours = ((path, _layout.service_of(path.name)) for path in sorted(folder.glob("*.service")))
+    return [
+        {"unit": path.name, "inventory": _inventory(path), "ranks": _ranks(services / f"{service}.json")}
+        for path, service in ours
+        if service
+    ]
+
+
+def _ranks(file: Path) -> int:
+    ranks = look(file, lambda content: int(json.loads(content)["ranks"]))[0]
+    return 1 if ranks is None else ranks
 
 
 def _inventory(unit: Path) -> str:
@@ -109,6 +122,6 @@ def inventory_of(unit: str) -> str:
 
 
 READS: Mapping[str, Part] = {
-    "our_units": lambda _run, _ask: read_units(Path(_layout.UNITS)),
+    "our_units": lambda _run, _ask: read_units(),
     "running": lambda run, ask: read_containers(run, ask["variables"]),
 }

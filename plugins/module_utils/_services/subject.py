@@ -15,7 +15,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import Differ
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import ROOT, fact
 from ansible_collections.gb10.fleet.plugins.module_utils._managed import Managed, ManagedJson, managed
 from ansible_collections.gb10.fleet.plugins.module_utils._services.reading import READS
-from ansible_collections.gb10.fleet.plugins.module_utils._services.undeclared import Undeclared, undeclared
+from ansible_collections.gb10.fleet.plugins.module_utils._services.undeclared import FOREIGN, Undeclared, undeclared
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import duration
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import (
     SITE,
@@ -172,7 +172,7 @@ def _undeclared(view: View) -> Iterator[Difference]:
     run = {"inventory": view.plan["inventory"], "placed": placed, "hosts": [*view.plan["hosts"]], "retire": []}
     left = undeclared(view.state["our_units"] or (), view.host, run)
     for one in left:
-        if one.fate == "foreign":
+        if one.fate in FOREIGN:
             continue  # of another inventory, whose drift check it is
         yield view.differs(
             "error",

@@ -19,9 +19,10 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import Findin
 
 # ordered: by name. moved: to other hosts of this run. away: to hosts that this run leaves out. waiting: to hosts that
 # are out of reach. renamed: declared here, by a unit of an earlier release, which named them otherwise. gone: declared
-# nowhere. foreign: of another inventory. taken: so, and its name is declared here.
-Fate = Literal["ordered", "moved", "away", "waiting", "renamed", "gone", "foreign", "taken"]
+# nowhere. foreign: of another inventory. joined: so, and a rank of a group. taken: so, and its name is declared here.
+Fate = Literal["ordered", "moved", "away", "waiting", "renamed", "gone", "foreign", "joined", "taken"]
 REMOVED: tuple[Fate, ...] = ("ordered", "moved", "renamed")
+FOREIGN: tuple[Fate, ...] = ("foreign", "joined")
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,8 @@ class Undeclared:
         return asdict(self)
 
 
-def undeclared(units: Iterable[Mapping[str, str]], host: str, run: Mapping[str, Any]) -> list[Undeclared]:
-    """units: ``{unit, inventory}`` of a reading (`_services.reading.read_units`).
+def undeclared(units: Iterable[Mapping[str, Any]], host: str, run: Mapping[str, Any]) -> list[Undeclared]:
+    """units: ``{unit, inventory, ranks}`` of a reading (`_services.reading.read_units`).
 
     run: what the run is about, as `gb10.fleet.plan` returns it: ``inventory``, its name; ``placed``, the hosts of each
     service; ``hosts`` of the run; ``retire``, the services to be removed. ``alive``: the hosts that go on, if known.
@@ -58,16 +59,20 @@ def undeclared(units: Iterable[Mapping[str, str]], host: str, run: Mapping[str, 
         is_foreign = bool(one["inventory"]) and one["inventory"] != run["inventory"]
         if host in hosts and not is_foreign and one["unit"] == _layout.unit(name):
             continue
-        fate = _fate(name, host, hosts, run, is_foreign=is_foreign)
+        fate = _of_another(one, host, hosts) if is_foreign else _fate(name, host, hosts, run)
         files = (f"{_layout.UNITS}/{one['unit']}", *_files_of(name, goes_on=fate == "renamed"))
         container = one["unit"].removesuffix(".service")
         found.append(Undeclared(name, one["unit"], container, files, one["inventory"], tuple(hosts), fate))
     return found
 
 
-def _fate(name: str, host: str, hosts: Sequence[str], run: Mapping[str, Any], *, is_foreign: bool) -> Fate:
-    if is_foreign:
-        return "taken" if host in hosts else "foreign"
+def _of_another(unit: Mapping[str, Any], host: str, hosts: Sequence[str]) -> Fate:
+    if host in hosts:
+        return "taken"
+    return "joined" if unit["ranks"] > 1 else "foreign"
+
+
+def _fate(name: str, host: str, hosts: Sequence[str], run: Mapping[str, Any]) -> Fate:
     if host in hosts:
         return "renamed"
     if hosts:
@@ -131,6 +136,17 @@ def _of_another_inventory(one: Undeclared, place: str, inventory: str) -> Findin
             f"nothing, or change it from that inventory; it takes memory that this plan does not count ({inventory})"
         )
         return warning("service-foreign", place, found=f"{found} and is left alone", remedy=remedy, kind="host")
+    if one.fate == "joined":
+        return error(
+            "service-foreign",
+            place,
+            found=f"{found} and is a rank of a group",
+            expected=f"no group of another inventory than this one, {inventory}",
+            remedy=f"take this host out of the run, or {one.service} out of that inventory and -e retire={one.service} "
+            f"there; where both are the same inventory, write fleet_name: {one.inventory} in its group_vars/all",
+            reason="firewall, cables and peers of a host follow from its groups, which one inventory alone can declare",
+            kind="host",
+        )
     return error(
         "service-foreign",
         place,

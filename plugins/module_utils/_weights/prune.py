@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ansible_collections.gb10.fleet.plugins.module_utils._own_files import Note
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+from ansible_collections.gb10.fleet.plugins.module_utils._own_files import Note, look
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.cache import Cache
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.manifest import Manifest
@@ -22,11 +23,13 @@ from ansible_collections.gb10.fleet.plugins.module_utils._weights.records import
 class Pruner:
     """The revisions of one host. Only what has a sealed manifest is ever removed: what this collection brought.
 
-    note: see `_own_files.read`.
+    note: see `_own_files.read`. services: the folder of the supervisors' files, of whatever inventory: what they name
+    stays.
     """
 
     places: Places
     note: Note | None = None
+    services: Path = Path(_layout.SERVICES)
 
     def stale(self, wanted: Mapping[str, set[str | None]], keep: int) -> list[Manifest]:
         """Revisions beyond the newest ``keep`` of each model, not counting wanted ones.
@@ -35,11 +38,18 @@ class Pruner:
         """
         records = ModelRecords(self.places, self.note)
         stale: list[Manifest] = []
+        served = "".join(look(file, _text)[0] or "" for file in self.services.glob("*.json"))
         for repository in records.repositories():
             revisions = {each or self._cache(repository).main() for each in wanted.get(repository, ())}
             manifests = [record.manifest for record in records.of(repository)]
             stale += [manifest for manifest in manifests if manifest.revision not in revisions][keep:]
-        return stale
+        return [manifest for manifest in stale if not self._is_served(manifest, served)]
+
+    def _is_served(self, manifest: Manifest, served: str) -> bool:
+        """served: what the supervisors' files say, by commit or by the link that stands for ``main``."""
+        cache = self._cache(manifest.repository)
+        link = f"{cache.folder.name}/main" if cache.main() == manifest.revision else manifest.revision
+        return manifest.revision in served or link in served
 
     def freed(self, manifest: Manifest) -> int:
         """Bytes that removing a revision gives back; none for a file that an owner's folder still holds."""
@@ -67,3 +77,7 @@ class Pruner:
 
     def _cache(self, repository: str) -> Cache:
         return Cache(self.places.models, repository)
+
+
+def _text(content: bytes) -> str:
+    return content.decode("utf-8", "replace")
