@@ -285,6 +285,19 @@ def test_of_a_group_the_head_alone_has_them() -> None:
     assert worker["tls"] is None and worker["supervisor"]["endpoint"] is None
 
 
+def _going(service: dict[str, Any]) -> set[str]:
+    """Endings of the files that are taken away."""
+    return {path.split(".", 1)[1] for path, file in service["files"].items() if file["content"] is None}
+
+
+def test_what_a_service_has_no_more_goes_from_its_hosts() -> None:
+    """Encryption that was withdrawn, a group that became one rank, a key that another rank has as the head now."""
+    assert [_going(one) - {"key"} for one in ranks_of(LOCAL, "tiny")] == [{"group"}]
+    assert [_going(one) - {"key"} for one in ranks_of(planned(), "tiny")] == [{"group", "tls.crt", "tls.key"}]
+    head, worker = ranks_of(planned(fleet_tls="local", **PAIR), "pair")
+    assert _going(head) <= {"key"} and _going(worker) == {"key", "tls.crt", "tls.key"}
+
+
 def test_every_host_trusts_the_ca_and_none_does_without_one() -> None:
     for plan, source in ((LOCAL, "/inventory/.fleet/ca/ca.crt"), (planned(), None)):
         for host in plan["hosts"].values():

@@ -59,7 +59,6 @@ def service_slice(service: Decided, host: str, inventory: str) -> dict[str, Any]
 
 
 def _files(placed: Placed, rank: Rank, inventory: str) -> dict[str, dict[str, str | None]]:
-    """content is None of a secret that the service has no more, or that its head alone has now: it goes."""
     supervisor = json.dumps(rank.supervisor, indent=2, sort_keys=True) + "\n"
     contents = {
         **{file["path"]: file["content"] for file in placed.overlays.files if "content" in file},
@@ -68,16 +67,7 @@ def _files(placed: Placed, rank: Rank, inventory: str) -> dict[str, dict[str, st
             placed.name, placed.recipe["summary"], rank.supervisor["limits"]["stop_s"], inventory
         ),
     }
-    secrets = {
-        _layout.key_file(placed.name): _key(placed) and rank.number == 0,
-        _layout.certificate_file(placed.name): _tls(placed) and rank.number == 0,
-        _layout.certificate_key(placed.name): _tls(placed) and rank.number == 0,
-        _layout.group_secret(placed.name): placed.is_group,
-    }
-    written: dict[str, dict[str, str | None]] = {
-        path: {"mode": "0644", "content": content} for path, content in sorted(contents.items())
-    }
-    return written | {path: {"mode": "0600", "content": None} for path, has in sorted(secrets.items()) if not has}
+    return {path: {"mode": "0644", "content": content} for path, content in sorted(contents.items())}
 
 
 def _without(service: str, key: object, tls: object, secret: object) -> dict[str, dict[str, str | None]]:
