@@ -1,7 +1,7 @@
 # Copyright: gb10.fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""titan serves a model, as planned, and goes on doing so after a crash and after a boot."""
+"""titan serves a model, as planned, and goes on doing so after a crash."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from lab.fixtures import Fleet
 from testinfra.host import Host
 
 testinfra_hosts = ["ssh://titan"]
@@ -94,9 +93,4 @@ def test_docker_keeps_nothing_of_what_it_prints_and_the_journal_has_it(host: Hos
 
 def test_a_killed_container_comes_back(host: Host) -> None:
     host.run_expect([0], "docker kill gb10-service-tiny")
-    assert answer(host)
-
-
-def test_a_boot_brings_the_service_back(host: Host) -> None:
-    Fleet(LAB).lab("power", "cycle", "titan")
     assert answer(host)

@@ -1,7 +1,8 @@
 # Copyright: gb10.fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An upgrade on titan: what was served before stays until the new service is proved, and is removed then."""
+"""An upgrade on titan: what was served before stays until the new service is proved, and is removed then. A boot
+brings the new one back."""
 
 from __future__ import annotations
 
@@ -10,6 +11,8 @@ import subprocess
 from collections.abc import Callable
 from typing import Any
 
+from lab.fixtures import Fleet
+from test_served import LAB, answer
 from testinfra.host import Host
 
 testinfra_hosts = ["ssh://titan"]
@@ -70,3 +73,9 @@ def test_what_was_served_is_removed_when_the_new_service_is_proved(host: Host, p
     assert not host.service(former).is_running
     assert images(host) == {AFTER}
     assert host.file(SNAPSHOTS).listdir() == [REVISION]
+
+
+def test_a_boot_brings_the_service_back(host: Host) -> None:
+    """Here, since the stand-in starts in a second, and the real vLLM computes half a minute."""
+    Fleet(LAB).lab("power", "cycle", "titan")
+    assert answer(host)
