@@ -110,6 +110,10 @@ def ordered(findings: Iterable[F]) -> list[F]:
     return sorted(set(findings), key=lambda f: (_ORDER[f.severity], f.place, f.rule, f.found))
 
 
+# More names than a person reads through.
+_MOST_NAMES = 24
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A remedy for a misspelt name: ``write "port"``, or the list of what is known."""
     names = sorted(known)
@@ -120,4 +124,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     close = close or sorted((name for name in names if all(len(part) > 2 and part in name for part in parts)), key=len)
     if close:
         return f'write "{close[0]}"'
+    if len(names) > _MOST_NAMES:
+        alike = sorted(names, key=lambda name: difflib.SequenceMatcher(None, near, name).ratio())[-_MOST_NAMES:]
+        return f"known are {len(names)}, the most alike of them: " + ", ".join(sorted(alike))
     return "known are: " + (", ".join(names) if names else "none")

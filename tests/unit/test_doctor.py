@@ -457,7 +457,8 @@ def test_nvidias_drop_in_is_read_and_its_options_may_not_come_twice() -> None:
     assert looked(plan, "titan", put("daemon", "flags", flags)).findings == ()
 
 
-OURS = {"features": {"cdi": True}, "log-driver": "json-file", "log-opts": {"max-size": "50m", "max-file": "3"}}
+LIMITS = {"max-size": "50m", "max-file": "3"}
+OURS = {"features": {"cdi": True}, "icc": False, "log-driver": "json-file", "log-opts": LIMITS}
 STORE = {"containerd-snapshotter": True}
 
 
@@ -465,9 +466,10 @@ STORE = {"containerd-snapshotter": True}
     ("settings", "named"),
     [
         (OURS, None),
-        ({**OURS, "features": {"cdi": True, **STORE}, "log-opts": {**OURS["log-opts"], "tag": "x"}}, None),
+        ({**OURS, "features": {"cdi": True, **STORE}, "log-opts": {**LIMITS, "tag": "x"}}, None),
         ({**OURS, "features": STORE}, "features change"),  # dockerd reads it at its start
         ({**OURS, "log-opts": {"max-size": "50m"}}, "log-opts change"),
+        ({**OURS, "icc": True}, "icc change"),
     ],
 )
 def test_docker_restarts_only_for_what_merging_changes(settings: dict[str, Any], named: str | None) -> None:
@@ -535,7 +537,7 @@ def test_readers_of_what_a_machine_brings_along() -> None:
     assert machine.fragments(buddy, 4096) == {"free": 10 * 4096 + (16 << 20), "huge": 16 << 20}
 
 
-def test_another_memory_starts_each_service_of_the_host_anew_and_says_so() -> None:
+def test_another_memory_starts_each_service_of_the_host_anew_with_a_word() -> None:
     """newcomer.md A14."""
     two = {name: FROM_HUB["tiny"] | {"port": port} for name, port in (("one", 8001), ("two", 8002))}
     plans = [planned(fleet_services=two, fleet_host={"memory_kib": kib}) for kib in (127601452, 125513944)]

@@ -245,7 +245,7 @@ def test_nvidias_own_netplan_file_is_seen_to_claim_the_port(name: str) -> None:
     assert [*claims(recorded(name), dict.fromkeys(RAILS, ""))] == ["enP2p1s0f0np0", "enp1s0f0np0"]
 
 
-def test_packages_that_belong_to_one_update_are_told_from_those_that_roles_install() -> None:
+def test_packages_of_one_update_are_apart_from_those_that_roles_install() -> None:
     """An owner's list of two machines: what of it may be pulled along by another package, and what not."""
     names = [line.split()[0] for line in recorded("edgexpert-pair/packages.txt").splitlines()]
     torn = {name for name in names if obstacles._is_torn({"package": name, "action": "install"})}

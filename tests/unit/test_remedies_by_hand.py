@@ -202,11 +202,11 @@ BY_HAND = [
     Row("recipe-config", {(*R, "model", "config"): "nemotron-3-nano"}, 'write "nemotron-3-nano', {(*R, "model",
         "config"): "nemotron-3-nano-30b-a3b"}),
     Row("recipe-name", {(*R, "name"): "other"}, "make them equal", {(*R, "name"): "mine"}),
-    Row("recipe-unknown", {(*S, "recipe"): "nemotron nano"}, f'write "{NANO}"', {(*S, "recipe"): NANO}),
+    Row("recipe-unknown", {(*S, "recipe"): "nemotron-3-nano-nvfp4"}, f'write "{NANO}"', {(*S, "recipe"): NANO}),
     Row("recipe-known-bad", {(*R, "status", "state"): "known-bad", (*R, "status", "note"): "hangs"}, "",
         {(*S, "recipe"): NANO}),
-    Row("memory-weights-unknown", {(*R, "model", "weights_bytes"): GONE, (*R, "memory"): GONE}, "model.weights_bytes",
-        {(*R, "model", "weights_bytes"): 20_000_000_000}),
+    Row("memory-weights-unknown", {(*R, "model", "weights_bytes"): GONE, (*R, "model", "config"): GONE,
+        (*R, "memory"): GONE, (*R, "model", "repository"): "mine/new"}, "model.weights_bytes", {(*R, "model", "weights_bytes"): 20_000_000_000}),
 ]  # fmt: skip
 
 
@@ -241,6 +241,10 @@ ELSEWHERE = {
         *("tuning-refused", "tuning-unknown", "tuning-unreadable"),
     ),
     "a ring's host without an address: test_fabric_env": ("fabric-group-management",),
+    "files and programs that hold passwords: test_declared": ("input-hook", "input-secret-file"),
+    "figures that an estimate stands for: test_observed, test_overrides": (
+        *("kv-release-assumed", "memory-weights-estimated"),
+    ),
     "an engine that ends no TLS: test_tls": ("service-tls-engine",),
     "shapes and replicas: test_ranks, test_declared": ("group-shape", "input-replicas"),
 }

@@ -47,7 +47,7 @@ VERDICTS = {
     "nv_27x2": ("", "", "B10"),
     "nv_35": ("", "", "D"),
     "nv_g26": ("service-model-overlay", "", "A4"),
-    "nv_q38": ("", "memory-weights-unknown", "B5a"),  # nobody has published its config.json
+    "nv_q38": ("", "kv-unknown", "B5a"),  # it does not name its drafter's config; the shipped recipe does
     "nv_super": ("", "memory-pool-small", "B1"),
     "off": ("", "X17", "A6"),
     "r_mbt": ("", "R106 memory-pool-small", "7"),

@@ -30,6 +30,7 @@ SHOWN = frozenset(
         "default-shm-size",
         "features",
         "fixed-cidr",
+        "icc",
         "live-restore",
         "log-driver",
         "log-opts",
