@@ -206,7 +206,8 @@ BY_HAND = [
     Row("recipe-known-bad", {(*R, "status", "state"): "known-bad", (*R, "status", "note"): "hangs"}, "",
         {(*S, "recipe"): NANO}),
     Row("memory-weights-unknown", {(*R, "model", "weights_bytes"): GONE, (*R, "model", "config"): GONE,
-        (*R, "memory"): GONE, (*R, "model", "repository"): "mine/new"}, "model.weights_bytes", {(*R, "model", "weights_bytes"): 20_000_000_000}),
+        (*R, "memory"): GONE, (*R, "model", "repository"): "mine/new"}, "model.weights_bytes",
+        {(*R, "model", "weights_bytes"): 20_000_000_000}),
 ]  # fmt: skip
 
 
