@@ -159,7 +159,7 @@ def variables(placed: Placed, written: Mapping[str, Value]) -> Layer:
     build = parse(placed.image["release"] or "")
     if build is not None and build.since(ESTIMATES_SINCE) and ESTIMATE not in written:
         values[ESTIMATE] = "0"
-        reasons[ESTIMATE] = "an estimate from free memory, which on a GB10 went from -35.7 to 5.1 GiB for graphs of 0.7"
+        reasons[ESTIMATE] = "an estimate from free memory: on GB10s -35.7 to 5.1 GiB for graphs of 0 to 1.7"
     if placed.key_file:
         own = written.get("PYTHONPATH")
         values["PYTHONPATH"] = _layout.IN_LIBRARY + (f":{own.value}" if own else "")
