@@ -208,7 +208,7 @@ def audio_not_installed(launch: Launch) -> Hits:
 @rule(
     "R017",
     "error",
-    lasts="vllm",
+    lasts="image",
     expected="vLLM 0.17.0 or later with Transformers 5",
     remedy="take a newer image",
     reason="Qwen3.5 is registered from 0.17.0 on, and its configuration needs Transformers 5",

@@ -215,7 +215,7 @@ def coder_next_context(launch: Launch) -> Hits:
 @rule(
     "R058",
     "hint",
-    lasts="vllm",
+    lasts="checkpoint",
     expected="no --moe-backend",
     remedy="drop it",
     reason="a dense model has no experts",

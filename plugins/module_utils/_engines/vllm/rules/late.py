@@ -67,7 +67,7 @@ def b12x_not_installed(launch: Launch) -> Hits:
     "X10",
     {"0.17.0..": "error"},
     lasts="vllm",
-    expected="--moe-backend marlin, humming or b12x",
+    expected="--moe-backend marlin, humming or b12x, since 0.32.0 also flashinfer_b12x",
     remedy="write marlin, or leave it to vLLM",
     reason="the checkpoint quantizes weights only (W4A16), which the other FP4 kernels don't take: ValueError",
     source="vllm/model_executor/layers/fused_moe/oracle/nvfp4.py",
@@ -75,7 +75,9 @@ def b12x_not_installed(launch: Launch) -> Hits:
 def backend_without_scheme(launch: Launch) -> Hits:
     """A MoE backend that can't run a W4A16 checkpoint."""
     weights_only = launch.model.is_(r"nvidia/Qwen3\.6-35B-A3B-NVFP4")
-    if weights_only and launch.moe_backend not in (None, "auto", "marlin", "humming", "b12x"):
+    # read in 0.32.0 and 0.33.0: it quantizes activations in the kernel (experts/flashinfer_b12x_moe.py)
+    more = ["flashinfer_b12x"] if launch.since("0.32.0") else []
+    if weights_only and launch.moe_backend not in (None, "auto", "marlin", "humming", "b12x", *more):
         yield Hit("argv --moe-backend", show(launch.moe_backend))
 
 
@@ -86,7 +88,7 @@ def backend_without_scheme(launch: Launch) -> Hits:
     expected="the option that it needs",
     remedy="add it",
     reason="vLLM stops with a TypeError",
-    source="vllm/entrypoints/openai/cli_args.py, validate_parsed_serve_args",
+    source="vllm/entrypoints/common/cli_args.py, validate_parsed_serve_args (0.33.0; openai/cli_args.py before)",
 )
 def half_a_pair(launch: Launch) -> Hits:
     """An option without the one that it needs."""
@@ -135,7 +137,7 @@ def headless_servers(launch: Launch) -> Hits:
     lasts="vllm",
     expected="chunked prefill",
     remedy="drop --no-enable-chunked-prefill",
-    reason="prefix caching of a hybrid model in mode align needs it: AssertionError (checked up to 0.28.0)",
+    reason="prefix caching of a hybrid model in mode align needs it: AssertionError (checked up to 0.33.0)",
     source="vllm/config/vllm.py",
 )
 def align_needs_chunks(launch: Launch) -> Hits:

@@ -59,7 +59,7 @@ def longer_than_allowed(launch: Launch) -> Hits:
 @rule(
     "R113",
     "error",
-    lasts="vllm",
+    lasts="checkpoint",
     expected="a rope override in --hf-overrides",
     remedy="add the YaRN block of the model's card, or stay within what the model was trained for",
     reason="beyond its trained positions a model answers garbage",
@@ -109,7 +109,7 @@ def rope_theta_missing(launch: Launch) -> Hits:
 @rule(
     "R116",
     "hint",
-    lasts="vllm",
+    lasts="checkpoint",
     needs=("service.reasoning",),
     expected="""--default-chat-template-kwargs '{"enable_thinking": true}' (0.14.0 on)""",
     remedy="add it, or let clients ask for it",

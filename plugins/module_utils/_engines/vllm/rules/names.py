@@ -100,7 +100,7 @@ def quantization_not_a_method(launch: Launch) -> Hits:
 @rule(
     "R040",
     "warning",
-    lasts="vllm",
+    lasts="checkpoint",
     expected="the parser of the model's family",
     remedy="write the family's parser",
     reason="the parser must read what the model writes; it has nothing to do with the client's name",
@@ -137,7 +137,7 @@ def half_of_tools(launch: Launch) -> Hits:
 @rule(
     "R042",
     "warning",
-    lasts="vllm",
+    lasts="checkpoint",
     expected="no --reasoning-parser",
     remedy="drop it",
     reason="the model doesn't reason, so that its whole answer may be taken for reasoning",
@@ -152,7 +152,7 @@ def parser_of_no_reasoning(launch: Launch) -> Hits:
 @rule(
     "R043",
     "hint",
-    lasts="vllm",
+    lasts="checkpoint",
     expected="--reasoning-parser of the model's family",
     remedy="add it, e.g. qwen3, gemma4, nemotron_v3",
     reason="without it the reasoning stands in the answer",
@@ -167,7 +167,7 @@ def reasoning_without_parser(launch: Launch) -> Hits:
 @rule(
     "R044",
     "error",
-    lasts="vllm",
+    lasts="checkpoint",
     expected='"model" in --speculative-config only where the draft is a model of its own',
     remedy="name the draft's folder, or drop the key",
     reason="most MTP models have their draft heads built in; gemma4-coder has a paired draft",

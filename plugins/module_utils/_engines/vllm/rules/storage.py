@@ -175,7 +175,7 @@ def read_ahead(launch: Launch) -> Hits:
 @rule(
     "R137",
     "warning",
-    lasts="vllm",
+    lasts="operation",
     expected="one key that is kept",
     remedy="keep the key in a file (api_key_file)",
     reason="a key made at each start is another one each time",
