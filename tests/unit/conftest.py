@@ -6,8 +6,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("gb10", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("gb10")
+
+
+@pytest.fixture(autouse=True)
+def usual_umask() -> Iterator[None]:
+    """A module that writes secrets sets its process' umask, which here is that of all tests."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
