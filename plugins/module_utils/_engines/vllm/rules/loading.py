@@ -25,7 +25,8 @@ _COMPILERS: float = fact("limits", "compilers_gib") * _GIB
     remedy="lower it, or drop --load-format",
     reason="one host stood still for a moment above it, without damage, while others run with 0.8 and more; "
     "from 0.24.0 on vLLM gives memory back while it loads",
-    source="32 GB Nemotron guide, tip 4; recipes of eugr/spark-vllm-docker and of sparkrun (8 and 6 with 0.8 or more); vLLM pull request 45179",
+    source="32 GB Nemotron guide, tip 4; recipes of eugr/spark-vllm-docker and of sparkrun (8 and 6 with 0.8 or more); "
+    "vLLM pull request 45179",
 )
 def fastsafetensors_peak(launch: Launch) -> Hits:
     """fastsafetensors with a utilization above what its peak leaves room for."""
