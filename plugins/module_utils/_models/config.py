@@ -35,7 +35,12 @@ class ConfigJson:
     @property
     def is_mixture(self) -> bool:
         """A mixture of experts, as vLLM counts them (vllm/config/model.py, is_moe)."""
-        return any(_whole(self.text.get(key)) for key in _EXPERTS)
+        return bool(self.experts)
+
+    @property
+    def experts(self) -> int:
+        """Experts of a layer; 0 of a dense model."""
+        return next((count for key in _EXPERTS if (count := number(self.text, key))), 0)
 
     @property
     def vocabulary(self) -> int:
@@ -60,5 +65,10 @@ class ConfigJson:
         return found if isinstance(found, Mapping) else {}
 
 
+def number(values: Mapping[Any, Any], key: str) -> int:
+    """A count of a config; 0 where it is missing or malformed."""
+    return _whole(values.get(key))
+
+
 def _whole(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._models.config import ConfigJson
+from ansible_collections.gb10.fleet.plugins.module_utils._models.config import ConfigJson, number
 
 # Bytes an element with its scales: blocks of 128 x 128 with one of 4 bytes; 16 with one byte, 32 with one; groups of
 # 128 with one of 2 bytes and half a byte for the zero.
@@ -134,7 +134,7 @@ def parameters(config: Mapping[str, Any]) -> Parameters | None:
     """What a model's parts count; None for a config.json without the shape of its layers."""
     file = ConfigJson(config)
     text = file.text
-    hidden, kinds = _number(text, "hidden_size"), _layers(text)
+    hidden, kinds = number(text, "hidden_size"), _layers(text)
     if not hidden or not kinds or not file.vocabulary:
         return None
     found = Parameters(is_mixture=file.is_mixture)
@@ -158,12 +158,12 @@ def _layers(text: Mapping[Any, Any]) -> list[str]:
     if isinstance(pattern, list):
         names = {"mamba": "mamba", "attention": "attention alone", "moe": "experts", "mlp": "mlp"}
         return [names.get(str(name), "mlp") for name in pattern]
-    count = _number(text, "num_hidden_layers")
+    count = number(text, "num_hidden_layers")
     names_of = text.get("layer_types")
     if isinstance(names_of, list) and len(names_of) == count:
         return [_KINDS.get(str(name), "attention") for name in names_of]
-    every = _number(text, "full_attention_interval")
-    if every and _number(text, "linear_num_value_heads"):
+    every = number(text, "full_attention_interval")
+    if every and number(text, "linear_num_value_heads"):
         return ["attention" if (index + 1) % every == 0 else "linear" for index in range(min(count, 4096))]
     if isinstance(pattern := text.get("hybrid_layer_pattern"), list) and len(pattern) == count:
         return ["sliding" if one == 1 else "attention" for one in pattern]
@@ -174,7 +174,7 @@ _KINDS = {"linear_attention": "linear", "sliding_attention": "sliding", "full_at
 
 
 def _add_layer(found: Parameters, text: Mapping[Any, Any], kind: str, index: int, layers: int) -> None:
-    hidden = _number(text, "hidden_size")
+    hidden = number(text, "hidden_size")
     found.copied += 2 * hidden
     if kind == "mamba":
         found.varying += _mamba(text, hidden)
@@ -187,7 +187,7 @@ def _add_layer(found: Parameters, text: Mapping[Any, Any], kind: str, index: int
     if kind == "experts" or (kind != "mlp" and _has_experts(text, index)):
         _add_experts(found, text, hidden)
     if kind == "mlp" or (kind != "experts" and (not _has_experts(text, index) or text.get("enable_moe_block") is True)):
-        inner = _number(text, "dense_intermediate_size") or _number(text, "intermediate_size")
+        inner = number(text, "dense_intermediate_size") or number(text, "intermediate_size")
         found.main += _gated(text) * hidden * inner
 
 
@@ -213,40 +213,39 @@ def _has_experts(text: Mapping[Any, Any], index: int) -> bool:
     only = text.get("mlp_only_layers")
     if isinstance(only, list) and index in only:
         return False
-    return index >= _number(text, "first_k_dense_replace")
+    return index >= number(text, "first_k_dense_replace")
 
 
 def _add_experts(found: Parameters, text: Mapping[Any, Any], hidden: int) -> None:
-    count = next((n for key in _EXPERTS if (n := _number(text, key))), 0)
-    inner = _number(text, "moe_intermediate_size") or _number(text, "intermediate_size")
-    outer = _number(text, "moe_latent_size") or hidden
+    count = ConfigJson(text).experts
+    inner = number(text, "moe_intermediate_size") or number(text, "intermediate_size")
+    outer = number(text, "moe_latent_size") or hidden
     found.main += count * _gated(text) * outer * inner
     if outer != hidden:
         found.varying += 2 * hidden * outer
-    shared = next((n for key in _SHARED if (n := _number(text, key))), 0)
-    shared = shared or _number(text, "n_shared_experts") * inner
+    shared = next((n for key in _SHARED if (n := number(text, key))), 0)
+    shared = shared or number(text, "n_shared_experts") * inner
     found.varying += _gated(text) * hidden * shared
     found.copied += count * hidden + (hidden if shared else 0)
 
 
-_EXPERTS = ("num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts")
 _SHARED = ("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "shared_intermediate_size")
 
 
 def _attention(text: Mapping[Any, Any], hidden: int, kind: str) -> float:
-    heads = _number(text, "num_attention_heads")
-    width = _number(text, "head_dim") or hidden // max(heads, 1)
-    if _number(text, "kv_lora_rank"):
+    heads = number(text, "num_attention_heads")
+    width = number(text, "head_dim") or hidden // max(heads, 1)
+    if number(text, "kv_lora_rank"):
         return _latent(text, hidden, heads)
-    if _number(text, "o_lora_rank"):
+    if number(text, "o_lora_rank"):
         return _latent_v4(text, hidden, heads, width)
-    values, kv_heads = _number(text, "v_head_dim") or width, _number(text, "num_key_value_heads") or heads
-    if kind == "sliding" and _number(text, "swa_num_key_value_heads"):
-        kv_heads = _number(text, "swa_num_key_value_heads")
+    values, kv_heads = number(text, "v_head_dim") or width, number(text, "num_key_value_heads") or heads
+    if kind == "sliding" and number(text, "swa_num_key_value_heads"):
+        kv_heads = number(text, "swa_num_key_value_heads")
     shared = 2
-    if kind == "attention" and _number(text, "global_head_dim"):
-        width = values = _number(text, "global_head_dim")
-        kv_heads = _number(text, "num_global_key_value_heads") or kv_heads
+    if kind == "attention" and number(text, "global_head_dim"):
+        width = values = number(text, "global_head_dim")
+        kv_heads = number(text, "num_global_key_value_heads") or kv_heads
         shared = 1 if text.get("attention_k_eq_v") is True else 2
     queries = heads * width * (2 if text.get("attn_output_gate") is True else 1)
     keys = kv_heads * (width + values) if shared == 2 else kv_heads * width
@@ -254,31 +253,31 @@ def _attention(text: Mapping[Any, Any], hidden: int, kind: str) -> float:
 
 
 def _latent(text: Mapping[Any, Any], hidden: int, heads: int) -> float:
-    rank, rope, nope = (_number(text, key) for key in ("kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim"))
-    values, queries = _number(text, "v_head_dim"), _number(text, "q_lora_rank")
+    rank, rope, nope = (number(text, key) for key in ("kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim"))
+    values, queries = number(text, "v_head_dim"), number(text, "q_lora_rank")
     asked = hidden * queries + queries * heads * (nope + rope) if queries else hidden * heads * (nope + rope)
-    indexer = _number(text, "index_n_heads") * _number(text, "index_head_dim")
+    indexer = number(text, "index_n_heads") * number(text, "index_head_dim")
     kept = hidden * (rank + rope) + rank * heads * (nope + values) + heads * values * hidden
-    return asked + kept + (indexer * queries + hidden * _number(text, "index_head_dim") if indexer else 0)
+    return asked + kept + (indexer * queries + hidden * number(text, "index_head_dim") if indexer else 0)
 
 
 def _latent_v4(text: Mapping[Any, Any], hidden: int, heads: int, width: int) -> float:
-    queries, out, groups = _number(text, "q_lora_rank"), _number(text, "o_lora_rank"), _number(text, "o_groups")
+    queries, out, groups = number(text, "q_lora_rank"), number(text, "o_lora_rank"), number(text, "o_groups")
     asked = hidden * queries + queries * heads * width
-    indexer = queries * _number(text, "index_n_heads") * _number(text, "index_head_dim")
+    indexer = queries * number(text, "index_n_heads") * number(text, "index_head_dim")
     return asked + hidden * width + heads * width * out + groups * out * hidden + indexer
 
 
 def _mamba(text: Mapping[Any, Any], hidden: int) -> float:
-    inner = _number(text, "mamba_num_heads") * _number(text, "mamba_head_dim")
-    state = 2 * _number(text, "n_groups") * _number(text, "ssm_state_size")
-    return hidden * (2 * inner + state + _number(text, "mamba_num_heads")) + inner * hidden
+    inner = number(text, "mamba_num_heads") * number(text, "mamba_head_dim")
+    state = 2 * number(text, "n_groups") * number(text, "ssm_state_size")
+    return hidden * (2 * inner + state + number(text, "mamba_num_heads")) + inner * hidden
 
 
 def _delta_net(text: Mapping[Any, Any], hidden: int) -> float:
-    keys = _number(text, "linear_num_key_heads") * _number(text, "linear_key_head_dim")
-    heads = _number(text, "linear_num_value_heads")
-    values = heads * _number(text, "linear_value_head_dim")
+    keys = number(text, "linear_num_key_heads") * number(text, "linear_key_head_dim")
+    heads = number(text, "linear_num_value_heads")
+    values = heads * number(text, "linear_value_head_dim")
     return hidden * (2 * keys + 2 * values + 2 * heads) + values * hidden
 
 
@@ -287,12 +286,12 @@ def _vision(config: Mapping[str, Any]) -> float:
     tower = config.get("vision_config")
     if not isinstance(tower, Mapping):
         return 0
-    hidden = _number(tower, "hidden_size")
-    depth = min(_number(tower, "depth") or _number(tower, "num_hidden_layers"), 4096)
-    inner = _number(tower, "intermediate_size")
+    hidden = number(tower, "hidden_size")
+    depth = min(number(tower, "depth") or number(tower, "num_hidden_layers"), 4096)
+    inner = number(tower, "intermediate_size")
     gated = 3 if str(tower.get("model_type")).startswith(("gemma4", "pixtral", "mistral")) else 2
-    merged = hidden * (_number(tower, "spatial_merge_size") or 1) ** 2
-    out = _number(tower, "out_hidden_size")
+    merged = hidden * (number(tower, "spatial_merge_size") or 1) ** 2
+    out = number(tower, "out_hidden_size")
     mergers = 1 + len(tower.get("deepstack_visual_indexes") or ())
     return depth * (4 * hidden * hidden + gated * hidden * inner) + mergers * merged * (merged + out)
 
@@ -300,17 +299,12 @@ def _vision(config: Mapping[str, Any]) -> float:
 def _drafting(text: Mapping[Any, Any], found: Parameters, kinds: list[str]) -> float:
     """The prediction layers that a checkpoint brings: each like the last layer, and a matrix that joins two inputs."""
     keys = ("mtp_num_hidden_layers", "num_nextn_predict_layers")
-    count = next((n for key in keys if (n := _number(text, key))), 0)
+    count = next((n for key in keys if (n := number(text, key))), 0)
     if not count:
         return 0
     one = Parameters()
-    hidden = _number(text, "hidden_size")
+    hidden = number(text, "hidden_size")
     kinds = ["attention alone", "experts"] if "mamba" in kinds else ["attention"]
     for kind in kinds:
         _add_layer(one, text, kind, 1 << 20, 1)
     return min(count, 8) * (one.total + one.copied + 2 * hidden * hidden)
-
-
-def _number(values: Mapping[Any, Any], key: str) -> int:
-    value = values.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

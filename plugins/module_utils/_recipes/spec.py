@@ -124,15 +124,19 @@ CONTAINER: Spec = {
     },
 }
 
+_CHECKPOINT: dict[str, Spec] = {
+    "repository": _REPOSITORY,
+    "revision": _REVISION,
+    "seal": _SEAL,
+    "config": {**_NAME, "required": False, "nullable": True, "default": None},
+    "weights_bytes": _BYTES,
+}
+
 MODEL: Spec = {
     "type": "map",
     "required": True,
     "options": {
-        "repository": _REPOSITORY,
-        "revision": _REVISION,
-        "seal": _SEAL,
-        "config": {**_NAME, "required": False, "nullable": True, "default": None},
-        "weights_bytes": _BYTES,
+        **_CHECKPOINT,
         "quantization": {
             "type": "str",
             "nullable": True,
@@ -140,16 +144,7 @@ MODEL: Spec = {
             "choices": ["modelopt", "compressed-tensors", "fp8", "awq", "gptq", "mxfp4"],
         },
         "gated": {"type": "bool", "default": False},
-        "draft": {
-            "type": "map",
-            "options": {
-                "repository": _REPOSITORY,
-                "revision": _REVISION,
-                "seal": _SEAL,
-                "config": {**_NAME, "required": False, "nullable": True, "default": None},
-                "weights_bytes": _BYTES,
-            },
-        },
+        "draft": {"type": "map", "options": _CHECKPOINT},
         "source": {
             "default": "hub",
             "expected": "hub, {host: <a host that has it>} or {path: <a folder on the host>}",

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._models.config import ConfigJson
+from ansible_collections.gb10.fleet.plugins.module_utils._models.config import ConfigJson, number
 
 # The numbers of hosts that fleets have: cables and rings join two and three, switches four and eight.
 FLEETS = (1, 2, 3, 4, 8)
@@ -78,7 +78,7 @@ def shape_of(config: Mapping[str, Any] | None, quantization: str | None) -> Shap
     quantization: the checkpoint's method, for a config.json of the base model.
     """
     text = ConfigJson(config or {}).text
-    if not _number(text, "num_attention_heads"):
+    if not number(text, "num_attention_heads"):
         return None
     return Shape([*_parts(text), *_scaled(text, _block(config or {}, quantization))], _layers(text))
 
@@ -86,17 +86,17 @@ def shape_of(config: Mapping[str, Any] | None, quantization: str | None) -> Shap
 def _parts(text: Mapping[Any, Any]) -> Iterator[Part]:
     """Heads of each kind (vllm/config/model.py, verify_with_parallel_config; vllm/distributed/utils.py, divide;
     QKVParallelLinear copies KV heads; Mamba pads its groups)."""
-    yield Part("attention heads", _number(text, "num_attention_heads"))
-    kv_heads = _number(text, "num_key_value_heads")
-    if kv_heads and not _number(text, "kv_lora_rank"):
+    yield Part("attention heads", number(text, "num_attention_heads"))
+    kv_heads = number(text, "num_key_value_heads")
+    if kv_heads and not number(text, "kv_lora_rank"):
         yield Part("KV heads", kv_heads, copies=True)
     for what, key in (
         ("Mamba heads", "mamba_num_heads"),
         ("key heads of linear attention", "linear_num_key_heads"),
         ("value heads of linear attention", "linear_num_value_heads"),
     ):
-        if _number(text, key):
-            yield Part(what, _number(text, key))
+        if number(text, key):
+            yield Part(what, number(text, key))
 
 
 def _scaled(text: Mapping[Any, Any], block: int) -> Iterator[Part]:
@@ -107,7 +107,7 @@ def _scaled(text: Mapping[Any, Any], block: int) -> Iterator[Part]:
         ("channels of an expert", "moe_intermediate_size"),
         ("channels of the shared expert", "shared_expert_intermediate_size"),
     ):
-        width = _number(text, key)
+        width = number(text, key)
         if width:
             yield Part(what, width)
         if width and block > 1 and width % block == 0:
@@ -127,9 +127,4 @@ def _block(config: Mapping[Any, Any], quantization: str | None) -> int:
 
 def _layers(text: Mapping[Any, Any]) -> int | None:
     pattern = text.get("hybrid_override_pattern") or text.get("layers_block_type")
-    return _number(text, "num_hidden_layers") or (len(pattern) if isinstance(pattern, str | list) else None)
-
-
-def _number(values: Mapping[Any, Any], key: str) -> int:
-    value = values.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+    return number(text, "num_hidden_layers") or (len(pattern) if isinstance(pattern, str | list) else None)
