@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass
 from functools import partial
 from typing import Any, Literal, TypeVar
@@ -108,6 +108,11 @@ def refusal(rule: str, place: str, **words: str) -> FleetError:
 def ordered(findings: Iterable[F]) -> list[F]:
     """Errors first, then by place and rule: the same findings always come in the same order, each once."""
     return sorted(set(findings), key=lambda f: (_ORDER[f.severity], f.place, f.rule, f.found))
+
+
+def first_of(places: Sequence[object], note: str = "") -> str:
+    """Places with the same fault: the first, with what is to be said of it, and how many more there are."""
+    return f"{places[0]}{note}" + (f" and {len(places) - 1} more" if len(places) > 1 else "")
 
 
 # More names than a person reads through.

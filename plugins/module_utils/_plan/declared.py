@@ -23,7 +23,13 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import ports_on_head
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean, error, warning
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import (
+    Finding,
+    did_you_mean,
+    error,
+    first_of,
+    warning,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall import plan as firewall
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import facts
 from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import PURPOSE
@@ -177,7 +183,7 @@ def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Findi
         for problem in problems:
             of_hosts.setdefault(problem, []).append(name)
         hosts[name] = Host(name, host["address"], {} if problems else settings, host.get("port", 22))
-    findings += [replace(problem, place=f"{_first_of(names)}: {problem.place}") for problem, names in of_hosts.items()]
+    findings += [replace(problem, place=f"{first_of(names)}: {problem.place}") for problem, names in of_hosts.items()]
     findings += _same_addresses(hosts)
     keys = ("fleet_name", "fleet_services", "fleet_fabric", "fleet_firewall", "fleet_drift", "fleet_tls")
     written = {key: _of_the_fleet(key, inventory, findings) for key in keys}
@@ -206,11 +212,6 @@ def _written_or(value: Any, otherwise: Any = MappingProxyType({})) -> Any:
 def _folder_name(folder: str) -> str:
     """The inventory's name where none is declared: its folder's, the same in every clone."""
     return re.sub(r"[^A-Za-z0-9._-]", "-", Path(folder).name).strip("._-")[:61] or "fleet"
-
-
-def _first_of(hosts: Sequence[str]) -> str:
-    """Hosts with the same mistake: a slip in group_vars reaches 500 of them."""
-    return hosts[0] + (f" and {len(hosts) - 1} more" if len(hosts) > 1 else "")
 
 
 def _overrides_of_no_service(settings: Mapping[str, Any], services: Any) -> Iterator[Finding]:
@@ -420,7 +421,7 @@ def _unknown_variables(inventory: Mapping[str, Any]) -> Iterator[Finding]:
         expected = "one of " + ", ".join(VARIABLES)
         yield error(
             "input-unknown-variable",
-            f"{_first_of(hosts)}: {name}",
+            f"{first_of(hosts)}: {name}",
             found="unknown variable",
             expected=expected,
             remedy=did_you_mean(name, VARIABLES),

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError, first_of
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import refusal
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.source import Source
 
@@ -83,13 +83,12 @@ def _closed(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def _unreadable(place: Path, closed: list[Path], command: str) -> FleetError:
-    first, more = closed[0], len(closed) - 1
-    found = first.stat()
+    found = closed[0].stat()
     whose = f"user {found.st_uid}, group {found.st_gid}, mode {stat.S_IMODE(found.st_mode):04o}"
     return refusal(
         "model-unreadable",
         str(place),
-        found=f"{first} ({whose})" + (f" and {more} more" if more else ""),
+        found=first_of(closed, f" ({whose})"),
         expected="files that a container can read: its root is bound by their mode, since it has no capabilities",
         remedy=command,
     )

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from posixpath import commonpath
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import first_of
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import Differences, Subject, View
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.reading import READS
 
@@ -37,12 +38,12 @@ def _differences(view: View) -> Differences:
                 reason="nobody knows any more whether its files are what was verified",
             )
         if have["access"]:
-            first, more, around = have["access"][0], len(have["access"]) - 1, commonpath(have["access"])
+            around = commonpath(have["access"])
             yield view.differs(
                 "error",
                 "model-access",
                 f"model {name}",
-                found=f"others may change {first}" + (f" and {more} more" if more else ""),
+                found=f"others may change {first_of(have['access'])}",
                 expected="files that root alone writes",
                 # what has another name elsewhere is an owner's too
                 remedy=f"look who made it so, then: find {around} '(' -type d -o -links 1 ')' "
@@ -50,12 +51,11 @@ def _differences(view: View) -> Differences:
                 reason="who can change the weights can change what the service answers",
             )
         if have["closed"]:
-            first, more = have["closed"][0], len(have["closed"]) - 1
             yield view.differs(
                 "error",
                 "model-unreadable",
                 f"model {name}",
-                found=f"a container can't read {first}" + (f" and {more} more" if more else ""),
+                found=f"a container can't read {first_of(have['closed'])}",
                 expected="files that root without capabilities can read, as it is in there",
                 remedy=f"run {view.converge()}: it names the command that opens them to root alone",
                 reason="the next start of its service fails",
