@@ -7,26 +7,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lab.fixtures import Fleet, need_lab
 from lab.vllm import images
 
-from .group import HOSTS, Group
+from .bare import two_hosts
+from .group import Group
 
 
 def _group(kind: images.Kind, place: Path, ray: bool = False) -> Iterator[Group]:
     """Two hosts with a cable, Docker, vLLM and the supervisor; the lab ends with the tests of its module."""
-    need_lab()
-    folder = images.default_directory()
-    images.ensure_model(folder)
-    facts = images.ensure_image(kind, folder)
-    fleet = Fleet(place / "lab")
-    fleet.lab("up", "--hosts", ",".join(HOSTS), "--cable", "spark-2:1=spark-3:1", "--share", f"{folder}:/srv/lab")
-    try:
-        made = Group(fleet, facts["reference"], ray)
+    with two_hosts(kind, place) as (fleet, reference):
+        made = Group(fleet, reference, ray)
         made.install()
         yield made
-    finally:
-        fleet.lab("down")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

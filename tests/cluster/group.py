@@ -18,9 +18,10 @@ from ansible_collections.gb10.fleet.plugins.module_utils._netplan import documen
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.container import docker_ask
 from lab.fixtures import Fleet
 
+from .bare import HOSTS
+
 ROOT = Path(__file__).resolve().parents[2]
 UTILITIES = ROOT / "plugins" / "module_utils"
-HOSTS = ("spark-2", "spark-3")
 MANAGEMENT = {"spark-2": "10.77.0.11", "spark-3": "10.77.0.12"}
 ADDRESSES = {"spark-2": "192.168.100.1", "spark-3": "192.168.100.2"}
 INTERFACE = "enp1s0f1np1"

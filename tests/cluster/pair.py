@@ -18,10 +18,10 @@ import yaml
 from lab.fixtures import Fleet, eventually
 
 from . import canary
+from .bare import HOSTS
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = ROOT / "molecule" / "cluster"
-HOSTS = ("spark-2", "spark-3")
 NAME = "tiny-pair"
 CONTAINER = f"gb10-service-{NAME}"
 UNIT = f"{CONTAINER}.service"

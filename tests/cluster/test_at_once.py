@@ -12,10 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from lab.fixtures import Fleet, eventually, need_lab
+from lab.fixtures import eventually
 from lab.vllm import images
 
-from .pair import HOSTS, NAME, UNIT, Pair, changed, declared
+from .bare import HOSTS, two_hosts
+from .pair import NAME, UNIT, Pair, changed, declared
 
 pytestmark = pytest.mark.whole
 BOTH = ("--limit", ",".join(HOSTS))
@@ -25,18 +26,10 @@ RESTART = ("gb10.fleet.restart", *BOTH, "--extra-vars", f"service={NAME}")
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """Two hosts that the playbook for groups has brought."""
-    need_lab()
-    folder = images.default_directory()
-    images.ensure_model(folder)
-    images.ensure_image(images.STAND_IN, folder)
-    fleet = Fleet(Path(tmp_path_factory.mktemp("pair")) / "lab")
-    fleet.lab("up", "--hosts", ",".join(HOSTS), "--cable", "spark-2:1=spark-3:1", "--share", f"{folder}:/srv/lab")
-    try:
+    with two_hosts(images.STAND_IN, Path(tmp_path_factory.mktemp("pair"))) as (fleet, _):
         made = Pair(fleet, declared())
         assert made.playbook("cluster-tp2.yml").returncode == 0, made.outputs[-1][-3000:]
         yield made
-    finally:
-        fleet.lab("down")
 
 
 def at_once(pair: Pair, *runs: tuple[str, ...]) -> list[subprocess.CompletedProcess[str]]:

@@ -16,7 +16,8 @@ import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall.subject import with_files
 from lab.disk import OWNER_PASSWORD
 
-from .group import HOSTS, MANAGEMENT, PORT, ROOT, Group
+from .bare import HOSTS
+from .group import MANAGEMENT, PORT, ROOT, Group
 
 PROGRAM = """
 import subprocess, sys

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from .bare import HOSTS
 from .canary import leaks
-from .group import CONTAINER, HOSTS, KEY, PORT, ROUTES, SECRET, UNIT, Group
+from .group import CONTAINER, KEY, PORT, ROUTES, SECRET, UNIT, Group
 
 # The minute: long after both sides have noticed.
 CABLE_OUT_S = 60

@@ -20,7 +20,8 @@ from fabric.fleet import FabricFleet
 from lab.fixtures import need_lab
 from lab.vllm import images
 
-from .pair import HOSTS, Pair, declared
+from .bare import HOSTS
+from .pair import Pair, declared
 
 pytestmark = pytest.mark.whole
 CABLE_OUT_S = 60

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from .group import CONTAINER, HOSTS, PORT, RENDEZVOUS, UNIT, Group
+from .bare import HOSTS
+from .group import CONTAINER, PORT, RENDEZVOUS, UNIT, Group
 
 pytestmark = pytest.mark.whole
 # Binds as soon as the port is free, and holds it.

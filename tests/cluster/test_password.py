@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 from lab.disk import OWNER_PASSWORD
-from lab.fixtures import Fleet, need_lab
 from lab.vllm import images
 
-from .pair import HOSTS, NAME, ROOT, SCENARIO, Pair, declared
+from .bare import two_hosts
+from .pair import NAME, ROOT, SCENARIO, Pair, declared
 
 pytestmark = pytest.mark.whole
 SERVICE = ("--extra-vars", f"service={NAME}")
@@ -40,16 +40,8 @@ WITHOUT = {"recipe_import", "recipe_lint", "recipe_new", "drift_timer"}
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    need_lab()
-    folder = images.default_directory()
-    images.ensure_model(folder)
-    images.ensure_image(images.STAND_IN, folder)
-    fleet = Fleet(Path(tmp_path_factory.mktemp("pair")) / "lab")
-    fleet.lab("up", "--hosts", ",".join(HOSTS), "--cable", "spark-2:1=spark-3:1", "--share", f"{folder}:/srv/lab")
-    try:
+    with two_hosts(images.STAND_IN, Path(tmp_path_factory.mktemp("pair"))) as (fleet, _):
         yield Pair(fleet, declared() | {"api_key_file": str(SCENARIO / "key.txt")})
-    finally:
-        fleet.lab("down")
 
 
 @pytest.fixture(scope="module")

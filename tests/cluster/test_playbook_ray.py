@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lab.fixtures import Fleet, need_lab
 from lab.vllm import images
 
-from .pair import CONTAINER, HOSTS, NAME, UNIT, Pair, changed, declared, order
+from .bare import HOSTS, two_hosts
+from .pair import CONTAINER, NAME, UNIT, Pair, changed, declared, order
 
 pytestmark = pytest.mark.whole
 VERBOSE = ("-vvv", "--diff")
@@ -27,17 +27,9 @@ FLAGS = {"distributed-executor-backend": "ray"}
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """Two bare hosts and their cable."""
-    need_lab()
-    folder = images.default_directory()
-    images.ensure_model(folder)
-    images.ensure_image(images.VLLM_CPU, folder)
-    fleet = Fleet(Path(tmp_path_factory.mktemp("pair")) / "lab")
-    fleet.lab("up", "--hosts", ",".join(HOSTS), "--cable", "spark-2:1=spark-3:1", "--share", f"{folder}:/srv/lab")
-    try:
+    with two_hosts(images.VLLM_CPU, Path(tmp_path_factory.mktemp("pair"))) as (fleet, _):
         # without its image, the recipe's own is meant
         yield Pair(fleet, {key: value for key, value in declared().items() if key != "image"} | {"flags": FLAGS})
-    finally:
-        fleet.lab("down")
 
 
 def converges(pair: Pair, *arguments: str, **changes: object) -> str:

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from .group import CONTAINER, HOSTS, KEY, ROUTES, SECRET, Group
+from .bare import HOSTS
+from .group import CONTAINER, KEY, ROUTES, SECRET, Group
 
 pytestmark = pytest.mark.whole
 

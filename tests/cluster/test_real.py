@@ -11,7 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from .group import CONTAINER, HOSTS, KEY, PORT, ROUTES, Group
+from .bare import HOSTS
+from .group import CONTAINER, KEY, PORT, ROUTES, Group
 
 pytestmark = pytest.mark.whole
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from cluster.pair import CONTAINER, HOSTS, SECRET, Pair
+from cluster.bare import HOSTS
+from cluster.pair import CONTAINER, SECRET, Pair
 
 
 def test_both_ranks_answer_through_the_heads_endpoint(pair: Pair) -> None:

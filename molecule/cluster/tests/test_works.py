@@ -9,7 +9,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from cluster.pair import HOSTS, NAME, SECRET, UNIT, Pair, order
+from cluster.bare import HOSTS
+from cluster.pair import NAME, SECRET, UNIT, Pair, order
 
 OTHER_KEY = "canary-key-of-another-day-2e90"
 RANK_FILE = f"/etc/gb10-fleet/services/{NAME}.json"
