@@ -34,6 +34,8 @@ AT_ONCE, AT_MOST = 3, 5
 # One more than AT_ONCE starts when this share of the processors was idle for so long, and a lab finds this much memory.
 IDLE_SHARE, LOOK_S, LAB_BYTES = 0.15, 10.0, 6 << 30
 HEARTBEAT_S = 60
+# Of a failed job without pytest, repeated at the very end: whoever sees the end of a log alone knows what failed.
+_LAST_LINES = 12
 # What needs minutes, longest first: these start before the others, so that nothing long is left to the end, and what
 # computes all the time (unit, newest, lint) runs beside what waits for hosts. A job that isn't here comes after them.
 LONG_JOBS = (
@@ -185,12 +187,17 @@ class Result:
         return "failed" if self.failed else "skipped" if self.skipped_because else "passed"
 
 
+def plain(line: str) -> str:
+    """Without colours."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip()
+
+
 def counted(line: str) -> tuple[int, int]:
     """Tests passed and failed by the closing line of one pytest run; (0, 0) for any other line."""
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", line)
-    if not re.search(r"\b(passed|failed|errors?|skipped)\b.* in [0-9.]+s", plain):
+    line = plain(line)
+    if not re.search(r"\b(passed|failed|errors?|skipped)\b.* in [0-9.]+s", line):
         return 0, 0
-    counts = {word.rstrip("s"): int(number) for number, word in re.findall(r"(\d+) (passed|failed|errors?)", plain)}
+    counts = {word.rstrip("s"): int(number) for number, word in re.findall(r"(\d+) (passed|failed|errors?)", line)}
     return counts.get("passed", 0), counts.get("failed", 0) + counts.get("error", 0)
 
 
@@ -290,6 +297,13 @@ def table(results: Iterable[Result]) -> str:
     return "\n".join([f"{'job':<26}{'result':<10}{'time':>9}{'cpu':>9}", *rows])
 
 
+def why(result: Result) -> str:
+    """What failed in a job, for the end of the output: the tests by pytest's own summary, else the job's last lines."""
+    lines = [line for line in map(plain, result.output) if line]
+    tests = [line for line in lines if line.startswith(("FAILED ", "ERROR "))]
+    return "\n".join(f"  {line}" for line in tests or lines[-_LAST_LINES:])
+
+
 def is_failure(result: Result, in_ci: bool) -> bool:
     return result.outcome == "failed" or (result.outcome == "skipped" and in_ci and not result.job.part.optional)
 
@@ -317,10 +331,10 @@ def main() -> int:
             results = [Result(job, skipped_because=because) for job in wanted if job.part.needs_lab]
             wanted = [job for job in wanted if not job.part.needs_lab]
     results += run_all(in_order(wanted))
-    failures = [result.job.name for result in results if is_failure(result, "CI" in os.environ)]
+    failures = [result for result in results if is_failure(result, "CI" in os.environ)]
     print(f"\n{table(results)}\nin all {time.monotonic() - began:.0f} s\n")
-    if failures:
-        print(f"failed: {', '.join(failures)}; run one alone with ./test {failures[0]}")
+    for failure in failures:
+        print(f"failed: {failure.job.name}; alone: ./test {failure.job.name}\n{why(failure)}\n")
     print(f"{sum(r.passed for r in results)} passed, {sum(r.failed for r in results)} failed")
     return 1 if failures else 0
 

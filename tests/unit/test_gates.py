@@ -69,3 +69,20 @@ def test_a_scenario_run_by_hand_finds_the_tools(monkeypatch: pytest.MonkeyPatch)
     [(command, environment)] = [(command, env) for command, env in ran if env]
     assert command[0] == gates.BIN / "molecule"
     assert environment["PATH"] == f"{gates.BIN}{os.pathsep}/usr/bin"
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        pytest.param(
+            ["\x1b[31mFAILED\x1b[0m tests/lab/test_hosts.py::test_power - AssertionError: off\n", "1 failed in 3.1s\n"],
+            ["FAILED tests/lab/test_hosts.py::test_power - AssertionError: off"],
+            id="pytest names its tests",
+        ),
+        pytest.param(["ERROR tests/x.py - boom\n", "\n"], ["ERROR tests/x.py - boom"], id="a file that can't be read"),
+        pytest.param(["one\n", "\n", "E501 too long\n"], ["one", "E501 too long"], id="no pytest"),
+        pytest.param([f"{n}\n" for n in range(40)], [str(n) for n in range(28, 40)], id="no pytest, its last lines"),
+    ],
+)
+def test_the_end_of_the_output_names_what_failed(output: list[str], expected: list[str]) -> None:
+    assert gates.why(gates.Result(JOBS[0], output)).split("\n") == [f"  {line}" for line in expected]
