@@ -43,6 +43,7 @@ _OPTIONAL = ", or take the line out"
 _NEAR = 80
 # A letter or two of a name: names that differ in a whole word are less alike.
 _SLIP = 0.85
+_PLAIN_KEY = re.compile(r"[\w/-]+")
 _BOUNDS: tuple[tuple[Literal["min", "max"], str], ...] = (("min", "at least"), ("max", "at most"))
 
 
@@ -164,26 +165,30 @@ def _checked_map(spec: Spec, value: Mapping[Any, Any], place: str, findings: lis
 
 
 def _check_bounds(spec: Spec, value: Any, place: str, findings: list[Finding]) -> None:
-    """Choices, pattern, range: what goes beyond the type."""
-    broken = {
-        "schema-choice": "choices" in spec and value not in spec["choices"],
-        "schema-pattern": "pattern" in spec and not re.fullmatch(spec["pattern"], value),
-        "schema-range": not _in_range(spec, value),
-        "schema-misspelt": meant(spec, value) is not None,
-    }
-    for rule in [rule for rule, is_broken in broken.items() if is_broken][:1]:
-        misspelt = rule == "schema-choice" and isinstance(value, str)
-        remedy = did_you_mean(value[:80], map(str, spec["choices"])) if misspelt else _correction(spec, value)
-        expected = _expectation(spec)
-        if (name := meant(spec, value)) and rule == "schema-misspelt":
-            expected, remedy = "a name that is known, or one unlike each of them", f'write "{name}"'
-        findings.append(_problem(rule, place, found=describe(value), expected=expected, remedy=remedy))
+    """Choices, pattern, range, slips of known names: what goes beyond the type. The first of them is enough."""
+    name = None
+    if "choices" in spec and value not in spec["choices"]:
+        rule = "schema-choice"
+    elif "pattern" in spec and not re.fullmatch(spec["pattern"], value):
+        rule = "schema-pattern"
+    elif not _in_range(spec, value):
+        rule = "schema-range"
+    elif (name := meant(spec, value)) is not None:
+        rule = "schema-misspelt"
+    else:
+        return
+    expected, remedy = _expectation(spec), _correction(spec, value)
+    if rule == "schema-choice" and isinstance(value, str):
+        remedy = did_you_mean(value[:80], map(str, spec["choices"]))
+    if name is not None:
+        expected, remedy = "a name that is known, or one unlike each of them", f'write "{name}"'
+    findings.append(_problem(rule, place, found=describe(value), expected=expected, remedy=remedy))
 
 
 def meant(spec: Spec, value: Any) -> str | None:
     """The known name that a text is a slip of."""
     known = spec.get("known", ())
-    if not isinstance(value, str) or value in known:
+    if not known or not isinstance(value, str) or value in known:
         return None
     return next(iter(difflib.get_close_matches(value[:_NEAR], known, n=1, cutoff=_SLIP)), None)
 
@@ -288,7 +293,7 @@ def below(place: str, *keys: Any) -> str:
     """The place of a key in a map, in a map of that map and so on, as an owner would look it up."""
     for key in keys:
         dot = "" if place.endswith(": ") else "."
-        plain = isinstance(key, str) and re.fullmatch(r"[\w/-]+", key)
+        plain = isinstance(key, str) and _PLAIN_KEY.fullmatch(key)
         place = f"{place}{dot}{key}" if plain else f"{place}[{_show(key)}]"
     return place
 

@@ -39,20 +39,26 @@ def _refuse_depth(text: str, loader: Any) -> None:
     """libyaml, which reads much faster, ends the whole program where lists in lists are too deep for its stack."""
     import yaml  # noqa: PLC0415 - see above
 
+    starts = (yaml.MappingStartEvent, yaml.SequenceStartEvent)
+    steps = dict.fromkeys(starts, 1) | dict.fromkeys((yaml.MappingEndEvent, yaml.SequenceEndEvent), -1)
     depth = 0
     for event in yaml.parse(text, loader):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        depth += steps.get(type(event), 0)
         if depth > _MOST_DEPTH:
             raise ValueError(f"it has lists or maps in each other more than {_MOST_DEPTH} deep")
 
 
 def _size(node: Any, known: dict[int, int]) -> int:
     """How many values a node stands for, each alias as what it repeats. known: by id, of nodes that were counted."""
+    if not isinstance(node.value, list):
+        return 1
     if id(node) not in known:
         known[id(node)] = _MOST_NODES  # while it is counted: one that holds itself has no end
-        children = node.value if isinstance(node.value, list) else ()
-        parts = [part for child in children for part in (child if isinstance(child, tuple) else (child,))]
-        known[id(node)] = 1 + sum(_size(part, known) for part in parts)
+        size = 1
+        for child in node.value:
+            for part in child if isinstance(child, tuple) else (child,):
+                size += _size(part, known)
+        known[id(node)] = size
     return known[id(node)]
 
 

@@ -99,9 +99,12 @@ def plans(wishes: Path = WISHES) -> Iterator[tuple[str, dict[str, Any]]]:
     from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet  # noqa: PLC0415
     from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all  # noqa: PLC0415
 
+    libraries: dict[tuple[Path, ...], Any] = {}
     for name, inventory, folders in entries(wishes):
-        library, of_recipes = load_all([*folders, SHIPPED_RECIPES])
-        plan = plan_fleet(inventory, library, of_recipes)
+        all_folders = (*folders, SHIPPED_RECIPES)
+        if all_folders not in libraries:
+            libraries[all_folders] = load_all(all_folders)
+        plan = plan_fleet(inventory, *libraries[all_folders])
         yield name, json.loads(json.dumps(normalised(plan)).replace(str(ROOT), "ROOT"))
 
 

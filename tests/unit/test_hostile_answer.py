@@ -149,13 +149,13 @@ def test_without_figures_of_the_system_there_is_no_bound(monkeypatch: pytest.Mon
 
 
 NO_ANSWERS: list[Any] = [{}, ["x"], 5, {"\x1b[2J": {"x": None}}]
+ALONE = {one.host: one for one in doctor._from_hosts(PLAN, readings(PLAN))}
 
 
 @pytest.mark.parametrize("part", sorted(GOOD))
 @pytest.mark.parametrize("value", NO_ANSWERS, ids=repr)
 def test_a_host_that_answers_anything_keeps_a_doctor_from_no_other(part: str, value: Any) -> None:
-    alone = {one.host: one for one in doctor._from_hosts(PLAN, readings(PLAN))}
     evil = readings(PLAN) | {"titan": Reading(GOOD | {part: value}, {})}
     found = {one.host: one for one in doctor._from_hosts(PLAN, evil)}
-    assert {*found} == {*alone}
-    assert all(found[host].verdict == alone[host].verdict for host in ("spark-2", "spark-3"))
+    assert {*found} == {*ALONE}
+    assert all(found[host].verdict == ALONE[host].verdict for host in ("spark-2", "spark-3"))

@@ -174,6 +174,9 @@ def test_garbage_anywhere_in_a_models_config(path: tuple[Any, ...], value: Any) 
     check(planned(SITE, Bent(changed(CONFIG, path, value, None))))
 
 
+BOOT = planned(SITE)["services"]["solo"]["boot"]["key"]
+
+
 @FEW
 @given(
     st.dictionaries(
@@ -182,12 +185,11 @@ def test_garbage_anywhere_in_a_models_config(path: tuple[Any, ...], value: Any) 
     NUMBERS,
 )
 def test_absurd_records_of_a_boot(log: dict[str, Any], requested: Any) -> None:
-    key = planned(SITE)["services"]["solo"]["boot"]["key"]
     record = boot_record(BootLog(weights_gib=1.0, available_kv_gib=1.0), "solo", "2026-11-21", 1)
     assert record is not None
     usable = {name: value for name, value in log.items() if math.isfinite(value)}
     bent = {**record, "log": {**record["log"], **usable}, "requested_bytes": 2**40}
-    check(planned(SITE, observed=Observed({"titan": {key: bent}})))
+    check(planned(SITE, observed=Observed({"titan": {BOOT: bent}})))
 
 
 def test_references_that_lead_nowhere_are_reported() -> None:

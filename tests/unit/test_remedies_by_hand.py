@@ -20,7 +20,7 @@ import yaml
 from ansible_collections.gb10.fleet.plugins.module_utils import _findings
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, load_all
 
 UTILITIES = Path(_findings.__file__).parent
 NANO, VL, TINY = "nemotron-3-nano-30b-a3b-nvfp4", "qwen3-vl-235b-a22b-instruct-awq", "mine"
@@ -36,6 +36,7 @@ FLEET: dict[str, Any] = {
 }
 HOSTS = ("titan", "spark-2", "spark-3", "spark-4")
 GONE = object()
+SHIPPED = load_all([SHIPPED_RECIPES])
 
 S, P, F, H = ("fleet_services", "solo"), ("fleet_services", "pair"), ("fleet_fabric",), ("fleet_host",)
 R, AGAIN = ("recipe",), ("fleet_services", "again")
@@ -323,16 +324,18 @@ class Site:
                 file.chmod(0o600)
 
     def findings(self) -> list[dict[str, Any]]:
-        folders = [SHIPPED_RECIPES]
+        library, of_recipes = SHIPPED
         if self.recipe is not None:
             mine = self.folder / "recipes"
             mine.mkdir(exist_ok=True)
             (mine / f"{TINY}.yml").write_text(yaml.safe_dump(self.recipe))
-            folders.insert(0, mine)
+            own, of_own = load_all([mine])
+            # as if both folders were read here; the shipped one is read once for all rows
+            library = Library({**library.recipes, **own.recipes}, (mine, SHIPPED_RECIPES))
+            of_recipes = [*of_own, *of_recipes]
         hosts = {name: {**host, "variables": copy.deepcopy(self.fleet)} for name, host in self.hosts.items()}
-        found: list[dict[str, Any]] = plan_fleet({"hosts": hosts, "folder": str(self.folder)}, *load_all(folders))[
-            "findings"
-        ]
+        plan = plan_fleet({"hosts": hosts, "folder": str(self.folder)}, library, of_recipes)
+        found: list[dict[str, Any]] = plan["findings"]
         return found
 
 

@@ -63,18 +63,19 @@ def _engine(data: Any, place: str, engines: Mapping[str, Engine]) -> tuple[Engin
     """What serves the recipe, and what says that the file is of no use before its shape is looked at."""
     written = data if isinstance(data, Mapping) else {}
     name = written.get("engine", DEFAULT)
-    known = isinstance(name, str) and name in engines
-    found = f'"{name}"' if isinstance(name, str) else describe(name)
-    unknown = error(
-        "recipe-engine",
-        below(place, "engine"),
-        found=found,
-        expected="one of " + ", ".join(sorted(engines)),
-        remedy=did_you_mean(str(name)[:80], engines),
-    )
+    findings = []
+    if not isinstance(name, str) or name not in engines:
+        unknown = error(
+            "recipe-engine",
+            below(place, "engine"),
+            found=f'"{name}"' if isinstance(name, str) else describe(name),
+            expected="one of " + ", ".join(sorted(engines)),
+            remedy=did_you_mean(str(name)[:80], engines),
+        )
+        findings, name = [unknown], DEFAULT
     image = written.get("image")
-    old = old_image_keys(image if isinstance(image, Mapping) else {}, below(place, "image"))
-    return engines[name if known else DEFAULT], [*([] if known else [unknown]), *old]
+    findings += old_image_keys(image if isinstance(image, Mapping) else {}, below(place, "image"))
+    return engines[name], findings
 
 
 def old_image_keys(image: Mapping[Any, Any], place: str) -> Iterator[Finding]:
