@@ -16,6 +16,7 @@ A subject's part of a slice may hold, at any depth::
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -28,8 +29,14 @@ from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import ROOT
 def content_of(file: Mapping[str, Any]) -> str | None:
     """The text of an entry of ``files``; None where no file is to be."""
     if "source" in file:
-        return Path(ROOT, str(file["source"])).read_text(encoding="utf-8")
+        return _shipped(str(file["source"]))
     return None if file["content"] is None else str(file["content"])
+
+
+@functools.cache
+def _shipped(source: str) -> str:
+    """A file of this collection, read once: every host has the same ones."""
+    return Path(ROOT, source).read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True)

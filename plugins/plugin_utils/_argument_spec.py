@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import yaml
+from ansible_collections.gb10.fleet.plugins.module_utils._yaml_text import read_yaml
 
 _KEYS = ("type", "elements", "required", "default", "choices")
 
 
 def documented(documentation: str) -> dict[str, Any]:
     """The argument spec of the options in a module's DOCUMENTATION (YAML, its fragments left out)."""
-    return _spec(yaml.safe_load(documentation)["options"])
+    return _spec(read_yaml(documentation)["options"])
 
 
 def _spec(options: Mapping[str, Any]) -> dict[str, Any]:
