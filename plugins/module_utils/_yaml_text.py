@@ -39,8 +39,12 @@ def _refuse_depth(text: str, loader: Any) -> None:
     """libyaml, which reads much faster, ends the whole program where lists in lists are too deep for its stack."""
     import yaml  # noqa: PLC0415 - see above
 
-    starts = (yaml.MappingStartEvent, yaml.SequenceStartEvent)
-    steps = dict.fromkeys(starts, 1) | dict.fromkeys((yaml.MappingEndEvent, yaml.SequenceEndEvent), -1)
+    steps: dict[type[Any], int] = {
+        yaml.MappingStartEvent: 1,
+        yaml.SequenceStartEvent: 1,
+        yaml.MappingEndEvent: -1,
+        yaml.SequenceEndEvent: -1,
+    }
     depth = 0
     for event in yaml.parse(text, loader):
         depth += steps.get(type(event), 0)
