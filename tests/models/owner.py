@@ -1,7 +1,7 @@
 # Copyright: gb10.fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An owner of one lab host, with an inventory of his own, whose services run the real vLLM on the CPU."""
+"""An owner of lab hosts, mostly of one, with an inventory of his own, whose services run the real vLLM on the CPU."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ ENVIRONMENT = {"OMP_NUM_THREADS": "1"}
 class Owner:
     """An owner with an inventory of his own, whose controller and hosts reach the lab's hub alone."""
 
-    def __init__(self, fleet: Fleet, folder: Path) -> None:
+    def __init__(self, fleet: Fleet, folder: Path, *hosts: str) -> None:
         self.fleet, self.folder = fleet, folder
         shutil.copytree(ROOT / "inventories" / "lab" / "group_vars", folder / "group_vars")
-        (folder / "hosts.yml").write_text("all: {hosts: {titan: {}}}\n")
+        (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": {host: {} for host in hosts}}}))
 
     def declare(self, *, memory_kib: int = 15728640, **services: dict[str, Any]) -> None:
         written = {"fleet_services": services, "fleet_host": {"memory_kib": memory_kib}}
@@ -59,16 +59,18 @@ class Owner:
             check=False,
         )
 
-    def answers(self, port: int, model: str) -> bool:
+    def answers(self, port: int, model: str, *, address: str = HOST, key: str | None = None) -> bool:
         body = json.dumps({"model": model, "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4})
-        url = f"http://{HOST}:{port}/v1/chat/completions"
-        curl = ["curl", "-sf", "-m", "30", "-H", "Content-Type: application/json", "-d", body, url]
+        url = f"http://{address}:{port}/v1/chat/completions"
+        headers = ["Content-Type: application/json", *([f"Authorization: Bearer {key}"] if key else [])]
+        sent = [word for header in headers for word in ("-H", header)]
+        curl = ["curl", "-sf", "-m", "30", *sent, "-d", body, url]
         return self.fleet.lab("net", "--", *curl, check=False).returncode == 0
 
 
 @contextlib.contextmanager
-def owner_at(place: Path, *shares: str) -> Iterator[Owner]:
-    """Everything of a lab in a folder of its own. shares: folders for the host, as ``lab up --share`` takes them."""
+def owner_at(place: Path, *shares: str, hosts: tuple[str, ...] = ("titan",)) -> Iterator[Owner]:
+    """Everything of a lab in a folder of its own. shares: folders for the hosts, as ``lab up --share`` takes them."""
     share = images.default_directory()
     images.ensure_model(share)
     images.ensure_image(images.VLLM_CPU, share)
@@ -76,8 +78,8 @@ def owner_at(place: Path, *shares: str) -> Iterator[Owner]:
     folders = [f"{share}:/srv/lab", f"{sysconfig.get_path('purelib')}:/srv/packages", *shares]
     (place / "site").mkdir()
     try:
-        fleet.lab("up", "--hosts", "titan", *(word for folder in folders for word in ("--share", folder)))
-        yield Owner(fleet, place / "site")
+        fleet.lab("up", "--hosts", ",".join(hosts), *(word for folder in folders for word in ("--share", folder)))
+        yield Owner(fleet, place / "site", *hosts)
     finally:
         fleet.lab("down")
         shutil.rmtree(place, ignore_errors=True)
