@@ -37,6 +37,9 @@ def recorded(file: str = "cases") -> list[tuple[str, dict[str, Any], dict[str, A
     rows = []
     for entry in json.loads(_text(f"tests/data/kv-cases/{file}.json"))["cases"]:
         for version, truth in entry["truth"].items():
-            asked = {**copy.deepcopy(entry), "config": config(entry["model"]), "vllm_version": version}
+            own = config(entry["model"]) | entry.get("changes", {})
+            asked = {**copy.deepcopy(entry), "config": own, "vllm_version": version}
+            if "draft" in entry:
+                asked["flags"]["speculative_config"]["draft_config"] = config(entry["draft"])
             rows.append((f"{entry['id']}@{version}", asked, truth))
     return rows

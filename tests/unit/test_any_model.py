@@ -251,11 +251,11 @@ def test_what_nothing_is_known_of_is_asked_for_once() -> None:
 
 
 def test_an_overridden_models_config_is_the_one_that_was_read() -> None:
-    services = one(recipe="gemma-4-31b-it-nvfp4")
+    services = one(recipe="qwen3-32b-nvfp4")
     assert planned(services)["services"]["chat"]["kv"]["bytes_per_request"] is None
     plan = planned(services, {MODEL: checkpoint({**SMALL, "max_position_embeddings": 65536})})
     assert plan["services"]["chat"]["kv"]["bytes_per_request"]
-    other = one({"repository": MODEL, "revision": "f" * 40}, recipe="gemma-4-31b-it-nvfp4")
+    other = one({"repository": MODEL, "revision": "f" * 40}, recipe="qwen3-32b-nvfp4")
     assert planned(other, {MODEL: checkpoint(SMALL)})["services"]["chat"]["kv"]["bytes_per_request"] is None
 
 

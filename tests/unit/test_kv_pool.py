@@ -29,7 +29,10 @@ def test_answer_is_vllms_own(asked: dict[str, Any], truth: dict[str, Any], reque
     assert {key: got.get(key) for key in truth} == truth
 
 
-@pytest.mark.parametrize(("asked", "truth"), [pytest.param(a, t, id=name) for name, a, t in recorded("further")])
+FURTHER = [*recorded("further"), *recorded("drafts-and-stages")]
+
+
+@pytest.mark.parametrize(("asked", "truth"), [pytest.param(a, t, id=name) for name, a, t in FURTHER])
 def test_further_answer_is_vllms_own(asked: dict[str, Any], truth: dict[str, Any]) -> None:
     got = size_pool(asked)
     assert ("error" in got) == ("error" in truth), got

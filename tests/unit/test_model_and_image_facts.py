@@ -95,7 +95,7 @@ def test_what_is_written_comes_before_what_is_known() -> None:
     "repository, parsers",
     [
         ("nvidia/Gemma-4-31B-IT-NVFP4", ("gemma4",)),
-        ("nvidia/Gemma-4-26B-A4B-NVFP4", ("pythonic",)),
+        ("nvidia/Gemma-4-26B-A4B-NVFP4", ("gemma4", "pythonic")),
         ("Qwen/Qwen3-Coder-Next-FP8", ("qwen3_coder",)),
         ("someone/own", ()),
     ],

@@ -48,7 +48,8 @@ def errors(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
         # newcomer.md W1: three recipes that are tight together; and a workload that never fits
         (
             {
-                "super": on_titan(SUPER, 8001, max_model_len=32768, max_num_seqs=4),
+                "super": on_titan(SUPER, 8001, max_model_len=32768, max_num_seqs=4)
+                | {"flags": {"max-num-batched-tokens": 8448, "speculative-config": None}},
                 "nano": on_titan(NANO, 8003, max_model_len=32768, max_num_seqs=8),
                 "embed": on_titan("bge-base-en-v1.5", 8004, max_model_len=512, max_num_seqs=8),
             },

@@ -12,7 +12,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RE
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.overlays import Overlays, plan_overlays
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, load_all
 
-SHIPPED, _ = load_all([SHIPPED_RECIPES])
+SHIPPED, _ = load_all([Path(__file__).parents[1] / "data" / "recipes", SHIPPED_RECIPES])
 
 
 def planned(overlays: list[Mapping[str, Any]], library: Library = SHIPPED) -> tuple[Overlays, list[Finding]]:
@@ -34,7 +34,7 @@ def test_a_missing_key_is_added_over_the_models_config() -> None:
 
 
 def test_a_file_of_the_checkpoint_replaces_one_of_the_image() -> None:
-    overlays, findings = planned(of("gemma-4-26b-a4b-it-nvfp4"))
+    overlays, findings = planned(of("gemma-4-26b-patched-loader"))
     assert findings == []
     assert overlays.files == []
     assert overlays.mounts[0]["source"] == "/host/model/gemma4_patched.py"

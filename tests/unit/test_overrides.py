@@ -8,6 +8,7 @@ The figures are those that owners and vLLM's own code gave (../shared/reviews/do
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +17,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._models.facts import mo
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
 
-LIBRARY, OF_RECIPES = load_all([SHIPPED_RECIPES])
+OF_TESTS = Path(__file__).parents[1] / "data" / "recipes"
+LIBRARY, OF_RECIPES = load_all([OF_TESTS, SHIPPED_RECIPES])
 CABLE = {"pool": "192.168.100.0/22", "cables": [["spark-2:1", "spark-3:1"]]}
 PAIR, SOLO = ("spark-2", "spark-3"), ("titan",)
 QWEN = "qwen3.6-35b-a3b-nvfp4"
@@ -52,7 +54,7 @@ NGC, NEWEST = "nvcr.io/nvidia/vllm:26.10-py3", "vllm/vllm-openai:v0.33.0"
         pytest.param({"reference": NGC}, "0.31.0", True, id="img2: another family has another entrypoint"),
         pytest.param({"reference": "eugr/spark-vllm:latest", "release": "0.31.0"}, "0.31.0", True, id="img3: written"),
         pytest.param({"reference": "eugr/spark-vllm:latest", "release": None}, None, True, id="said to be unknown"),
-        pytest.param({"digest": "sha256:" + "0" * 64}, "0.24.0", False, id="the recipe's own image, pinned"),
+        pytest.param({"digest": "sha256:" + "0" * 64}, "0.28.0", False, id="the recipe's own image, pinned"),
     ],
 )
 def test_an_images_name_decides_family_and_release(
@@ -106,8 +108,8 @@ def test_another_model_has_none_of_the_recipes_facts() -> None:
 
 
 def test_an_overlay_over_a_models_file_needs_that_model() -> None:
-    """nv_g26: gemma4_patched.py is in the checkpoint of the recipe alone."""
-    found = plan("gemma-4-26b-a4b-it-nvfp4", model={"repository": "nvidia/Gemma-4-26B-A4B-NVFP4"})
+    """As nv_g26 was: gemma4_patched.py is in the checkpoint of the recipe alone."""
+    found = plan("gemma-4-26b-patched-loader", model={"repository": "nvidia/Gemma-4-26B-A4B-NVFP4"})
     (finding,) = [finding for finding in found["findings"] if finding["severity"] == "error"]
     assert finding["rule"] == "service-model-overlay"
     assert "gemma4_patched.py" in finding["found"]

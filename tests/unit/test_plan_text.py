@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +19,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._report import table
 from ansible_collections.gb10.fleet.plugins.module_utils._yaml_text import read_yaml
 from planned import ranks_of
 
-LIBRARY, OF_RECIPES = load_all([SHIPPED_RECIPES])
+OF_TESTS = Path(__file__).parents[1] / "data" / "recipes"
+LIBRARY, OF_RECIPES = load_all([OF_TESTS, SHIPPED_RECIPES])
 
 
 def planned(recipes: dict[str, str], **service: Any) -> dict[str, Any]:
@@ -121,7 +123,7 @@ def test_the_page_begins_with_a_table_of_the_services() -> None:
         "first start",
         "what to do",
     ]
-    assert re.fullmatch(r"a +a +yes +4\.0 x 65,536 +\d+\.\d GiB +2\d\.\d GiB +up to 30 min +nothing", first)
+    assert re.fullmatch(r"a +a +yes +8\.0 x 262,144 +\d+\.\d GiB +2\d\.\d GiB +up to 30 min +nothing", first)
     assert re.fullmatch(r"b +b +yes +- +\d+\.\d GiB +\d+\.\d MiB +up to 30 min +nothing", second)
     assert text.index("findings: ") < text.index("service a: ")
     assert [row["service"] for row in plan["summary"]] == ["a", "b"]
@@ -147,12 +149,10 @@ def test_the_table_names_what_is_to_do(service: dict[str, Any], row: str) -> Non
 
 
 def test_findings_come_before_the_details_and_a_refusal_last() -> None:
-    text = as_text(planned({"a": "qwen3.6-35b-a3b-nvfp4"}), ["a"])
+    text = as_text(planned({"a": "qwen3.6-35b-at-0.24"}), ["a"])
     assert text.index("\nwarning ") < text.index("\nhint ") < text.index("\nservice a: ")
     assert re.search(r"findings: 0 errors, .*, above\n$", text)
-    refused = as_text(
-        planned({"a": "qwen3.6-35b-a3b-nvfp4"}, workload={"max_model_len": 8192, "pool": "500GiB"}), ["a"]
-    )
+    refused = as_text(planned({"a": "qwen3.6-35b-at-0.24"}, workload={"max_model_len": 8192, "pool": "500GiB"}), ["a"])
     assert refused.index("\nservice a: ") < refused.index("\nwarning ") < refused.index("\nerror ")
 
 
@@ -160,10 +160,10 @@ def test_a_recipe_shows_who_ran_it_what_to_know_and_what_was_measured() -> None:
     text = " ".join(as_text(planned({"a": "qwen3.6-35b-a3b-nvfp4"}), ["a"]).split())
     assert "recipe qwen3.6-35b-a3b-nvfp4, reported by " in text
     assert "nobody of this project has run it" in text
-    assert "attention-backend is left to vLLM." in text
-    assert "measured decode 102 tok/s (1 request, answer only, MTP 3)" in text
+    assert "were read on vLLM 0.23 without flashinfer" in text
+    assert "measured decode 102 tok/s (1 request, answer only, MTP 3, vLLM 0.23 nightly)" in text
     other = planned({"a": "qwen3.6-35b-a3b-nvfp4"}, image={"reference": "vllm/vllm-openai:v0.33.0"})
-    assert "with another image, vllm/vllm-openai:v0.24.0-ubuntu2404" in as_text(other, ["a"])
+    assert "with another image, vllm/vllm-openai:v0.28.0" in as_text(other, ["a"])
 
 
 def test_sources_that_are_named_can_be_opened() -> None:

@@ -64,6 +64,7 @@ class Flags:
     max_num_seqs: int | None = option({"type": "int", "min": 1, "max": 2**31 - 1})
     num_gpu_blocks_override: int | None = option({"type": "int", "min": 1, "max": 2**31 - 1})
     pipeline_parallel_size: int = option(_RANKS, default=1)
+    runner: str = option(_WORD, default="auto")
     tensor_parallel_size: int = option(_RANKS, default=1)
     speculative: Mapping[str, Any] | None = None
 

@@ -213,6 +213,8 @@ def _asynchronous(flags: Flags, release: Release, method: str | None) -> bool:
         return flags.async_scheduling
     if not release.schedules_asynchronously or flags.distributed_executor_backend == "ray":
         return False
+    if flags.runner == "pooling":
+        return False
     if flags.pipeline_parallel_size > 1 and not release.since("0.15"):
         return False
     if method == "suffix":
