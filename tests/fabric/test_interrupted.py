@@ -149,9 +149,13 @@ def test_it_is_taken_back(fleet: FabricFleet, host: str, event: Event) -> None:
     play = start(fleet, host, event.text, event.path)
     try:
         wait_for(fleet, host, (event.at, "applying", "applied") if event.at == "staged" else (event.at,), 120)
+    except AssertionError:
+        print(fleet.root(host, "journalctl -n 80 -u gb10-netplan-change -u NetworkManager -u systemd-networkd"))
+        raise
     finally:
         kill_tree(play.pid)
-        play.communicate()
+        # What a play says that ended by itself; one that is killed says nothing.
+        print(*play.communicate())
     began = time.monotonic()
     fleet.root(host, event.command.replace("{renderer}", UNITS[fleet.renderer]))
     if event.power:

@@ -17,7 +17,12 @@ import pytest
 import yaml
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import RAILS, rail
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.plan import SYSCTL_PATH, plan_fabric
-from ansible_collections.gb10.fleet.plugins.module_utils._netplan.document import NETWORKMANAGER, PATH
+from ansible_collections.gb10.fleet.plugins.module_utils._netplan.document import (
+    MARK,
+    NETWORKMANAGER,
+    NETWORKMANAGER_PRE_UP,
+    PATH,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -177,7 +182,7 @@ def test_a_host_without_fabric_is_to_have_no_file_of_ours() -> None:
     plan = planned({"cables": [PAIR]})
     assert plan["titan"]["interfaces"] == []
     files = {path: file["content"] for path, file in plan["titan"]["files"].items()}
-    assert files == {PATH: None, SYSCTL_PATH: None, NETWORKMANAGER: None}
+    assert files == dict.fromkeys((PATH, SYSCTL_PATH, NETWORKMANAGER, NETWORKMANAGER_PRE_UP))
     assert planned(None)["titan"]["files"] == plan["titan"]["files"]
 
 
@@ -189,6 +194,17 @@ def test_networkmanager_has_its_own_file_for_rails_that_keep_their_addresses() -
         "match-device=interface-name:enp1s0f1np1,interface-name:enP2p1s0f1np1",
         "ignore-carrier=yes",
     ]
+
+
+def test_networkmanager_runs_what_keeps_ipv6_off_before_it_calls_a_rail_connected() -> None:
+    """Of `link-local: []` netplan 1.1 makes ipv6.method=ignore, by which NetworkManager sets disable_ipv6 to 0."""
+    files = planned({"cables": [PAIR]})["spark-2"]["files"]
+    assert files[NETWORKMANAGER_PRE_UP]["mode"] == "0755"
+    script = (Path(__file__).parents[2] / files[NETWORKMANAGER_PRE_UP]["source"]).read_text("utf-8")
+    assert script.startswith(f"#!/bin/sh\n{MARK}\n")
+    command = script.splitlines()[-1]
+    assert command == f'exec /usr/lib/systemd/systemd-sysctl --prefix="/net/ipv6/conf/$1" {SYSCTL_PATH}'
+    assert "net.ipv6.conf.enp1s0f1np1.disable_ipv6 = 1" in files[SYSCTL_PATH]["content"].splitlines()
 
 
 @pytest.mark.parametrize(

@@ -26,9 +26,11 @@ from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import p
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import (
     Calibration,
     Demand,
+    Interval,
     estimate,
     graphs_estimate,
     known,
+    processes,
     published_calibration,
     reserve,
 )
@@ -224,6 +226,7 @@ def test_what_an_idle_machine_takes_lies_within_the_reserve(name: str, desktop: 
 
 
 GROUP = {"ranks": 2, "kv_bytes": gib(20), "requested": of_release("0.11.0")}
+IMAGES = {**GROUP, "takes_images": True}
 OLDER = 125442867 << 10  # a unit of 2025
 
 
@@ -236,11 +239,22 @@ OLDER = 125442867 << 10  # a unit of 2025
         ("the same by Marlin's figures", TOTAL, 0.2, {}, 39.0, False),
         ("Nano, Marlin, 0.3 with graphs", TOTAL, 0.3, {"enforce_eager": False}, 45.6, True),
         ("Nano, Marlin, 0.9", TOTAL, 0.9, {"enforce_eager": False}, 117.3, True),
-        ("VL-235B", OLDER, 0.7, {**GROUP, "takes_images": True}, 97.0, True),
-        ("VL-235B, worker under load", OLDER, 0.7, {**GROUP, "takes_images": True}, 106.0, True),
-        ("VL-235B, head under load", OLDER, 0.7, {**GROUP, "takes_images": True, "head": True}, 112.0, True),
-        ("the head as a worker", OLDER, 0.7, {**GROUP, "takes_images": True}, 112.0, False),
-        ("without images", OLDER, 0.7, GROUP, 106.0, False),
+        ("VL-235B", OLDER, 0.7, IMAGES, 97.0, True),
+        ("VL-235B, worker under load", OLDER, 0.7, IMAGES, 106.0, True),
+        ("VL-235B, head under load", OLDER, 0.7, {**IMAGES, "head": True}, 112.0, True),
+        ("the head as a worker", OLDER, 0.7, IMAGES, 112.0, False),
+        ("without images", OLDER, 0.7, GROUP, 112.0, False),
+        ("MiaAI-Lab GLM, issue 118, head less its services", TOTAL, 0.85, {**IMAGES, "head": True}, 118.6 - 6.8, True),
+        # An owner's ledger of KV pools, Qwen3.8-Flash-Next, September 2026: `free -g` after the start.
+        ("ledger 1", TOTAL, 0.72, {}, 94.0, True),
+        ("ledger 2", TOTAL, 0.78, {}, 102.0, True),
+        ("ledger 3", TOTAL, 0.78, {}, 100.0, True),
+        ("ledger 6", TOTAL, 0.82, {}, 108.0, True),
+        ("ledger 7", TOTAL, 0.80, {}, 105.0, True),
+        ("ledger 8", TOTAL, 0.85, {}, 111.0, True),
+        ("ledger 10, head of two", TOTAL, 0.80, {**IMAGES, "head": True}, 111.0, True),
+        ("ledger 16, head of two", TOTAL, 0.80, {**IMAGES, "head": True}, 121.7 - 9, True),
+        ("ledger 18, head of four", TOTAL, 0.80, {**IMAGES, "ranks": 4, "head": True}, 121.7 - 4, True),
     ],
 )
 def test_what_a_serving_machine_takes_lies_within_the_plan(
@@ -252,6 +266,38 @@ def test_what_a_serving_machine_takes_lies_within_the_plan(
     assert (taken.low <= gib(used) <= taken.high) is inside, (taken.low / GIB, taken.high / GIB)
     lines = budget.lines("nano")
     assert lines["processes"]["expected"] == budget.shares["nano"].processes.expected
+
+
+PAIR = {"ranks": 2, "kv_bytes": gib(20)}
+
+
+@pytest.mark.parametrize(
+    ("name", "free_gib", "changes", "inside"),
+    [
+        ("Qwen3-0.6B, NGC 26.08", 114.54, {}, True),
+        ("35B-A3B of an owner's rounds", 115.95, {}, True),
+        ("llamastash, issue 80", 113.69, {}, True),
+        ("drowzeys' DSpark, two hosts", 111.46, PAIR, True),
+        ("MiaAI-Lab's own pair", 110.37, PAIR, True),
+        ("a ring of four with vision", 105.9, PAIR, True),
+        ("zankie's worker, issue 118", 105.08, PAIR, True),
+        ("GLM-5.3-Flash NVFP4 over two of four", 104.46, PAIR, True),
+        ("a launcher's documented failure", 103.02, PAIR, True),
+        ("MiaAI-Lab GLM, issue 47", 102.2, PAIR, True),
+        ("MiaAI-Lab GLM, issue 47, the worst of its boots", 101.3, PAIR, True),
+        ("as a single host's", 101.3, {}, False),
+        # By driver 610 alone, which data/known_bad.yml names (issue 114).
+        ("driver 610, the best of four", 98.2, PAIR, False),
+    ],
+)
+def test_what_is_gone_at_the_start_check_lies_within_the_plan(
+    name: str, free_gib: float, changes: dict[str, Any], inside: bool
+) -> None:
+    """The system, the server's processes, and what of the engine is there before it begins to count: NCCL, context."""
+    asked = demand(**changes)
+    context = gib(fact("memory", "base_gib" if asked.ranks == 1 else "base_group_gib"))
+    gone = reserve(False) + processes(asked) + Interval(0, context, context)
+    assert (gone.low <= gib(121.69 - free_gib) <= gone.high) is inside, name
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._layout import LIBRARY
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan import document as netplan
 
 SYSCTL_PATH = "/etc/sysctl.d/90-gb10-fabric.conf"
+_PRE_UP = "roles/fabric/files/networkmanager-pre-up"
 _FOLDER = f"{LIBRARY}/netplan"
 _RECOVER = "gb10-netplan-recover.service"
 # What changes netplan files and takes a change back, and where it lies in this collection.
@@ -101,6 +102,7 @@ def _slice(host: str, settings: Mapping[str, Any], addressed: Sequence[Addressed
         "files": {
             netplan.PATH: {"mode": netplan.MODE, "content": netplan.text(document) if document else None},
             netplan.NETWORKMANAGER: {"mode": "0644", "content": netplan.networkmanager(rails) if rails else None},
+            netplan.NETWORKMANAGER_PRE_UP: {"mode": "0755", **({"source": _PRE_UP} if rails else {"content": None})},
             SYSCTL_PATH: {"mode": "0644", "content": _sysctl_text(sysctl) if sysctl else None},
             **(guard_files() if interfaces else {}),
         },

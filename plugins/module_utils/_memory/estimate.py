@@ -256,6 +256,8 @@ def reserve(desktop: bool) -> Interval:
 def processes(demand: Demand) -> Interval:
     """The server's own processes, of several kinds that hold for it the larger figures."""
     kinds = ["processes_gib"]
+    if demand.ranks > 1:
+        kinds.append("processes_group_gib")
     if demand.ranks > 1 and demand.takes_images:
         kinds.append("processes_head_gib" if demand.head else "processes_worker_gib")
     if demand.flashinfer:

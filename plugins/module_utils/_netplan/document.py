@@ -14,6 +14,8 @@ PATH = "/etc/netplan/40-cx7.yaml"
 MODE = "0600"
 # Of what a netplan file says, NetworkManager does not get `ignore-carrier`: it takes addresses away with the carrier.
 NETWORKMANAGER = "/etc/NetworkManager/conf.d/90-gb10-fabric.conf"
+# Before it calls a device connected, NetworkManager runs what lies here (NetworkManager-dispatcher(8)).
+NETWORKMANAGER_PRE_UP = "/etc/NetworkManager/dispatcher.d/pre-up.d/90-gb10-fabric"
 MARK = "# Managed by gb10.fleet: changes are overwritten by site.yml and reported by drift.yml."
 
 
