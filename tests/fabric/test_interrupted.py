@@ -142,6 +142,15 @@ def wait_for(fleet: FabricFleet, host: str, phases: tuple[str, ...], seconds: fl
         time.sleep(0.3)
 
 
+def wait_until_settled(fleet: FabricFleet, host: str) -> None:
+    """The script that takes a change back says so first, and then applies it; until it ends a change is refused."""
+    ask = "systemctl show --property=ActiveState --value gb10-netplan-change"
+    deadline = time.monotonic() + LIMIT_S
+    while (now := fleet.root(host, ask).strip()) not in ("inactive", "failed"):
+        assert time.monotonic() < deadline, f"{host} stays {now}"
+        time.sleep(0.3)
+
+
 @pytest.mark.parametrize("event", EVENTS, ids=[event.name for event in EVENTS])
 def test_it_is_taken_back(fleet: FabricFleet, host: str, event: Event) -> None:
     fleet.root(host, event.prepare)
@@ -163,6 +172,7 @@ def test_it_is_taken_back(fleet: FabricFleet, host: str, event: Event) -> None:
     wait_for(fleet, host, ("restored",), LIMIT_S)
     fleet.wait_for_ssh(host, LIMIT_S - (time.monotonic() - began))
     print(f"{event.name}: SSH answers {time.monotonic() - began:.1f} s after")
+    wait_until_settled(fleet, host)
     after = state(fleet, host)
     fleet.root(host, event.clear.replace("{renderer}", UNITS[fleet.renderer]))
     assert after == before

@@ -33,6 +33,7 @@ _RENDERER_LINKS = {
         "network-online.target.wants/NetworkManager-wait-online.service": (
             "/usr/lib/systemd/system/NetworkManager-wait-online.service"
         ),
+        "dbus-org.freedesktop.nm-dispatcher.service": "/usr/lib/systemd/system/NetworkManager-dispatcher.service",
     },
     "networkd": {
         "multi-user.target.wants/systemd-networkd.service": "/usr/lib/systemd/system/systemd-networkd.service",

@@ -319,6 +319,19 @@ def test_a_service_that_takes_the_rest_passes_the_check_at_its_start(
         assert requested_bytes(total, share.utilization, parse("0.18.1")) <= gib(free_gib)
 
 
+@pytest.mark.parametrize(
+    ("sequences", "eager", "graphs_gib"),
+    [(4, False, 0.2), (8, False, 0.2), (36, False, 0.95), (64, False, 1.7), (256, False, 1.7), (64, True, 0.0)],
+)
+def test_graphs_of_many_sequences_have_room_in_the_bounds(sequences: int, eager: bool, graphs_gib: float) -> None:
+    """About 1.7 with 64 sequences (AEON-7 vllm-ultimate, issue 9); 0.08 to 0.18 with 4 to 8."""
+    asked = {"activations": gib(1), "max_num_seqs": sequences}
+    bare, found = estimate(demand(**asked, enforce_eager=True)), estimate(demand(**asked, enforce_eager=eager))
+    assert bare is not None and found is not None
+    assert round((found.total.high - bare.total.high) / GIB, 2) == graphs_gib
+    assert found.total.low - bare.total.low == found.graphs
+
+
 @pytest.mark.parametrize("shown", [-35.69, -20.5, -4.74, 2.43, 5.1])
 def test_an_estimate_of_graphs_lies_within_what_is_planned_for_it(shown: float) -> None:
     """vLLM, issue 44740; eugr, issue 396 (0.80 is 0.758) and PR 200; MiaAI-Lab GLM, PR 25: 0.19 to 0.73 were taken."""

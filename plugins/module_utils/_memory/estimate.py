@@ -39,8 +39,9 @@ class Interval:
 
 
 NOTHING = Interval(0, 0, 0)
-# Batched tokens up to which boots agree best.
+# Batched tokens up to which boots agree best; sequences whose graphs were read small, and whose graphs were read large.
 _FEW_TOKENS = 8192
+_FEW_SEQUENCES, _MANY_SEQUENCES = 8, 64
 
 
 def exactly(size: int) -> Interval:
@@ -187,6 +188,8 @@ def _estimate(demand: Demand, shown: Calibration | None) -> NonKv | None:
     if demand.weights_bounds and not (shown and shown.weights is not None):
         low, high = (_of_rank(demand, bound) for bound in demand.weights_bounds)
         less, more = less + weights - low, more + high - weights
+    if not demand.enforce_eager and not (shown and shown.graphs is not None):
+        more += _graphs_of_many(demand)
     predicted = _predicted_runtime(demand)
     runtime = Interval(predicted - less, predicted, predicted + more).at_least(0)
     weights_source = shown.source if shown and shown.weights is not None else demand.weights_source
@@ -217,6 +220,12 @@ def _tolerance(demand: Demand) -> tuple[int, int]:
     if demand.ranks > 1 or (large and demand.activations is None):
         name = "tolerance_wide_gib"
     return gib(fact("memory", name)), gib(fact("memory", name))
+
+
+def _graphs_of_many(demand: Demand) -> int:
+    """What CUDA graphs may take beyond what those of few sequences do."""
+    part = (demand.max_num_seqs - _FEW_SEQUENCES) / (_MANY_SEQUENCES - _FEW_SEQUENCES)
+    return gib(fact("memory", "graphs_many_gib") * min(max(part, 0), 1))
 
 
 def _predicted_runtime(demand: Demand) -> int:
