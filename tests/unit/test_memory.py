@@ -218,7 +218,14 @@ IDLE = [
 ]
 
 
-@pytest.mark.parametrize(("name", "desktop", "used"), [*IDLE, ("headless DGX OS 7.6", False, 3.0)])
+@pytest.mark.parametrize(
+    ("name", "desktop", "used"),
+    [
+        *IDLE,
+        ("headless DGX OS 7.6", False, 3.0),
+        ("Xorg and gnome-shell alone, 118 of 121 GiB available", True, 3.5),  # desktop-580.142 of tests/data/hosts
+    ],
+)
 def test_what_an_idle_machine_takes_lies_within_the_reserve(name: str, desktop: bool | None, used: float) -> None:
     """None: the owner did not say whether it has a desktop."""
     low, high = reserve(bool(desktop)).low, reserve(desktop is not False).high

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,10 @@ from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hotplug import plugged_at, unproven
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.reading import read_rdma
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._host.state import running_container
+from ansible_collections.gb10.fleet.plugins.module_utils._host.state import listening_sockets, running_container
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import BootLog
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan import judge, links
+from ansible_collections.gb10.fleet.plugins.module_utils._probe import machine
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.files import claims
 from ansible_collections.gb10.fleet.plugins.module_utils._rank import host as rank_host
 from ansible_collections.gb10.fleet.plugins.module_utils._system import obstacles
@@ -165,6 +167,35 @@ def test_docker_29_is_read_and_gives_the_gpu_by_its_specification(
     (tmp_path / "nvidia.yaml").write_text("---\ncdiVersion: 0.5.0\nkind: nvidia.com/gpu\n")
     monkeypatch.setattr(rank_host, "run", lambda words: subprocess.CompletedProcess(words, 0, folders, ""))
     assert rank_host.gpu_by_specification()
+
+
+@pytest.mark.parametrize(
+    ("more", "users"), [("", 0), ("|    0   N/A  N/A          114687      C   python   19135MiB |\n", 1)]
+)
+def test_a_desktop_is_no_program_that_computes(monkeypatch: pytest.MonkeyPatch, more: str, users: int) -> None:
+    """Xorg and gnome-shell are of type G, which --query-compute-apps leaves out: beside them memory can be leaked."""
+    monkeypatch.setattr(machine, "_has_gpu", lambda: True)
+
+    def run(words: list[str]) -> tuple[int, str, str]:
+        rows = [line.split() for line in (recorded("desktop-580.142/nvidia-smi.txt") + more).splitlines()]
+        pids = [row[4] for row in rows if len(row) > 7 and row[5] == "C"]
+        return 0, "".join(f"{pid}\n" for pid in pids if words[0] == "nvidia-smi"), ""
+
+    assert machine.read_gpu(run) == {"present": True, "module": True, "users": users}
+
+
+def test_closing_a_fresh_machine_cuts_nobody_off_but_ssh() -> None:
+    """Its dashboard, printer service and resolver listen to the host alone."""
+    rows = [line.split()[3].rpartition(":") for line in recorded("desktop-580.142/ss.txt").splitlines()[1:]]
+    lines = ["sl local_address rem_address st"]
+    for number, (address, _, port) in enumerate(rows):
+        packed = ip_address(address.strip("[]").partition("%")[0]).packed
+        words = (packed[start : start + 4][::-1] for start in range(0, len(packed), 4))
+        end = f"{b''.join(words).hex().upper()}:{int(port):04X}"
+        lines.append(f"{number}: {end} 0:0 0A 0:0 0:0 0 0 0 {number}")
+    found = listening_sockets("\n".join(lines))
+    assert len(found) == len(rows)
+    assert {port for port, local in found.values() if not local} == {22}
 
 
 # Two Sparks as they should be: NVIDIA's guide measures both halves at once; eugr one half, with four queue pairs.
