@@ -18,7 +18,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._layout import LIBRARY
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan import document as netplan
 
 SYSCTL_PATH = "/etc/sysctl.d/90-gb10-fabric.conf"
-_PRE_UP = "roles/fabric/files/networkmanager-pre-up"
+_PRE_UP = "roles/fabric/files/networkmanager-pre-up.sh"
 _FOLDER = f"{LIBRARY}/netplan"
 _RECOVER = "gb10-netplan-recover.service"
 # What changes netplan files and takes a change back, and where it lies in this collection.
