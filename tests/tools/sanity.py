@@ -24,13 +24,11 @@ PYTHON_LINE = f"{sys.version_info.major}.{sys.version_info.minor}"
 # shellcheck: no shell script ships. pep8, pylint: ruff has their rules; these two want other indents, and forbid `_`
 # for a value that isn't used. no-assert: assertions tell mypy what the code has made sure of; no input meets one.
 SKIPPED = ("no-assert", "pep8", "pylint", "shellcheck")
-# ansible-test fetches pip from a server of the Ansible project. Python brings one: a package index is all that we need.
+# ansible-test fetches pip from a server of the Ansible project, for each of its seven environments. Python brings one:
+# that is enough, since the release of each package that it installs is given.
 GET_PIP = """\
-import os, subprocess, sys
-subprocess.check_call([sys.executable, "-m", "ensurepip"])
-arguments = [word for word in sys.argv[1:] if word not in ("--no-setuptools", "--no-wheel")]
-environment = {name: value for name, value in os.environ.items() if name != "GET_PIP"}
-sys.exit(subprocess.call([sys.executable, "-m", "pip", "install", *arguments], env=environment))
+import subprocess, sys
+sys.exit(subprocess.call([sys.executable, "-m", "ensurepip"]))
 """
 
 

@@ -416,15 +416,15 @@ def _everything(found: dict[str, Reading]) -> tuple[Any, str]:
 
 PARTS = sorted(readings(PLAN)["titan"].state or {})
 NO_ANSWERS: list[Any] = [{}, ["x"], 5, {"\x1b[2J": {"x": None}}]
+SICK = changed(PLAN, "spark-2", put("files", SYSCTL_FILE, "mode", "0666"))
 
 
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("value", NO_ANSWERS, ids=repr)
 def test_a_host_that_answers_anything_keeps_no_other_from_being_judged(part: str, value: Any) -> None:
     """One host taken over: the others' drift is found as if it were not there."""
-    sick = changed(PLAN, "spark-2", put("files", SYSCTL_FILE, "mode", "0666"))
-    evil = {**(sick["titan"].state or {}), part: value}
-    result, text = judged(sick | {"titan": Reading(evil, {})}, _everything)
+    evil = {**(SICK["titan"].state or {}), part: value}
+    result, text = judged(SICK | {"titan": Reading(evil, {})}, _everything)
     assert [one.rule for one in result.differences if one.host == "spark-2"] == ["file-access"]
     assert not [one for one in result.differences if one.host == "spark-3"]
     assert not [one for one in result.unknown if one.host != "titan"]

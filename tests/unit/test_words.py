@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import tokenize
 from collections.abc import Iterator
@@ -33,10 +34,11 @@ BETTER = {word: better for words, better in INSTEAD.items() for word in words.sp
 _TERM = re.compile(r"stand_?ins?(?![a-z])")
 
 
-def words_of(name: str) -> set[str]:
+@functools.cache
+def words_of(name: str) -> frozenset[str]:
     """The words of ``a_name``, ``aName``, ``A-Name``; without the term "stand-in"."""
     flat = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower().replace("-", "_")
-    return set(_TERM.sub("", flat).split("_"))
+    return frozenset(_TERM.sub("", flat).split("_"))
 
 
 def names_in(path: Path) -> Iterator[tuple[int, str]]:
