@@ -39,7 +39,7 @@ _NOT_RUNNING = 3
 
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    requirements.complete_path()
+    os.environ["PATH"] = requirements.complete_path()
     try:
         status: int | None = options.run(options)
     except LabError as error:

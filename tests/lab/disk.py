@@ -19,6 +19,9 @@ OWNER = "nvidia"
 OWNER_PASSWORD = "nvidia"
 _OWNER_ID = 1000
 _SWAP_BYTES = 16 << 30
+# sudo asks PAM, whose helper closes every descriptor that it might have, one by one: with a hard limit of 20,000 that
+# was a tenth of a host's processor time in a scenario. What systemd starts itself, Docker above all, has its own.
+_SESSION_LIMITS = "[Service]\nLimitNOFILE=1024:4096\n"
 _UNITS = "/etc/systemd/system"
 # As Ubuntu's desktops have it, and DGX OS. Without it netplan's renderer is networkd.
 _DESKTOPS_NETPLAN = (
@@ -79,6 +82,7 @@ def host_files(lab: Lab, lab_id: str, host: str, key: HostKey, authorized: str) 
         File("/etc/dgx-release", imitations.DGX_RELEASE),
         File("/etc/ssh/ssh_host_ed25519_key", key.private, 0o600),
         File("/etc/ssh/ssh_host_ed25519_key.pub", key.public),
+        File(f"{_UNITS}/ssh.service.d/lab.conf", _SESSION_LIMITS),
         File(f"/home/{OWNER}/.ssh/authorized_keys", authorized, 0o600, _OWNER_ID),
         *(File(f"/etc/systemd/system/{unit}", (imitations.FILES / unit).read_text()) for unit in imitations.UNITS),
         *(File(path, (imitations.FILES / name).read_text(), 0o755) for path, name in imitations.PROGRAMS.items()),

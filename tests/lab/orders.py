@@ -77,8 +77,8 @@ def check_host(running: Running, host: str) -> None:
         raise LabError(f"the lab has no host {host}; it has {', '.join(running.lab.hosts)}")
 
 
-def become_host_command(workspace: Workspace, host: str, command: list[str]) -> NoReturn:
-    """Replace this process by one on a host, as its root and without SSH."""
+def host_command(workspace: Workspace, host: str, command: list[str]) -> list[str]:
+    """What runs a command on a host, as its root and without SSH."""
     check_host(running_lab(workspace), host)
     init = init_process(workspace, host)
     if init is None:
@@ -86,7 +86,13 @@ def become_host_command(workspace: Workspace, host: str, command: list[str]) -> 
     # The shell stays out of the host's process namespace and forks the command into it. nsenter's own fork would stop
     # itself with a child that a host's shutdown stops, and never reap it: the host could not end.
     forked = ["sh", "-c", '"$@"; exit $?', "sh", *command]
-    os.execvp("nsenter", ["nsenter", "--target", str(init), "--all", "--no-fork", "--", *forked])
+    return ["nsenter", "--target", str(init), "--all", "--no-fork", "--", *forked]
+
+
+def become_host_command(workspace: Workspace, host: str, command: list[str]) -> NoReturn:
+    """Replace this process by `host_command`."""
+    words = host_command(workspace, host, command)
+    os.execvp(words[0], words)
 
 
 def become_network_command(workspace: Workspace, command: list[str]) -> NoReturn:

@@ -40,9 +40,9 @@ def _is_there(need: str) -> bool:
     return Path(need).exists() if need.startswith("/") else shutil.which(need) is not None
 
 
-def complete_path() -> None:
+def complete_path() -> str:
     """Debian's `su` keeps a user's PATH, which leaves out the administrator's programs."""
-    os.environ["PATH"] = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
+    return os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
 
 
 def check() -> None:

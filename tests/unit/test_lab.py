@@ -283,6 +283,7 @@ def test_every_host_file_is_there_once_and_private_ones_are_private() -> None:
     assert by_path["/etc/netplan/00-lab-management.yaml"].mode == 0o600
     assert "10.77.0.12/24" in by_path["/etc/netplan/00-lab-management.yaml"].text
     assert "10.77.0.13 spark-3" in by_path["/etc/hosts"].text
+    assert "LimitNOFILE=1024:4096" in by_path["/etc/systemd/system/ssh.service.d/lab.conf"].text
 
 
 @pytest.mark.parametrize("renderer", model.RENDERERS)
