@@ -13,30 +13,32 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ansible.errors import AnsibleConnectionFailure, AnsibleError
-from ansible.plugins.action import ActionBase
+from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.gb10.fleet.plugins.module_utils import _own_files
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.answer import read_answer
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.history import parse
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.managed import managed_files
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import DEEP_SECONDS, questions
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.secrets import compared, new_salt
+from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import one_line
 from ansible_collections.gb10.fleet.plugins.modules.drift_info import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
-from ansible_collections.gb10.fleet.plugins.plugin_utils._bounded import bounded
+from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Asking, NoAnswerError
 from ansible_collections.gb10.fleet.plugins.plugin_utils._certificates import described
 
 HISTORY = "history.json"
-_MOST_WORDS = 4096
-# What an answer may take while it comes, and is read as JSON: enough for many times the largest that is taken.
-_MEMORY_BYTES = 512 << 20
 NOT_DEEP = {"days": 1, "today": 0, "seconds": 0, "seen": {}}
+# What a part of the state holds is judged by who compares it (``compare.judged``).
+FORM: Spec = {
+    "type": "map",
+    "options": {
+        "state": {"type": "map", "required": True},
+        "unknown": {"type": "map", "required": True, "values": {"type": "str"}},
+    },
+}
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
-    _supports_check_mode = True
-
+class ActionModule(Asking):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         variables = task_vars or {}
         result: dict[str, Any] = super().run(tmp, variables)
@@ -44,22 +46,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         host, plan = variables["inventory_hostname"], options["plan"]
         ask = questions(plan, host, _deep(plan, host, Path(options["folder"])) if options["deep"] else NOT_DEEP)
         before, salt = time.time(), options["salt"] or new_salt()
-        try:
-            asked = {"ask": ask, "salt": salt, "paths": plan["hosts"][host]["needs"]["paths"]}
-            with bounded(_MEMORY_BYTES):
-                answer = self._execute_module("gb10.fleet.host_info", asked, task_vars=variables)
-        except MemoryError:
-            return result | _silent(f"its answer takes more than {_MEMORY_BYTES} bytes of memory")
-        except AnsibleConnectionFailure as error:
-            return result | _silent(f"unreachable: {_first_line(error)}")
-        except AnsibleError as error:
-            return result | _silent(_first_line(error))
-        if answer.get("failed") or "state" not in answer:
-            why = str(answer.get("module_stderr") or answer.get("msg") or "no answer").strip()
-            return result | _silent("\n".join(map(one_line, why[-_MOST_WORDS:].splitlines())))
-        try:
-            state, unknown = read_answer(answer)
-            state |= {"asked_between": [before, time.time()]}
+        asked = {"ask": ask, "salt": salt, "paths": plan["hosts"][host]["needs"]["paths"]}
+
+        def used(answer: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+            state = answer["state"] | {"asked_between": [before, time.time()]}
             if state["files"] is not None:
                 wanted = managed_files(plan["hosts"][host])
                 state["files"] = compared(state["files"], wanted, salt, self._loader.get_text_file_contents)
@@ -67,8 +57,14 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
                 now = datetime.now(UTC)
                 shown = state["certificates"].items()
                 state["certificates"] = {path: described(text, now) for path, text in shown if text is not None}
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as problem:
-            return result | _silent(one_line(f"its answer is not what this collection reads: {problem}"))
+            return state, answer["unknown"]
+
+        try:
+            state, unknown = self.ask("gb10.fleet.host_info", asked, variables, FORM, used)
+        except AnsibleConnectionFailure as error:
+            return result | _silent(one_line(f"unreachable: {error}".partition("\n")[0]))
+        except NoAnswerError as why:
+            return result | _silent(str(why))
         return result | {"changed": False, "state": state, "unknown": unknown, "why": ""}
 
 
@@ -87,7 +83,3 @@ def _deep(plan: dict[str, Any], host: str, folder: Path) -> dict[str, Any]:
 
 def _silent(why: str) -> dict[str, Any]:
     return {"changed": False, "state": None, "unknown": {}, "why": why}
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]

@@ -9,25 +9,26 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import require_observed
 from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
 from ansible_collections.gb10.fleet.plugins.module_utils._settings.json_settings import written
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import one_line
+from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Answering, changes
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
-    _supports_check_mode = True
+class ActionModule(Answering):
+    FORM = changes({"content": {"type": "map", "nullable": True, "default": None}})
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
-        result |= self._execute_module(task_vars=task_vars)
-        if result.get("failed") or result["content"] is None:
+        if result["content"] is None:
             return result
         copy = Path(self._task.args["copy"])
         try:
             require_observed(str(self._task.args["kind"]), result["content"])
         except (ValueError, RecursionError) as problem:
-            raise AnsibleActionFail(f"{copy} is not written: {problem} [observed-unusable]") from None
+            why = one_line(f"{copy} is not written: {problem}", 1000)
+            raise AnsibleActionFail(f"{why} [observed-unusable]") from None
         text = written(result["content"])
         if not copy.exists() or copy.read_text("utf-8") != text:
             result["changed"] = True

@@ -9,10 +9,12 @@ import time
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import BootLog, boot_record
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import one_line
+from ansible_collections.gb10.fleet.plugins.module_utils._verify.answer import SERVICE
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.promised import (
+    Verdict,
     comparison,
     computed_by_others,
     promised,
@@ -20,31 +22,38 @@ from ansible_collections.gb10.fleet.plugins.module_utils._verify.promised import
 )
 from ansible_collections.gb10.fleet.plugins.modules.service_ready import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Asking, NoAnswerError, as_read
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 
 POLL_S = 3.0
 PROGRESS_S = 15.0
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
-    _requires_connection = True
-    _supports_check_mode = True
-
+class ActionModule(Asking):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
-        self._host = (task_vars or {})["inventory_hostname"]
+        variables = task_vars or {}
+        result: dict[str, Any] = super().run(tmp, variables)
+        self._host = variables["inventory_hostname"]
         _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
         if self._task.check_mode:
             return result | {"changed": False, "skipped": True, "msg": "check mode: nothing was started to be asked"}
         service = options["service"]
-        reading = self._wait(service, task_vars)
+        try:
+            reading = self._wait(service, variables)
+            with as_read():
+                return result | self._proven(service, reading)
+        except NoAnswerError as why:
+            raise AnsibleActionFail(f"{service['unit']} can't be read: {why}") from None
+
+    def _proven(self, service: dict[str, Any], reading: dict[str, Any]) -> dict[str, Any]:
+        """What is returned of a service that answered. AnsibleActionFail where other ranks than its own did."""
         engine, expected, name = ENGINES[service["engine"]], service["proof"]["expected"], service["name"]
         boot = engine.boot("\n".join(reading["boot_log"]))
         wrong = computed_by_others(engine, name, service["ranks"], reading["reply"]["fingerprint"])
         if wrong:
             raise AnsibleActionFail(wrong.sentence())
         findings = promised(engine, name, expected, boot.as_dict())
-        return result | {
+        return {
             "changed": False,
             "service": name,
             "state": "serving",
@@ -56,20 +65,19 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             "problems": [finding.sentence() for finding in findings],
         }
 
-    def _wait(self, service: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
+    def _wait(self, service: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         """Readings until one says ready; AnsibleActionFail when one says that it never will, or time is up."""
         began = shown = time.monotonic()
         unit, limit = service["unit"], service["proof"]["startup_limit_s"]
         restarts: int | None = None
         while True:
-            reading = self._read(service, task_vars)
+            reading, now = self._read(service, variables, restarts)
             restarts = reading["unit"]["restarts"] if restarts is None else restarts
-            now = verdict(unit, reading, restarts)
             if now.state == "ready":
                 return reading
             waited = time.monotonic() - began
             if now.state == "failed":
-                raise AnsibleActionFail(now.text)
+                raise AnsibleActionFail(one_line(now.text, 4096))
             if waited > limit:
                 raise AnsibleActionFail(
                     f"{unit} did not answer within {limit} s; its last output: {now.text}; "
@@ -88,11 +96,15 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         total, planned = reading["memory_total_bytes"], service["proof"]["memory_total_bytes"]
         return boot_record(boot, service["name"], started, requested, total, planned)
 
-    def _read(self, service: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
-        asked = {name: service[name] for name in ("unit", "container", "status_file", "proof")}
-        reading: dict[str, Any] = self._execute_module(
-            module_name="gb10.fleet.service_info", module_args={"service": asked}, task_vars=task_vars
-        )
-        if reading.get("failed"):
-            raise AnsibleActionFail(reading["msg"])
-        return reading
+    def _read(
+        self, service: dict[str, Any], variables: dict[str, Any], restarts: int | None
+    ) -> tuple[dict[str, Any], Verdict]:
+        """A reading and what it says. restarts: of the unit when the waiting began, None at first."""
+
+        def used(reading: dict[str, Any]) -> tuple[dict[str, Any], Verdict]:
+            before = reading["unit"]["restarts"] if restarts is None else restarts
+            return reading, verdict(service["unit"], reading, before)
+
+        asked = {"service": {name: service[name] for name in ("unit", "container", "status_file", "proof")}}
+        read: tuple[dict[str, Any], Verdict] = self.ask("gb10.fleet.service_info", asked, variables, SERVICE, used)
+        return read

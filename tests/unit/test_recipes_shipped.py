@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import classes_of, load
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.propose import own_code
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES, default_layer, fact, facts
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, Recipe, load_all
@@ -97,6 +99,17 @@ def test_a_recipe_has_what_a_plan_needs(recipe: Recipe) -> None:
     assert recipe.data["status"]["when"]
     tools = {"tool-call-parser", "enable-auto-tool-choice"} & recipe.data["flags"].keys()
     assert len(tools) in (0, 2), "one without the other answers HTTP 400"
+
+
+def test_a_publishers_code_runs_only_where_the_release_needs_it(recipe: Recipe) -> None:
+    """By what decides for a model without a recipe; a recipe that has the flag says why."""
+    if recipe.data["flags"].get("trust-remote-code"):
+        config = LIBRARY.config(recipe.data["model"]["config"], recipe.name)[0]
+        assert config is not None
+        classes = classes_of(config["architectures"][0])
+        near = [one.registries["architecture"] for one in load().nearest(recipe.data["image"]["release"])]
+        assert own_code(config, knows=all(any(name in known for name in classes) for known in near))
+        assert "trust-remote-code" in recipe.data["reasons"]
 
 
 def test_speculation_with_dflash_has_what_it_needs_on_gb10(recipe: Recipe) -> None:

@@ -14,6 +14,7 @@ import pytest
 import test_hostile_answer
 import test_hostile_files
 import test_hostile_peer
+import test_hostile_reading
 from hypothesis import is_hypothesis_test
 
 ROOT = Path(__file__).parents[2]
@@ -82,6 +83,10 @@ PARSERS: dict[str, tuple[Test, Test]] = {
     "a host's answer": (
         test_hostile_answer.test_a_hostile_answer_is_none,
         test_hostile_answer.test_any_answer_is_taken_or_none,
+    ),
+    "a host's reading": (
+        test_hostile_reading.test_a_hostile_reading_is_refused_in_bounds,
+        test_hostile_reading.test_any_reading_is_refused_or_can_be_used,
     ),
     "a recipe": (
         test_hostile_files.test_a_hostile_yaml_text_is_refused_in_one_line,

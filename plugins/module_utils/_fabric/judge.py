@@ -31,8 +31,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import (
 
 Plan = Mapping[str, Any]
 Reading = Mapping[str, Any]
-# MAC address -> host and interface
-Owners = Mapping[str, tuple[str, str]]
+# MAC address -> the host and interface of each that says it is its own
+Owners = Mapping[str, set[tuple[str, str]]]
 
 PCIE_LANES = 4
 _LINK = {"fabric-no-interface", "fabric-link-down", "fabric-no-carrier", "fabric-half-dead", "fabric-link-speed"}
@@ -66,7 +66,10 @@ def judge(
     interfaces = plan["interfaces"]
     known = {one["name"]: where(host, one["name"]) for one in interfaces}
     adapter = readings[host]["adapter"]
-    owners = {link["mac"]: (name, one) for name, reading in readings.items() for one, link in reading["links"].items()}
+    owners: dict[str, set[tuple[str, str]]] = {}
+    for name, reading in readings.items():
+        for one, link in reading["links"].items():
+            owners.setdefault(link["mac"], set()).add((name, one))
     findings = [
         finding
         for wanted in interfaces
@@ -231,7 +234,7 @@ class _Interface:
     # Neighbours ---------------------------------------------------------------------------------------------------
 
     def _neighbours(self, link: Mapping[str, Any]) -> Iterator[Finding]:
-        seen = {self.owners.get(mac, ("", mac)) for mac in self.asked["answers"].values()}
+        seen = {owner for mac in self.asked["answers"].values() for owner in self.owners.get(mac, {("", mac)})}
         for peer in self.wanted["peers"]:
             expected = (peer["host"], peer["interface"])
             # A peer that was not read (--limit) is known by its address alone.
@@ -260,7 +263,7 @@ class _Interface:
     def _frames(self, peer: Mapping[str, Any], link: Mapping[str, Any]) -> Iterator[Finding]:
         """Link-local addresses are not planned: the peer's are those that its interface answered for."""
         its = (peer["host"], peer["interface"])
-        answered = [address for address, mac in self.asked["answers"].items() if self.owners.get(mac) == its]
+        answered = [address for address, mac in self.asked["answers"].items() if its in self.owners.get(mac, ())]
         for address in [peer["address"]] if peer["address"] else answered:
             if message := self.asked["pings"].get(address, ""):
                 found = f"packets of {link['mtu']} bytes to {peer['host']} ({address}) do not come back: {message}"

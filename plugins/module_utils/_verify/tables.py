@@ -117,10 +117,19 @@ def status_table(
     lines = [f"{host}: {_reason(*why)}" for host, why in stopped.items()]
     for name in services:
         for number, host in enumerate(plan["services"][name]["hosts"]):
-            rank = ranks.get((host, name))
-            rows.append(_rank_row(name, number, host, rank, _unseen(host, stopped, "not asked")))
-            lines += [f"{host}: {problem.sentence()}" for problem in (problems(rank) if rank else ())]
+            unseen = _unseen(host, stopped, "not asked")
+            row, sentences = rank_shown(name, number, host, ranks.get((host, name)), unseen)
+            rows.append(row)
+            lines += sentences
     return "\n\n".join(part for part in (table(rows), "\n".join(lines) or "no problems") if part)
+
+
+def rank_shown(
+    service: str, number: int, host: str, rank: Mapping[str, Any] | None, unseen: str
+) -> tuple[dict[str, str], list[str]]:
+    """A rank's row and its problems. unseen: the word for one that was not read."""
+    lines = [f"{host}: {problem.sentence()}" for problem in (problems(rank) if rank else ())]
+    return _rank_row(service, number, host, rank, unseen), lines
 
 
 def _rank_row(service: str, number: int, host: str, rank: Mapping[str, Any] | None, unseen: str) -> dict[str, str]:

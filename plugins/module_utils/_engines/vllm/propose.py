@@ -55,12 +55,9 @@ def propose(checkpoint: Mapping[str, Any]) -> tuple[Proposal, list[Finding]]:
     kind = _kind(checkpoint, config)
     image, unknown = _image(config.architecture, load(), f"model {repository}")
     values = {**_form(model, kind), **_length(config, kind), **_cache(checkpoint), **_draft(model, checkpoint, kind)}
-    own = checkpoint["config"].get("auto_map")
-    if isinstance(own, Mapping) and (unknown or "AutoConfig" in own):
+    if own := own_code(checkpoint["config"], knows=not unknown):
         unknown = []
-        lacks = (
-            f"vLLM {image['release']} lacks its class" if "AutoConfig" not in own else "it brings its own config class"
-        )
+        lacks = "it brings its own config class" if own == "AutoConfig" else f"vLLM {image['release']} lacks its class"
         values["trust-remote-code"] = (True, f"{lacks}, and the publisher's code then runs in the container")
     method = (model.quant_method or "").lower()
     return Proposal(
@@ -70,6 +67,17 @@ def propose(checkpoint: Mapping[str, Any]) -> tuple[Proposal, list[Finding]]:
         reasons={name: reason for name, (_, reason) in sorted(values.items())},
         quantization=method if method in _METHODS else None,
     ), [*unknown, *_template(checkpoint, kind)]
+
+
+def own_code(config: Mapping[str, Any], *, knows: bool) -> str:
+    """The entry of config.json's auto_map for which vLLM needs the checkpoint's own code; empty where it needs none.
+
+    knows: whether the release has the architecture.
+    """
+    own = config.get("auto_map")
+    if not isinstance(own, Mapping) or (knows and "AutoConfig" not in own):
+        return ""
+    return "AutoConfig" if "AutoConfig" in own else str(next(iter(own), ""))
 
 
 def _quantization(checkpoint: Mapping[str, Any]) -> Mapping[str, Any]:

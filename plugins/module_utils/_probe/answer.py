@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""A host's answer to a drift check: checked by size, depth and form before anything is done with it."""
+"""What a module answers from a host: checked by size, depth and form before anything is done with it."""
 
 from __future__ import annotations
 
@@ -12,29 +12,34 @@ from typing import Any
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import checked
 
-# A host of a hundred services answers with less than a tenth of it.
+# A host of a hundred services answers a drift check with less than a tenth of it.
 MOST_BYTES = 32 << 20
 # Brackets, quotes and commas around a value.
 _EACH_BYTES = 4
 _MOST_LEVELS = 32
-_ANSWER: Spec = {
-    "type": "map",
-    "options": {
-        "state": {"type": "map", "required": True},
-        "unknown": {"type": "map", "required": True, "values": {"type": "str"}},
-    },
-}
 
 
-def read_answer(answer: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """``(state, unknown)`` of what ``host_info`` returned. ValueError with one sentence for anything else.
+def read_answer(form: Spec, answer: Mapping[str, Any]) -> dict[str, Any]:
+    """What ``form`` names of a module's answer, with its defaults; what a host adds is left out.
 
-    What a part of the state holds is judged by who compares it (``compare.judged``).
+    form: of a map with ``options``. ValueError with one sentence for an answer that does not fit.
     """
-    found: dict[str, Any] = {key: answer.get(key) for key in _ANSWER["options"]}
+    found = {key: answer.get(key) for key in form["options"]}
     _require_bounds(found)
-    checked(_ANSWER, found, "its answer")
-    return found["state"], found["unknown"]
+    result: dict[str, Any] = checked(form, _known(form, found), "its answer")
+    return result
+
+
+def _known(form: Spec, value: Any) -> Any:
+    """The value without keys that the form doesn't have: a host of a newer release may tell more."""
+    if isinstance(value, dict):
+        options, values = form.get("options"), form.get("values", {})
+        if options is None:
+            return {key: _known(values, item) for key, item in value.items()}
+        return {key: _known(options[key], item) for key, item in value.items() if key in options}
+    if isinstance(value, list):
+        return [_known(form.get("elements", {}), item) for item in value]
+    return value
 
 
 def _require_bounds(value: Any) -> None:

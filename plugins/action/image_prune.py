@@ -1,0 +1,12 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action of gb10.fleet.image_prune: what a host says of the images that it removed, in bounds."""
+
+from __future__ import annotations
+
+from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Answering, changes
+
+
+class ActionModule(Answering):
+    FORM = changes({"removed": {"type": "list", "required": True, "max": 1000, "elements": {"type": "str"}}})

@@ -1,0 +1,22 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action of gb10.fleet.model_prune: what a host says of the models that it removed, in bounds."""
+
+from __future__ import annotations
+
+from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
+from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Answering, changes
+
+_REMOVED: Spec = {
+    "type": "map",
+    "options": {
+        "repository": {"type": "str", "required": True},
+        "revision": {"type": "str", "required": True},
+        "bytes": {"type": "int", "required": True, "min": 0, "max": 1 << 62},
+    },
+}
+
+
+class ActionModule(Answering):
+    FORM = changes({"removed": {"type": "list", "required": True, "max": 1000, "elements": _REMOVED}})

@@ -1,0 +1,22 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action of gb10.fleet.rank_info: what a host says of its ranks, in bounds, and such as the table can show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._verify.answer import RANKS
+from ansible_collections.gb10.fleet.plugins.module_utils._verify.tables import rank_shown
+from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Answering
+
+
+class ActionModule(Answering):
+    FORM = RANKS
+
+    @staticmethod
+    def used(answer: dict[str, Any]) -> dict[str, Any]:
+        for rank in answer["ranks"]:
+            rank_shown(rank["service"], rank["rank"], "", rank, "")
+        return answer

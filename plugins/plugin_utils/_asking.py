@@ -1,0 +1,107 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This plugin util is PRIVATE to the collection.
+"""What actions that read a host have in common: whatever it answers takes bounded memory, and is used only if it fits.
+
+How long it may take is the task's ``timeout``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure, AnsibleError
+from ansible.plugins.action import ActionBase
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.answer import read_answer
+from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import one_line
+from ansible_collections.gb10.fleet.plugins.plugin_utils._bounded import bounded
+
+# What an answer may take while it comes, and is read as JSON: enough for many times the largest that is taken.
+MEMORY_BYTES = 512 << 20
+_TEXT: Spec = {"type": "str"}
+_MOST_WORDS = 4096
+_UNUSABLE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+
+
+def changes(options: dict[str, Spec]) -> Spec:
+    """The form of what a module answers that may change something. options: what it answers beside that."""
+    return {
+        "type": "map",
+        "options": {
+            "changed": {"type": "bool", "required": True},
+            "diff": {"type": "map", "options": dict.fromkeys(("before", "after"), _TEXT)},
+            "warnings": {"type": "list", "max": 1000, "elements": _TEXT},
+            **options,
+        },
+    }
+
+
+class NoAnswerError(Exception):
+    """Why a host's answer can't be used: at most 4096 characters that no terminal obeys."""
+
+
+@contextlib.contextmanager
+def as_read() -> Iterator[None]:
+    """NoAnswerError where an answer can't be used."""
+    try:
+        yield
+    except _UNUSABLE as problem:
+        raise NoAnswerError(one_line(f"its answer is not what this collection reads: {problem}")) from problem
+
+
+class Asking(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
+    """An action that reads its host by modules."""
+
+    _requires_connection = True
+    _supports_check_mode = True
+
+    def ask(
+        self,
+        module: str,
+        arguments: dict[str, Any],
+        variables: dict[str, Any],
+        form: Spec,
+        use: Callable[[dict[str, Any]], Any] = dict,
+    ) -> Any:
+        """What ``use`` makes of the module's answer. form: as `read_answer` takes it.
+
+        NoAnswerError for whatever can't be used. AnsibleConnectionFailure for a host that can't be reached.
+        """
+        try:
+            with bounded(MEMORY_BYTES):
+                answer = self._execute_module(module, arguments, task_vars=variables)
+        except MemoryError:
+            raise NoAnswerError(f"its answer takes more than {MEMORY_BYTES} bytes of memory") from None
+        except AnsibleConnectionFailure:
+            raise
+        except AnsibleError as error:
+            raise NoAnswerError(one_line(f"{error}\n".strip().partition("\n")[0])) from error
+        if answer.get("failed"):
+            why = str(answer.get("module_stderr") or answer.get("msg") or "no answer").strip()
+            raise NoAnswerError("\n".join(map(one_line, why[-_MOST_WORDS:].splitlines())))
+        with as_read():
+            return use(read_answer(form, answer))
+
+
+class Answering(Asking):
+    """The action of a module: it returns what the form names of its answer, and nothing else."""
+
+    FORM: ClassVar[Spec]
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        variables = task_vars or {}
+        result: dict[str, Any] = super().run(tmp, variables)
+        try:
+            answer = self.ask(self._task.action, self._task.args, variables, self.FORM, self.used)
+        except NoAnswerError as why:
+            raise AnsibleActionFail(str(why)) from None
+        return {**result, "changed": False, **answer}
+
+    @staticmethod
+    def used(answer: dict[str, Any]) -> dict[str, Any]:
+        """The answer, if all that is done with it later can be done."""
+        return answer
