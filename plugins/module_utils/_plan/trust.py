@@ -58,11 +58,7 @@ def trust_problems(placed: Placed, lock: Lock, relock: str) -> Iterator[Finding]
 
 
 def _unpinned_code(placed: Placed, lock: Lock, relock: str) -> Iterator[Finding]:
-    switches = [
-        name
-        for name in placed.engine.spec.code_flags
-        if name in placed.flags and placed.flags[name].value not in (None, False)
-    ]
+    switches = [*_code_of_the_model(placed)]
     for where, model in (("", placed.model), ("draft.", placed.model.get("draft"))):
         is_fixed = model is not None and _is_fixed(model, lock, relock)
         # nobody chose the commit of a derived recipe for its code
@@ -81,9 +77,33 @@ def _unpinned_code(placed: Placed, lock: Lock, relock: str) -> Iterator[Finding]
                 ),
                 expected="a commit, here or in the lock",
                 remedy=f"write trust: [code] in the service if you trust its publisher; or model: {{{pin}}}, a commit "
-                f"whose code you have read (the hub shows it below Files); or {switches[0]}: null among the flags if "
-                "the engine knows the model by itself",
+                f"whose code you have read (the hub shows it below Files)"
+                + (
+                    f"; or {switches[0]}: null among the flags if the engine knows the model by itself"
+                    if switches[0] in placed.engine.spec.code_flags
+                    else ""
+                ),
             )
+
+
+def _code_of_the_model(placed: Placed) -> Iterator[str]:
+    """By what Python code of the checkpoint runs: options of the engine, its files as plugins, and over the image's."""
+    for name, decided in placed.flags.items():
+        if name in placed.engine.spec.code_flags:
+            if decided.value not in (None, False):
+                yield name
+        elif any(word.startswith("{model_path}") and word.endswith(".py") for word in _words(decided.value)):
+            yield name
+    for overlay in placed.recipe["overlays"]:
+        if overlay.get("model_file", "").endswith(".py"):
+            yield f"the overlay {overlay['target']}"
+
+
+def _words(value: Any) -> Iterator[str]:
+    """Each text of an option's value, without what may stand before it: ``NAME=FILE``."""
+    for one in value if isinstance(value, list) else value.values() if isinstance(value, Mapping) else [value]:
+        if isinstance(one, str):
+            yield one.rpartition("=")[2]
 
 
 def _is_fixed(model: Mapping[str, Any], lock: Lock, relock: str) -> bool:
