@@ -47,6 +47,11 @@ class Hub:
             return hashlib.sha256(content).hexdigest()
         return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()  # what git has
 
+    def sibling(self, name: str) -> dict[str, object]:
+        """A file as the API tells of it with ``blobs=true``."""
+        told = {"rfilename": name, "size": len(self.files[name]), "blobId": self.sum_of(name)}
+        return told | ({"lfs": {"sha256": self.sum_of(name)}} if name.endswith(LFS) else {})
+
 
 @contextlib.contextmanager
 def serving(hub: Hub, *others: Hub, address: str = "127.0.0.1", port: int = 0) -> Iterator[Hub]:
@@ -74,7 +79,7 @@ def serving(hub: Hub, *others: Hub, address: str = "127.0.0.1", port: int = 0) -
                 if revision not in ("main", self.hub.commit):
                     self.refuse(404, "RevisionNotFound", f"Invalid rev id: {revision}")
                 elif kind == "revision":
-                    siblings = [{"rfilename": name, "size": len(content)} for name, content in self.hub.files.items()]
+                    siblings = [self.hub.sibling(name) for name in self.hub.files]
                     self.send({"id": self.hub.repository, "sha": self.hub.commit, "siblings": siblings})
                 elif kind == "resolve" and name in self.hub.files:
                     self.resolve(name)

@@ -10,7 +10,7 @@ import importlib.metadata
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hub_server
@@ -21,7 +21,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging impor
 from ansible_collections.gb10.fleet.plugins.module_utils._weights import hub as hub_module
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.cache import Cache
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.hub import Hub
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.store import ModelStore, Wanted
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.store import DamagedError, ModelStore, Wanted
 
 HF = Path(sys.executable).with_name("hf")
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -86,6 +86,58 @@ def test_a_model_comes_with_the_hubs_own_sums(tmp_path: Path, hub: hub_server.Hu
     assert cache.main() == COMMIT
     assert hub_server.folder_of(cache.snapshot(COMMIT)) == hub.files
     assert [each.action for each in store.examine([wanted])] == ["nothing"]
+
+
+def edited(name: str, content: bytes) -> Callable[[Path], object]:
+    return lambda folder: (folder / name).write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (lambda _folder: None, ""),
+        (lambda folder: (folder / "config.json").unlink(), ""),  # an owner may have less of it
+        (edited("config.json", b'{"auto_map": {}}'), "git's sum"),
+        (edited("modeling.py", b"import os"), "a file that the pinned revision does not have"),
+        (edited("model.safetensors", safetensors(24 << 10)), "sha256"),
+    ],
+    ids=["as it is there", "less", "an edited config", "code of its own", "other weights"],
+)
+def test_an_owners_folder_is_the_pinned_revision_by_the_hubs_sums(
+    tmp_path: Path, hub: hub_server.Hub, change: Callable[[Path], object], found: str
+) -> None:
+    folder = tmp_path / "mine"
+    for name, content in hub.files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    change(folder)
+    store = store_at(tmp_path / "host")
+    wanted = Wanted(MODEL, COMMIT, "path", folder)
+    [step] = store.examine([wanted])
+    if not found:
+        assert store.apply(step).revision == COMMIT
+        return
+    with pytest.raises(DamagedError, match=found) as refused:
+        store.apply(step)
+    with pytest.raises(DamagedError):
+        store.instead(wanted, refused.value)
+    assert not Cache(tmp_path / "host" / "hf", MODEL).snapshot(COMMIT).exists()
+    # without a pin its owner is believed
+    [step] = store.examine([Wanted(MODEL, None, "path", folder)])
+    assert store.apply(step).revision != COMMIT
+
+
+def test_where_nobody_knows_the_sums_the_owner_is_believed_and_it_is_shown(
+    tmp_path: Path, hub: hub_server.Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "model.safetensors").write_bytes(hub.files["model.safetensors"])
+    progress = Progress()
+    store = store_at(tmp_path / "host", progress)
+    [step] = store.examine([Wanted(MODEL, COMMIT, "path", tmp_path / "mine")])
+    assert store.apply(step).revision == COMMIT
+    assert [note for note in progress.notes if "is believed to be org/model" in note]
 
 
 def test_a_download_that_was_ended_goes_on_where_it_stopped(tmp_path: Path, hub: hub_server.Hub) -> None:

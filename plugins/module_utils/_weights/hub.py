@@ -79,6 +79,20 @@ class Hub:
         commit = (self._asked(repository, None) or {}).get("sha")
         return commit if isinstance(commit, str) else None
 
+    def sums(self, repository: str, revision: str) -> dict[str, str] | None:
+        """The sum of each file of a revision, sha256 or of a small one git's; None when the hub does not tell them."""
+        found: dict[str, str] = {}
+        siblings = (self._asked(repository, revision) or {}).get("siblings")
+        for file in siblings if isinstance(siblings, list) else ():
+            if not isinstance(file, dict):
+                return None
+            large = file.get("lfs")
+            known = large.get("sha256") if isinstance(large, dict) else file.get("blobId")
+            if not isinstance(known, str) or not isinstance(file.get("rfilename"), str):
+                return None
+            found[file["rfilename"]] = known
+        return found or None
+
     def _size(self, repository: str, revision: str | None) -> int | None:
         """Bytes of all files of a revision, by the hub's API; None when it does not answer."""
         try:

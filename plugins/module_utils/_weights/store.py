@@ -358,6 +358,8 @@ class ModelStore:
         revision = wanted.revision or source.revision or revision_of_content(files)
         manifest = Manifest(wanted.repository, revision, files)
         self._require_locked(wanted, source, manifest)
+        if wanted.path and wanted.revision and not wanted.seal:
+            self._require_of_the_hub(wanted, source, files)
         self._progress.start(f"model {wanted.repository} into the store", manifest.size)
         for real, file in zip(source.files, files, strict=True):
             take_in(real.real, file, cache.blob(file.sha256), self._progress.add)
@@ -376,6 +378,23 @@ class ModelStore:
                 remedy=f"bring those files; if the new ones are wanted, on all hosts: -e relock={wanted.repository}",
             )
             raise DamagedError(source.folder, found)
+
+    def _require_of_the_hub(self, wanted: Wanted, source: Source, files: Sequence[File]) -> None:
+        """Refuse an owner's folder that is not the pinned revision, by the hub's own sums, where the hub tells them."""
+        sums = self._hub.sums(wanted.repository, str(wanted.revision))
+        if sums is None:
+            self._progress.note(
+                f"{source.folder} is believed to be {wanted.repository}, revision {wanted.revision}: neither the lock "
+                "nor the hub says its sums"
+            )
+            return
+        findings = {
+            known: finding
+            for known, file in zip(source.files, files, strict=True)
+            for finding in _not_of_the_hub(source.folder / known.path, known, file, sums.get(known.path))
+        }
+        if findings:
+            raise DamagedError(source.folder, *findings.values(), files=findings)
 
     def _hashed(self, wanted: Wanted, source: Source) -> tuple[File, ...]:
         """The sums of all files, several at a time; compared with the hub's own where it left them."""
@@ -410,6 +429,20 @@ def offered_manifest(wanted: Wanted, answer: bytes) -> Manifest:
         return manifest
     found, wished = ("{} {}, sealed {}".format(*words) for words in (offered, expected))
     raise ValueError(f"a manifest of {found}; expected {wished}")
+
+
+def _not_of_the_hub(path: Path, known: SourceFile, file: File, hub_sum: str | None) -> Sequence[Finding]:
+    if hub_sum is not None:
+        return _differences(path, replace(known, hub_sum=hub_sum), file)
+    return [
+        host_error(
+            "model-file",
+            str(path),
+            found="a file that the pinned revision does not have",
+            expected="that revision's files alone",
+            remedy="take it away; or write revision: null in the service's model, so that it is believed",
+        )
+    ]
 
 
 def _differences(path: Path, known: SourceFile, file: File) -> Sequence[Finding]:
