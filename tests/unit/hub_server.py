@@ -49,8 +49,8 @@ class Hub:
 
     def sibling(self, name: str) -> dict[str, object]:
         """A file as the API tells of it with ``blobs=true``."""
-        told = {"rfilename": name, "size": len(self.files[name]), "blobId": self.sum_of(name)}
-        return told | ({"lfs": {"sha256": self.sum_of(name)}} if name.endswith(LFS) else {})
+        row = {"rfilename": name, "size": len(self.files[name]), "blobId": self.sum_of(name)}
+        return row | ({"lfs": {"sha256": self.sum_of(name)}} if name.endswith(LFS) else {})
 
 
 @contextlib.contextmanager

@@ -215,6 +215,7 @@ LOOKED_AT = (
 OWN = (
     "plugins/module_utils/_engines/vllm/",
     *(f"plugins/{kind}/vllm_lint.py" for kind in ("modules", "action")),
+    "plugins/action/vllm_catalogue_info.py",
     "plugins/modules/vllm_catalogue_info.py",
     "plugins/modules/kv_pool.py",
 )

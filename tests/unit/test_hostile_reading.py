@@ -214,8 +214,8 @@ def test_no_other_host_is_sent_to_what_is_no_address(monkeypatch: pytest.MonkeyP
         ask(monkeypatch, "fabric_info", answer)
 
 
-def test_a_host_that_says_it_has_anothers_address_makes_no_cable_a_wrong_one() -> None:
-    """It may say so; whose the other end is stays true."""
+def test_a_host_that_claims_anothers_address_makes_no_cable_a_wrong_one() -> None:
+    """Whose the other end is stays true."""
     both = readings()
     claims = {f"x{number}": link for number, link in enumerate(both["spark-3"]["links"].values())}
     every = {**both, "titan": {**copy.deepcopy(both["spark-2"]), "links": claims}}
