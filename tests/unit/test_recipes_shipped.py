@@ -22,6 +22,7 @@ LIBRARY, FINDINGS = load_all([SHIPPED_RECIPES])
 RECIPES = sorted(LIBRARY.recipes.values(), key=lambda recipe: recipe.name)
 EXPECTED = {
     "bge-base-en-v1.5",
+    "diffusiongemma-26b-a4b-it-nvfp4",
     "gemma-4-12b-coder-mtp-nvfp4",
     "gemma-4-26b-a4b-it",
     "gemma-4-26b-a4b-it-nvfp4",

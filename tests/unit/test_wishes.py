@@ -19,7 +19,7 @@ from tools.golden import OF_WISHES, WISHES, entries
 
 VERDICTS = {
     "dated": ("", "", "7"),
-    "drafttest": ("", "kv-unknown", "A5"),
+    "drafttest": ("", "memory-pool-small", "A5"),
     "emb": ("", "", "A6"),
     "f_200users16k": ("", "memory-pool-small", "B1"),
     "f_200usersutil": ("", "memory-pool-small", "B1"),
@@ -47,7 +47,7 @@ VERDICTS = {
     "nv_27x2": ("", "", "B10"),
     "nv_35": ("", "", "D"),
     "nv_g26": ("", "", "D"),
-    "nv_q38": ("", "kv-unknown", "B5a"),  # it does not name its drafter's config; the shipped recipe does
+    "nv_q38": ("", "memory-pool-small", "B5a"),
     "nv_super": ("", "memory-pool-small", "B1"),
     "off": ("", "X17", "A6"),
     "r_mbt": ("", "R106 memory-pool-small", "7"),

@@ -118,6 +118,12 @@ def config_name(repository: str) -> str | None:
     return None
 
 
+def drafter_config(repository: str | None) -> str | None:
+    """The shipped config.json of a drafter; None for one whose shapes aren't known."""
+    name: str | None = _data()["drafter_configs"].get(repository)
+    return name
+
+
 def pooling_of(repository: str) -> tuple[Mapping[str, Any], str]:
     """``hf-overrides`` of a model that pools though its config.json is a generating one's, and where that is known
     from; an empty map for all others."""

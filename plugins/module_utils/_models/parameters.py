@@ -97,7 +97,9 @@ def size_of_weights(
     least = kept + whole + each * (counted.main + counted.varying)
     low = least - (_WHOLE - each) * counted.output
     high = kept + whole + each * counted.main + _WHOLE * (counted.varying + drafting)
-    if algorithm == "mxfp4":
+    if algorithm == "mxfp4" and ConfigJson(config).text.get("expert_dtype") == "fp4":  # DeepSeek-V4: all else is FP8
+        expected = kept + whole + each * (counted.main + drafting) + _FP8 * counted.varying
+    elif algorithm == "mxfp4":
         expected = high
     elif algorithm == "nvfp4":
         left = _VARYING_LEFT if counted.is_mixture else 0

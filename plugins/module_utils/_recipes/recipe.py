@@ -21,7 +21,7 @@ from typing import Any
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Engine, EngineSpec
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import DEFAULT, ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean, error, warning
-from ansible_collections.gb10.fleet.plugins.module_utils._models.facts import config_name
+from ansible_collections.gb10.fleet.plugins.module_utils._models.facts import config_name, drafter_config
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.spec import recipe_spec
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import below, check, describe
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.reading import indexed_bytes
@@ -310,8 +310,11 @@ class Library:
         return self.config(of_base, place) if of_base and self._beside("configs", f"{of_base}.json") else (read, [])
 
     def config_of_draft(self, model: Mapping[str, Any], place: str) -> tuple[Mapping[str, Any] | None, list[Finding]]:
-        """config.json of the model that drafts for a service's; None without."""
-        name = model.get("draft", {}).get("config")
+        """config.json of the model that drafts for a service's, as named, or that of a drafter that is known; None
+        without."""
+        draft = model.get("draft", {})
+        known = drafter_config(draft.get("repository"))
+        name = draft.get("config") or (known if known and self._beside("configs", f"{known}.json") else None)
         return self.config(name, place) if name else (None, [])
 
     def weights_of(self, recipe: str, model: Mapping[str, Any]) -> int | None:

@@ -24,7 +24,7 @@ def answer(sized: pool.Pool, model: Model) -> dict[str, Any]:
     late = pool.late_refusal(sized)
     shown = {
         "vllm_version": settings.release.text,
-        "block_size": min(group.page.block for group in layout.groups),
+        "block_size": (max if settings.packs_groups else min)(group.page.block for group in layout.groups),
         "num_blocks": sized.blocks,
         "tokens": sized.tokens,
         "max_concurrency": float(f"{sized.concurrency:.2f}"),

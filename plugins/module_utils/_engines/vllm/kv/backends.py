@@ -33,6 +33,10 @@ def cache_dtype(flags: Flags, model: Model, release: Release) -> str:
         raise refusal("kv-dtype", _PLACE, words=words, remedy=remedy, source="vllm/config/cache.py, CacheDType")
     if model.attention.latent:
         _check_latent(name, release)
+    if model.attention.compressed is not None and (name not in _EIGHT_BIT or not release.since("0.28")):
+        remedy = "use fp8 and vLLM 0.28 or newer, or size it by a first boot"
+        found = f"{name} on vLLM {release.text}, with latents that are compressed"
+        raise not_sized(_PLACE, found=found, expected="fp8 on vLLM 0.28 or newer", remedy=remedy)
     return name
 
 
@@ -50,6 +54,8 @@ def _check_latent(name: str, release: Release) -> None:
 
 def attention(flags: Flags, model: Model, release: Release, cache: str) -> str:
     """The backend of the model's attention layers (vllm/platforms/cuda.py, get_attn_backend_cls)."""
+    if model.attention.compressed is not None:
+        return "FLASHINFER_MLA_SPARSE_DSV4"
     if model.attention.latent:
         return "TRITON_MLA"
     if flags.attention_backend is not None:

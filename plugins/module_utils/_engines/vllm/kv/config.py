@@ -232,6 +232,21 @@ def _latent(text: Text, architecture: str) -> Model:
     return _model(text, architecture, [shape] * _layer_count(text), mtp=mtp)
 
 
+def _deepseek_v4(text: Text, architecture: str) -> Model:
+    """A window of latents in each layer, and compressed ones: of 4 tokens, chosen by an indexer, or of 128."""
+    if text.count("head_dim") != 512:
+        raise text.refuse("head_dim", "latents of another width than 512")
+    window = Attention(1, text.count("head_dim"), 0, text.count("sliding_window"), latent=True, compressed=0)
+    ratios = text.value("compress_ratios", {"type": "list", "elements": {"type": "int"}, "max": 4096})
+    layers = _layer_count(text)
+    if len(ratios) < layers or not {*ratios[:layers]} <= {0, 4, 128}:
+        raise text.refuse("compress_ratios", "no 0, 4 or 128 for each layer")
+    indexed = replace(window, compressed=4, index_width=text.count("index_head_dim"))
+    shapes: dict[int, Layer] = {0: window, 4: indexed, 128: replace(window, compressed=128)}
+    mtp = _prediction_layer(text, window, "num_nextn_predict_layers")
+    return _model(text, architecture, [shapes[ratio] for ratio in ratios[:layers]], mtp=mtp, block=256)
+
+
 def _gpt_oss(text: Text, architecture: str) -> Model:
     """Sliding and full layers in turn."""
     full = _heads(text)
@@ -249,6 +264,37 @@ def _laguna(text: Text, architecture: str) -> Model:
     if "sliding_attention" in names:
         shapes["sliding_attention"] = replace(full, window=text.count("sliding_window"))
     return _model(text, architecture, _by_type(text, names, shapes))
+
+
+def _minimax_m3(text: Text, architecture: str) -> Model:
+    """Full attention, with an indexer beside the sparse layers (vllm/models/minimax_m3/nvidia/model.py)."""
+    full, sparse = _heads(text), text.values.get("sparse_attention_config")
+    layers = [full] * _layer_count(text)
+    if not isinstance(sparse, Mapping):
+        return _model(text, architecture, [*layers])
+    own = Text(sparse, f"{text.place}.sparse_attention_config")
+    frequencies = own.value("sparse_attention_freq", {"type": "list", "elements": {"type": "int"}, "max": 4096})
+    if len(frequencies) != len(layers):
+        raise own.refuse("sparse_attention_freq", f"{len(frequencies)} numbers for {len(layers)} layers")
+    indexed = replace(full, index_width=own.count("sparse_index_dim"))
+    shapes: list[Layer] = [indexed if often else full for often in frequencies]
+    return _model(text, architecture, shapes, block=own.count("sparse_block_size"))
+
+
+def _mimo_v2(text: Text, architecture: str) -> Model:
+    """Full layers and sliding ones with heads of their own, by a pattern (vllm/model_executor/models/mimo_v2.py)."""
+    width, pattern = text.count("head_dim"), text.value("hybrid_layer_pattern", {"type": "list", "max": 4096})
+    if len(pattern) != _layer_count(text) or not {*pattern} <= {0, 1}:
+        raise text.refuse("hybrid_layer_pattern", "no 0 or 1 for each layer")
+    full = Attention(text.count("num_key_value_heads"), width, text.count("v_head_dim", width))
+    swa_width = text.count("swa_head_dim", width)
+    sliding = Attention(
+        text.count("swa_num_key_value_heads", full.kv_heads),
+        swa_width,
+        text.count("swa_v_head_dim", swa_width),
+        text.count("sliding_window_size"),
+    )
+    return _model(text, architecture, [sliding if slides else full for slides in pattern])
 
 
 def _gemma4(text: Text, architecture: str) -> Model:
@@ -332,6 +378,8 @@ Reader = Callable[[Text, str], Model]
 # Architecture: vLLM's first release with it (vllm/model_executor/models/registry.py), and its reader.
 _FAMILIES: dict[str, tuple[str, Reader]] = {
     "DeepseekV3ForCausalLM": ("0.11", _latent),
+    "DeepseekV4ForCausalLM": ("0.20", _deepseek_v4),
+    "DiffusionGemmaForBlockDiffusion": ("0.24", _gemma4),
     "Gemma4ForCausalLM": ("0.19", _gemma4),
     "Gemma4ForConditionalGeneration": ("0.19", _gemma4),
     "Gemma4UnifiedForConditionalGeneration": ("0.23", _gemma4),
@@ -342,7 +390,10 @@ _FAMILIES: dict[str, tuple[str, Reader]] = {
     "LlamaForCausalLM": ("0.11", _plain),
     "LlamaForSequenceClassification": ("0.11", _plain),
     "LlamaModel": ("0.11", _plain),
+    "MiMoV2FlashForCausalLM": ("0.14", _mimo_v2),
     "MiniMaxM2ForCausalLM": ("0.11.1", _plain),
+    "MiniMaxM3SparseForCausalLM": ("0.24", _minimax_m3),
+    "MiniMaxM3SparseForConditionalGeneration": ("0.24", _minimax_m3),
     "Mistral3ForConditionalGeneration": ("0.11", _plain),
     "MistralForCausalLM": ("0.11", _plain),
     "NemotronHForCausalLM": ("0.11", _nemotron_h),

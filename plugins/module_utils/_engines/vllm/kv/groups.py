@@ -28,6 +28,8 @@ class Group:
 def make_groups(stages: list[list[Page]], settings: Settings) -> list[Group]:
     """The groups of the whole model, in order of first appearance."""
     pages = [page for stage in stages for page in stage]
+    if settings.packs_groups:
+        return _packed(pages)
     if len({(page.kind, page.block, page.window) for page in pages}) == 1 and len(set(pages)) > 1:
         return [_unequal(stages)]
     pages = _equal_pages(pages, settings)
@@ -60,6 +62,24 @@ def _stage_bounds(stages: list[list[Page]]) -> list[tuple[int, int]]:
         bounds.append((start, start + len(stage)))
         start += len(stage)
     return bounds
+
+
+def _packed(pages: list[Page]) -> list[Group]:
+    """DeepSeek-V4's groups: pages of any size side by side in a block, which the latents' group decides (up to 0.31
+    _get_kv_cache_groups_uniform_groups, then _get_packed_kv_cache_groups)."""
+    kinds: dict[tuple[str, int, int | None], dict[int, list[Page]]] = {}
+    for page in sorted(pages, key=lambda page: page.window is not None):
+        kinds.setdefault((page.kind, page.block, page.window), {}).setdefault(page.bytes, []).append(page)
+    counts = [max(map(len, sizes.values())) for sizes in kinds.values()]
+    # ties prefer the larger size
+    size = min(range(counts[0], max(counts) + 1), key=lambda one: (sum(-count % one for count in counts), -one))
+    groups = []
+    for sizes, count in zip(kinds.values(), counts, strict=True):
+        parts = ceil_div(count, size)
+        for first in range(parts):
+            mine = [page for same in sizes.values() for page in same[first::parts]]
+            groups.append(Group(mine[0], (len(mine),), (sum(page.bytes for page in mine),)))
+    return groups
 
 
 def _unequal(stages: list[list[Page]]) -> Group:

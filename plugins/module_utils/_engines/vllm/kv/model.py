@@ -14,7 +14,9 @@ class Attention:
     """What one attention layer keeps of a token: kv_heads heads of a key and a value.
 
     window: tokens that a sliding layer looks back; None for full attention. latent: one compressed vector of key_width
-    elements for all heads (MLA), the same on every rank.
+    elements for all heads (MLA), the same on every rank. index_width: elements of the 16-bit key that an indexer keeps
+    beside it for all heads, the same on every rank; 0 without one. compressed: of DeepSeek-V4's layers, how many tokens
+    become one latent that is kept beside the window; 0 for the window alone, None for every other model.
     """
 
     kv_heads: int
@@ -22,6 +24,8 @@ class Attention:
     value_width: int
     window: int | None = None
     latent: bool = False
+    index_width: int = 0
+    compressed: int | None = None
 
 
 @dataclass(frozen=True)
@@ -56,8 +60,9 @@ class Model:
 
     attention_heads: query heads, which tensor parallelism must divide. mtp: what the checkpoint's own prediction layer
     keeps; None without one. dtype: of the weights as run. state_dtype: the config's own for recurrent state.
-    chunk: tokens of a Mamba2 kernel's chunk. experts: a mixture of experts. longest: tokens of context that the
-    config allows. kv_dtype: the checkpoint's own KV quantization as a --kv-cache-dtype; None without one.
+    chunk: tokens of a Mamba2 kernel's chunk. block: tokens of the one block that the model's kernels take; None where
+    any do. experts: a mixture of experts. longest: tokens of context that the config allows. kv_dtype: the checkpoint's
+    own KV quantization as a --kv-cache-dtype; None without one.
     """
 
     architecture: str
@@ -68,6 +73,7 @@ class Model:
     mtp: Attention | None = None
     state_dtype: str | None = None
     chunk: int = 1
+    block: int | None = None
     experts: bool = False
     kv_dtype: str | None = None
 

@@ -21,6 +21,11 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.settin
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.trouble import not_sized
 
 Kind = Literal["FullAttention", "MLAAttention", "SlidingWindow", "Mamba"]
+# An indexer's key is in 16 bits whatever --kv-cache-dtype is (vllm/models/minimax_m3/common/indexer.py).
+_INDEX_BYTES = 2
+# DeepSeek-V4's latent of 512 elements under an FP8 cache: 448 in 8 bits, 64 in 16, 8 bytes of scales; pages are
+# multiples of the second number (vllm/models/deepseek_v4/attention.py).
+_PACKED_LATENT, _PACKED_ALIGNMENT = 584, 576
 # FlashInfer's DeltaNet kernels export states inside a prefill at multiples of these tokens (0.33).
 _DELTA_CHECKPOINT = 64
 
@@ -59,10 +64,15 @@ def pages_by_stage(model: Model, settings: Settings) -> list[list[Page]]:
     """The pages of each pipeline stage's layers, in order; the drafter's come last, on the last stage."""
     common = hybrid(model, settings)
     stages: list[list[Page]] = []
+    if settings.packs_groups and settings.pipeline_parallel > 1:
+        found, expected = f"{settings.pipeline_parallel} stages", "one stage for a model whose latents are compressed"
+        remedy = "use tensor parallel alone"
+        raise not_sized("flags.pipeline_parallel_size", found=found, expected=expected, remedy=remedy)
     first = 0
     for count in split_layers(len(model.layers), settings.pipeline_parallel):
         layers = model.layers[first : first + count]
-        stages.append([_page(layer, settings, common, settings.backend) for layer in layers if layer is not None])
+        kept = [layer for layer in layers if layer is not None]
+        stages.append([page for layer in kept for page in _pages(layer, settings, common, settings.backend)])
         first += count
     if not all(stages):
         remedy = "use fewer stages"
@@ -70,7 +80,8 @@ def pages_by_stage(model: Model, settings: Settings) -> list[list[Page]]:
         raise not_sized(
             "flags.pipeline_parallel_size", found=found, expected="layers with a cache on each stage", remedy=remedy
         )
-    stages[-1] += [_page(layer, settings, common, settings.draft_backend) for layer in settings.drafters]
+    drafters = [_pages(layer, settings, common, settings.draft_backend) for layer in settings.drafters]
+    stages[-1] += [page for pages in drafters for page in pages]
     return stages
 
 
@@ -111,14 +122,44 @@ def _heads(layer: Attention, ranks: int) -> tuple[int, int, int]:
 def token_bytes(layer: Attention, settings: Settings) -> int:
     """Bytes that one attention layer keeps of a token on one rank."""
     heads, *widths = _heads(layer, settings.tensor_parallel)
-    return heads * sum(backends.cell_bytes(width, settings.cache_dtype, settings.dtype) for width in widths)
+    kept = heads * sum(backends.cell_bytes(width, settings.cache_dtype, settings.dtype) for width in widths)
+    return kept + layer.index_width * _INDEX_BYTES
+
+
+def _pages(layer: object, settings: Settings, common: Hybrid | None, backend: str) -> list[Page]:
+    if isinstance(layer, Attention) and layer.compressed is not None:
+        return _compressed(layer, layer.compressed, settings)
+    return [_page(layer, settings, common, backend)]
+
+
+def _compressed(layer: Attention, ratio: int, settings: Settings) -> list[Page]:
+    """What a layer of DeepSeek-V4 keeps: latents of its window, one of each `ratio` tokens, an indexer's keys of the
+    sparse layers, and in float32 what a compression has begun (vllm/models/deepseek_v4: attention.py, compressor.py;
+    vllm/v1/attention/backends/mla/sparse_swa.py)."""
+    pages = [Page("SlidingWindow", 64, _aligned(64 * _PACKED_LATENT), window=layer.window)]
+    if not ratio:
+        return pages
+    block = settings.user_block or settings.model_block or DEFAULT_BLOCK
+    overlap = 2 if layer.index_width else 1
+    begun = 4 if layer.index_width else 8
+    widths = [(layer.key_width, _PACKED_LATENT)]
+    if layer.index_width:
+        widths.append((layer.index_width, layer.index_width + 4 * (layer.index_width // 128)))
+    for width, kept in widths:
+        pages.append(Page("MLAAttention", block, _aligned(block // ratio * kept)))
+        pages.append(Page("SlidingWindow", begun, _aligned(begun * 2 * overlap * width * 4), window=overlap * ratio))
+    return pages
+
+
+def _aligned(amount: int) -> int:
+    return ceil_div(amount, _PACKED_ALIGNMENT) * _PACKED_ALIGNMENT
 
 
 def _page(layer: object, settings: Settings, common: Hybrid | None, backend: str) -> Page:
     if not isinstance(layer, Attention):
         assert common is not None
         return Page("Mamba", common.state_block, common.bytes)
-    block = settings.user_block or DEFAULT_BLOCK
+    block = settings.user_block or settings.model_block or DEFAULT_BLOCK
     if common is not None:
         block = common.block
     if layer.window is not None:

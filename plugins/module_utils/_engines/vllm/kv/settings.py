@@ -21,11 +21,13 @@ _GEMMA_ITEM_TOKENS = 2496
 
 @dataclass(frozen=True)
 class Settings:
-    """A start's decided values. user_block: --block-size, None without. cache_dtype: of attention layers.
+    """A start's decided values. user_block: --block-size, None without. model_block: the one that a model takes.
 
-    speculative_tokens: drafted per step. drafters: attention layers that the drafter adds; assumed without its config.
-    windows_in_flight: batches
-    whose tokens a sliding window holds. fits_length: max_model_len is still to be shortened to what fits.
+    packs_groups: pages of unequal size share a block.
+
+    cache_dtype: of attention layers. speculative_tokens: drafted per step. drafters: attention layers that the drafter
+    adds; assumed without its config. windows_in_flight: batches whose tokens a sliding window holds. fits_length:
+    max_model_len is still to be shortened to what fits.
     """
 
     release: Release
@@ -34,6 +36,8 @@ class Settings:
     tensor_parallel: int
     pipeline_parallel: int
     user_block: int | None
+    model_block: int | None
+    packs_groups: bool
     dtype: str
     cache_dtype: str
     prefix_caching: bool
@@ -78,6 +82,8 @@ def resolve(flags: Flags, model: Model, release: Release, long_allowed: bool = F
         tensor_parallel=flags.tensor_parallel_size,
         pipeline_parallel=flags.pipeline_parallel_size,
         user_block=flags.block_size,
+        model_block=model.block,
+        packs_groups=model.attention.compressed is not None,
         dtype=dtype,
         cache_dtype=cache_dtype,
         prefix_caching=prefix_caching,
