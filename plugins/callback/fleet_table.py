@@ -105,6 +105,13 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
             self._verified[host, result["service"]] = result
 
 
+# What Ansible's connection says of sudo, and what there is to do.
+_PASSWORDS = {
+    "Missing sudo password": "-K asks for it",
+    "Incorrect sudo password": "type it again with -K, or correct ansible_become_password",
+}
+
+
 def _reason(result: Any) -> str:
     """What a failed task said; its first failed item where it was a loop; of a refusal its whole text."""
     for item in result.result.get("results", []):
@@ -116,4 +123,4 @@ def _reason(result: Any) -> str:
             event = event.chain.event
         return str(event.msg)
     message = str(result.result.get("msg", "")).strip()
-    return f"{message}; -K asks for it" if "Missing sudo password" in message else message
+    return "; ".join([message, *(words for cause, words in _PASSWORDS.items() if cause in message)])

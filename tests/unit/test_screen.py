@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -185,3 +186,19 @@ def test_the_diff_of_our_own_program_is_a_line() -> None:
         "before": {"mode": "0600"},
         "after": {"mode": "0644"},
     }
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("Missing sudo password", "Missing sudo password; -K asks for it"),
+        (
+            "Task failed: Incorrect sudo password",
+            "Task failed: Incorrect sudo password; type it again with -K, or correct ansible_become_password",
+        ),
+        ("no space left", "no space left"),
+    ],
+)
+def test_what_failed_for_a_password_says_how_to_give_it(message: str, shown: str) -> None:
+    task = SimpleNamespace(resolved_action="gb10.fleet.host_info")
+    assert fleet_table._reason(SimpleNamespace(result={"msg": message}, task=task)) == shown
