@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import struct
 import tempfile
 import zlib
@@ -58,9 +59,17 @@ def set_aside(path: Path) -> str:
     """Move a damaged file to its name with `ASIDE`, over one that lies there; what became of it, in words."""
     aside = path.with_name(path.name + ASIDE)
     with contextlib.suppress(OSError):
+        if aside.is_dir() and not aside.is_symlink():
+            shutil.rmtree(aside)
         path.replace(aside)
         return f"it is kept as {aside.name}"
     return "it can't be moved away either"
+
+
+def clear_of_folders(file: Path) -> None:
+    """Set aside a folder in a file's place: Docker makes one where a file is missing that a container mounts."""
+    if file.is_dir() and not file.is_symlink():
+        set_aside(file)
 
 
 def replace_file(path: Path, content: bytes, mode: int = 0o644) -> None:

@@ -13,6 +13,7 @@ author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Writes and removes exactly what it is given, in one call. All belongs to root.
   - Each new file is complete before it takes the old one's place. Other files beside them stay.
+  - A folder in the place of a file, and a file in the place of a folder, is kept under its name with C(.damaged).
   - systemd reads its unit files again when one of them changed, before a unit is enabled or started.
 options:
   files:
@@ -66,6 +67,7 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gb10.fleet.plugins.module_utils._own_files import clear_of_folders, set_aside
 
 UNITS = "/etc/systemd/system/"
 OWNER = "root"
@@ -104,8 +106,10 @@ def converge_folder(module: AnsibleModule, path: Path, mode: str) -> list[dict[s
 
 
 def make_folders(module: AnsibleModule, path: Path) -> None:
-    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    missing = [folder for folder in (path, *path.parents) if not folder.is_dir()]
     for folder in [] if module.check_mode else reversed(missing):
+        if folder.exists() or folder.is_symlink():
+            set_aside(folder)
         folder.mkdir(mode=0o755)
         folder.chmod(0o755)  # whatever the umask
 
@@ -127,6 +131,7 @@ def converge_file(module: AnsibleModule, path: Path, wanted: dict[str, Any]) -> 
         Path(new.name).chmod(int(wanted["mode"], 8))
         if path.is_symlink():
             path.unlink()
+        clear_of_folders(path)
         module.atomic_move(new.name, str(path))
     # of a new file its access is no news
     changed = access(module, path, wanted["mode"]) if path.exists() else []

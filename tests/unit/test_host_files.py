@@ -91,3 +91,31 @@ def test_links_and_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     (tmp_path / "a").write_text("the owner's own\n")
     refused = call(capsys, tmp_path, wanted)
     assert refused["failed"] and "expected a link" in refused["msg"]
+
+
+@pytest.mark.parametrize("what", ["a folder for a file", "a file for a folder", "a link to nowhere for a folder"])
+def test_what_is_in_the_way_is_kept_under_another_name(
+    what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A second time over what was kept the first time."""
+    there = tmp_path / ("a" if what == "a folder for a file" else "deep")
+    kept = there.with_name(f"{there.name}.damaged")
+    wanted: dict[str, dict[str, Any]] = {"folders": {str(tmp_path / "deep"): "0755"}}
+    wanted["files"] = {str(tmp_path / file): {"mode": "0644", "content": "mine\n"} for file in ("a", "deep/b")}
+    for number in range(2):
+        if what == "a folder for a file":
+            there.mkdir()
+            (there / str(number)).touch()
+        elif what == "a file for a folder":
+            there.write_text(str(number))
+        else:
+            there.symlink_to(f"nowhere-{number}")
+        assert there.name in call(capsys, tmp_path, {**wanted, "_ansible_check_mode": True})["changed_files"]
+        assert there.name in call(capsys, tmp_path, wanted)["changed_files"]
+        assert [(tmp_path / file).read_text() for file in ("a", "deep/b")] == ["mine\n"] * 2
+        if kept.is_symlink():
+            assert str(kept.readlink()) == f"nowhere-{number}"
+        else:
+            assert ([one.name for one in kept.iterdir()] if kept.is_dir() else [kept.read_text()]) == [str(number)]
+        assert call(capsys, tmp_path, wanted)["changed"] is False
+        there.rename(tmp_path / f"mine-{number}")

@@ -25,7 +25,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._firewall.ruleset impor
     container_networks,
     named_networks,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._own_files import set_aside
+from ansible_collections.gb10.fleet.plugins.module_utils._own_files import clear_of_folders
 
 Run = Callable[[list[str]], tuple[int, str, str]]
 FILE = Path(_layout.FIREWALL)
@@ -130,7 +130,7 @@ def confirm(run: Run) -> None:
     code, _out, _err = run(["systemctl", "is-active", "--quiet", f"{ROLLBACK}.timer"])
     if code != 0 or not _STAGED.exists():
         raise FirewallError("the host took the new rules back, since no new SSH connection confirmed them in time")
-    _clear_of_folders(FILE)
+    clear_of_folders(FILE)
     _STAGED.replace(FILE)
     _stop_rollback(run)
     _must(run, ["systemctl", "restart", UNIT], "the rules hold, but their unit does not start")
@@ -141,14 +141,8 @@ def remove(run: Run) -> None:
     _stop_rollback(run)
     run(["systemctl", "disable", "--quiet", "--now", UNIT])
     run(["nft", "delete", "table", *TABLE.split()])
-    _clear_of_folders(FILE)
+    clear_of_folders(FILE)
     FILE.unlink(missing_ok=True)
-
-
-def _clear_of_folders(file: Path) -> None:
-    """Docker makes one where a file is missing that a container mounts."""
-    if file.is_dir() and not file.is_symlink():
-        set_aside(file)
 
 
 def _stop_rollback(run: Run) -> None:
