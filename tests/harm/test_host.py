@@ -164,7 +164,7 @@ HARMS = [
          undo="umount /home/nvidia/.ansible"),
     Harm("records-empty (Z1, Z3)", f"for f in $(find {STATE}/images {STATE}/models -name '*.json'); do : > $f; done",
          right=f"! find {STATE}/images {STATE}/models -name '*.json' -size 0 | grep -q .", group="a"),
-    Harm("snapshot-links-removed", f"rm -rf {STATE}/hf/hub/*/snapshots; systemctl restart {UNIT}",
+    Harm("snapshot-links-removed", f"rm -rf {STATE}/hf/hub/*/main; systemctl restart {UNIT}",
          right=f"test -e {WEIGHTS}", group="b"),
     Harm("weights-cut-and-started-from (S6, T5)", f"truncate -s 1000 {WEIGHTS}; systemctl restart {UNIT}; sleep 10",
          right=f"{WHOLE} && test {RUN}/tiny/started -nt {WEIGHTS}", group="c"),

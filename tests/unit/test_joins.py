@@ -49,6 +49,7 @@ def loop(*items: tuple[Any, dict[str, Any]]) -> dict[str, Any]:
         ([], True, {}, ["a", "b"]),
         ([loop((TWO[1], {"changed": True}))], False, {}, ["b"]),
         ([loop((TWO[0], {}), ([TWO[1], {"path": "/x"}], {"changed": True}))], False, {}, ["b"]),
+        ([loop(("a", {}), ("b", {"changed": True}))], False, {}, ["b"]),
         ([{}, {"skipped": True}, loop((TWO[0], {}))], False, {}, []),
         ([], False, {"b": {"newer": "/f"}}, ["b"]),
         ([], False, {"a": {"other_image": True}}, ["a"]),

@@ -545,12 +545,11 @@ def test_the_newest_bundles_are_kept(tmp_path: Path) -> None:
 
 def test_a_command_in_a_container_is_found_by_its_words() -> None:
     """`docker stop` reaches the first process alone: the others are asked by their ids on the host."""
-    listed = (
-        "PID                 COMMAND\n"
-        "4711                ray start --head --block\n"
-        "4712                /usr/bin/python3 /usr/local/bin/vllm serve org/model --port 8000\n"
-        "4713                VLLM::EngineCore\n"
-    )
-    assert judge.process_ids(listed, [["vllm", "serve", "org/model", "--port", "8000"]]) == [4712]
-    assert judge.process_ids(listed, [["vllm", "serve", "org/other"]]) == []
-    assert judge.process_ids("", [["vllm"]]) == []
+    running = {
+        4711: "ray start --head --block",
+        4712: "/usr/bin/python3 /usr/local/bin/vllm serve org/model --port 8000",
+        4713: "VLLM::EngineCore",
+    }
+    assert judge.process_ids(running, [["vllm", "serve", "org/model", "--port", "8000"]]) == [4712]
+    assert judge.process_ids(running, [["vllm", "serve", "org/other"]]) == []
+    assert judge.process_ids({}, [["vllm"]]) == []

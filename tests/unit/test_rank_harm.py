@@ -401,12 +401,17 @@ def test_a_command_in_a_container_is_asked_before_the_container_is_stopped(
                 print(*words[:-1], file=lines)
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(pid), signal.SIGKILL)
-        return subprocess.CompletedProcess(words, 0, f"PID COMMAND\n{pid} /bin/sh {command} a-model\n", "")
+        return subprocess.CompletedProcess(words, 0, "", "")
+
+    def commands_of(_init: int, _container: str) -> dict[int, str]:
+        return {int((tmp_path / "pid").read_text()): f"/bin/sh {command} a-model"}
 
     async def removed(_container: container.Container) -> None:
         return
 
     monkeypatch.setattr(container, "run", docker)
+    monkeypatch.setattr(container, "docker_answers", lambda: True)
+    monkeypatch.setattr(container, "commands_of", commands_of)
     monkeypatch.setattr(container.Container, "_removed", removed)
 
     async def stop() -> None:
@@ -419,6 +424,42 @@ def test_a_command_in_a_container_is_asked_before_the_container_is_stopped(
 
     asyncio.run(stop())
     assert journal.read_text().splitlines() == kinds
+
+
+@pytest.mark.parametrize("heeds", [True, False])
+def test_without_dockers_daemon_a_stop_ends_the_container_itself(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, heeds: bool
+) -> None:
+    """After a crash of dockerd systemd stops this unit before it starts Docker anew: a stop that waited for Docker
+    kept both down for 163 s."""
+    command = ["sh", "-c", "trap '' TERM; while :; do sleep 0.02; done"] if not heeds else ["sleep", "60"]
+    monkeypatch.setattr(container, "docker_answers", lambda: False)
+    asked: list[str] = []
+    monkeypatch.setattr(container, "run", lambda words, *_: asked.append(words[1]))
+
+    async def stop() -> int:
+        ours = container.Container("gb10-service-pair", lambda _line: None, {})
+        await ours._attach(command)
+        [client] = ours._clients
+        group = Path(f"/proc/{client.pid}/cgroup").read_text().strip().rpartition("/")[2] or "/"
+        ours.inspected = {"State": {"Pid": client.pid}, "Id": group}
+        await ours.stop(1)
+        return await ours.ended
+
+    assert asyncio.run(stop()) == -(signal.SIGTERM if heeds else signal.SIGKILL)
+    assert asked == []
+
+
+def test_a_first_process_is_known_by_its_control_group(tmp_path: Path) -> None:
+    """Else whoever got its id would be killed, or all of the host called the container's."""
+    (tmp_path / "42").mkdir()
+    (tmp_path / "42" / "cgroup").write_text("0::/system.slice/docker-0123abcd.scope\n")
+    for state, identity, is_it in (("S", "0123abcd", True), ("Z", "0123abcd", False), ("S", "4567", False),
+                                   ("S", "", False)):  # fmt: skip
+        (tmp_path / "42" / "stat").write_text(f"42 (vllm :) x) {state} 1 42")
+        assert host.is_first_process(42, identity, tmp_path) is is_it
+    assert not host.is_first_process(0, "0123abcd", tmp_path)
+    assert host.commands_of(42, "4567", tmp_path) == {}
 
 
 @pytest.mark.parametrize(

@@ -199,6 +199,6 @@ def test_the_diff_of_our_own_program_is_a_line() -> None:
         ("no space left", "no space left"),
     ],
 )
-def test_what_failed_for_a_password_says_how_to_give_it(message: str, shown: str) -> None:
+def test_a_failed_password_is_shown_with_the_way_to_another(message: str, shown: str) -> None:
     task = SimpleNamespace(resolved_action="gb10.fleet.host_info")
     assert fleet_table._reason(SimpleNamespace(result={"msg": message}, task=task)) == shown

@@ -18,9 +18,9 @@ def changed_services(
 ) -> list[str]:
     """The services to be started anew: all, where their supervisor's program changed in this run.
 
-    services: of the host's slice. results: registered results of loops over services, or over ``[service, ...]``, also
-    of services' names; a task that was skipped has none. program: whether it changed. read: of each service, as
-    `_services.starts` reads it.
+    services: of the host's slice. results: registered results of loops over services or their names, or over
+    ``[service, ...]`` of either; a task that was skipped has none. program: whether it changed. read: of each service,
+    as `_services.starts` reads it.
     """
     names = [str(service["name"]) for service in services]
     if program:
@@ -32,7 +32,7 @@ def changed_services(
 
 
 def _name(item: Any) -> str:
-    service = item if isinstance(item, Mapping) else item[0]
+    service = item if isinstance(item, Mapping | str) else item[0]
     return service if isinstance(service, str) else str(service["name"])
 
 

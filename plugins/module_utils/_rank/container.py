@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from . import judge
-from .host import NotLaunchedError, RankError, run
+from .host import NotLaunchedError, RankError, commands_of, docker_answers, is_first_process, run
 
 _TAIL_LINES = 2000
 # More is chatter of requests, each with an id of its own.
@@ -54,6 +54,10 @@ class Container:
     def init(self) -> int:
         """The first process's id on the host; 0 before it is known."""
         return int(self.inspected.get("State", {}).get("Pid", 0))
+
+    @property
+    def _id(self) -> str:
+        return str(self.inspected.get("Id", ""))
 
     async def launch(self, words: Sequence[str]) -> None:
         """Return when the container runs; RankError when it does not come up, NotLaunchedError when it never ran."""
@@ -116,8 +120,11 @@ class Container:
         deadline = asyncio.get_running_loop().time() + stop_s
         await self._end_executed(stop_s)
         left = max(1, int(deadline - asyncio.get_running_loop().time()))
-        await asyncio.to_thread(run, ["docker", "stop", "-t", str(left), self._name], left + 10)
-        await self._removed()
+        if await asyncio.to_thread(docker_answers):
+            await asyncio.to_thread(run, ["docker", "stop", "-t", str(left), self._name], left + 10)
+            await self._removed()
+        else:
+            await self._signalled(left)
         for client in self._clients:
             with contextlib.suppress(ProcessLookupError):
                 client.terminate()
@@ -130,11 +137,27 @@ class Container:
         clients = [client for client in self._clients[1:] if client.returncode is None]
         if not clients:
             return
-        listed = await asyncio.to_thread(run, ["docker", "top", self._name, "-eo", "pid,args"])
-        for pid in judge.process_ids(listed.stdout, self._executed):
+        commands = await asyncio.to_thread(commands_of, self.init, self._id)
+        for pid in judge.process_ids(commands, self._executed):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGTERM)
         await asyncio.wait([asyncio.ensure_future(client.wait()) for client in clients], timeout=stop_s)
+
+    async def _signalled(self, stop_s: float) -> None:
+        """As `docker stop` does it, without Docker's daemon: systemd starts one that was killed only when this unit has
+        stopped. What is left of the container is removed before the next launch."""
+        for number, patience_s in ((signal.SIGTERM, stop_s), (signal.SIGKILL, _KILLED_S)):
+            deadline = asyncio.get_running_loop().time() + patience_s
+            if self._is_alive():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self.init, number)
+            while self._is_alive() and asyncio.get_running_loop().time() < deadline:
+                await asyncio.sleep(_POLL_S)
+        if self._is_alive():
+            raise RankError(f"Docker does not answer, and the container {self._name} can't be killed")
+
+    def _is_alive(self) -> bool:
+        return is_first_process(self.init, self._id)
 
     async def _removed(self) -> None:
         """`--rm` removes it too, and Docker then refuses to: what counts is that it is gone."""

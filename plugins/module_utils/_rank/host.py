@@ -32,6 +32,7 @@ GIB = 1 << 30
 _COMMAND_S = 60
 # A container of a large image, and a program of Python in it.
 _ASKED_S = 180
+_ANSWER_S = 10
 # Docker may just be starting, with this unit or after a crash.
 _DOCKER_S = 120
 _GPU_SPECIFICATION = re.compile(r"""\bkind"?:\s*"?nvidia\.com/gpu(?![\w-])""")
@@ -62,10 +63,15 @@ def prepare(service: Service) -> None:
 
 async def await_docker() -> None:
     deadline = time.monotonic() + _DOCKER_S
-    while (await asyncio.to_thread(run, ["docker", "version"])).returncode != 0:
+    while not await asyncio.to_thread(docker_answers):
         if time.monotonic() > deadline:
             raise RankError("Docker does not answer: `systemctl status docker` says why")
         await asyncio.sleep(1)
+
+
+def docker_answers() -> bool:
+    """Whether Docker's daemon does, within a short time: its socket takes requests while nobody reads them."""
+    return run(["docker", "version"], _ANSWER_S).returncode == 0
 
 
 def run(command: Sequence[str], timeout_s: float = _COMMAND_S) -> subprocess.CompletedProcess[str]:
@@ -256,6 +262,28 @@ def processes_of(init: int, proc: Path = Path("/proc")) -> list[Path]:
             if (process / "ns" / "pid").readlink() == namespace:
                 members.append(process)
     return members
+
+
+def is_first_process(pid: int, container: str, proc: Path = Path("/proc")) -> bool:
+    """Whether a container still runs with this first process, whose id another may have got. container: its whole id,
+    which its control group is named after."""
+    process = proc / str(pid)
+    try:
+        group = (process / "cgroup").read_text(encoding="utf-8", errors="replace")
+        state = (process / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return bool(container) and container in group and state not in ("Z", "X")
+
+
+def commands_of(init: int, container: str, proc: Path = Path("/proc")) -> dict[int, str]:
+    """The words of each process of a container by its id on the host; as `is_first_process`."""
+    found = {}
+    for process in processes_of(init, proc) if is_first_process(init, container, proc) else ():
+        with contextlib.suppress(OSError):
+            words = (process / "cmdline").read_text(encoding="utf-8", errors="replace")
+            found[int(process.name)] = words.rstrip("\0").replace("\0", " ")
+    return found
 
 
 def _usage_of(process: Path) -> tuple[float, int, int]:

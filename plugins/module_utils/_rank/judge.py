@@ -193,11 +193,10 @@ def last_words(lines: Reversible[str]) -> str:
     return next(informative, "nothing")[:300]
 
 
-def process_ids(listed: str, commands: Sequence[Sequence[str]]) -> list[int]:
-    """The processes in the text of ``docker top -eo pid,args`` that run one of the commands.
+def process_ids(running: Mapping[int, str], commands: Sequence[Sequence[str]]) -> list[int]:
+    """The processes that run one of the commands. running: the words of each by its id (`host.commands_of`).
 
-    A program may stand there by its path and after its interpreter, so that the words after its name are compared.
+    A program may be called by its path and after its interpreter, so that the words after its name are compared.
     """
     endings = [" ".join([words[0].rpartition("/")[2], *words[1:]]) for words in commands if words]
-    rows = (line.strip().partition(" ") for line in listed.splitlines()[1:])
-    return [int(pid) for pid, _, words in rows if pid.isdecimal() and any(words.endswith(end) for end in endings)]
+    return [pid for pid, words in running.items() if any(words.endswith(end) for end in endings)]
