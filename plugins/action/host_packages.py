@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import Any
 
@@ -16,6 +17,9 @@ from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import d
 LOCK_S = 1800  # an update of DGX OS may be at work
 # What apt's module says of a package that the host's lists don't have.
 _NOT_LISTED = "No package matching"
+# What apt and dpkg print where a package that came before was never set up.
+_NOT_SET_UP = re.compile("dpkg returned an error code|dpkg was interrupted")
+_NAMED = re.compile(r"^dpkg: error processing package (\S+)", re.MULTILINE)
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
@@ -34,8 +38,18 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         unlisted = result.get("failed") and str(result.get("msg")).startswith(_NOT_LISTED)
         if unlisted and self._task.check_mode and arguments["assume_available"]:
             result = {"changed": True}
-        return result | {"missing": missing}
+        return _explained(result) | {"missing": missing}
 
     def _command(self, arguments: list[str]) -> tuple[int, str, str]:
         answer = self._low_level_execute_command(shlex.join(arguments))
         return answer["rc"], answer["stdout"], answer["stderr"]
+
+
+def _explained(result: dict[str, Any]) -> dict[str, Any]:
+    """A failure of dpkg with the packages that it could not set up, and what there is to do."""
+    printed = "\n".join(str(result.get(key, "")) for key in ("msg", "stdout", "stderr"))
+    if not result.get("failed") or not _NOT_SET_UP.search(printed):
+        return result
+    names = ", ".join(dict.fromkeys(_NAMED.findall(printed))) or "a package"
+    remedy = "`sudo dpkg --configure -a` on that host shows why; mend that package, and run again"
+    return result | {"msg": f"dpkg can't set up {names}, and apt installs nothing beside it: {remedy}"}

@@ -144,6 +144,10 @@ later_startup_error:
   description: vLLM prints these figures and then stops with this error.
   returned: when it does
   type: str
+later_startup_remedy:
+  description: What to write so that it doesn't.
+  returned: with RV(later_startup_error)
+  type: str
 kv_cache_memory_bytes:
   description: The least C(--kv-cache-memory-bytes) that holds the workload.
   returned: with O(sequences)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -28,7 +29,8 @@ RANK = "/etc/gb10-fleet/services/tiny.json"
 KEY = "/etc/gb10-fleet/secrets/tiny.key"
 SYSCTL = "/etc/sysctl.d/99-zz-gb10-fleet.conf"
 DAEMON = "/etc/docker/daemon.json"
-WEIGHTS = f"$(readlink -f {STATE}/hf/hub/models--gb10-lab--tiny/main/model.safetensors)"
+LINK = f"{STATE}/hf/hub/models--gb10-lab--tiny/main/model.safetensors"
+WEIGHTS = f"$(readlink -f {LINK})"
 WHOLE = "test $(stat -c %s /srv/lab/tiny/model.safetensors) = $(stat -L -c %s " + WEIGHTS + ")"
 HEALTH = "curl -sf -m 5 -o /dev/null http://127.0.0.1:8000/health"
 SERVES = f"systemctl is-active {UNIT} | grep -qx active && {HEALTH}"
@@ -152,9 +154,9 @@ HARMS = [
     # Folders and files of ours
     Harm("config-and-units-removed", f"rm -rf /etc/gb10-fleet {FILE} /etc/systemd/system/*/{UNIT}.service; "
          f"systemctl daemon-reload; {KILL}", right=f"test -e {RULES} -a -e {FILE}", group="d"),
-    Harm("state-removed", f"rm -rf {STATE}", right=f"test -e {WEIGHTS}", group="d"),
+    Harm("state-removed", f"rm -rf {STATE}", right=f"test -e {LINK}", group="d"),
     Harm("state-moved-to-another-disk", f"systemctl stop {UNIT}; mv {STATE} /srv/state; ln -s /srv/state {STATE}",
-         right=f"test -e {WEIGHTS}", harmed=f"test -L {STATE}",
+         right=f"test -e {LINK}", harmed=f"test -L {STATE}",
          undo=f"systemctl stop {UNIT}; rm {STATE} && mv /srv/state {STATE}"),
     Harm("etc-read-only", f"rm {RULES}; mount --bind /etc /etc; mount -o remount,ro,bind /etc",
          right=f"test -e {RULES}", named="Read-only file system", typed="umount /etc"),
@@ -165,7 +167,7 @@ HARMS = [
     Harm("records-empty (Z1, Z3)", f"for f in $(find {STATE}/images {STATE}/models -name '*.json'); do : > $f; done",
          right=f"! find {STATE}/images {STATE}/models -name '*.json' -size 0 | grep -q .", group="a"),
     Harm("snapshot-links-removed", f"rm -rf {STATE}/hf/hub/*/main; systemctl restart {UNIT}",
-         right=f"test -e {WEIGHTS}", group="b"),
+         right=f"test -e {LINK}", group="b"),
     Harm("weights-cut-and-started-from (S6, T5)", f"truncate -s 1000 {WEIGHTS}; systemctl restart {UNIT}; sleep 10",
          right=f"{WHOLE} && test {RUN}/tiny/started -nt {WEIGHTS}", group="c"),
     Harm("weights-another-byte-and-time (T5)",
@@ -189,11 +191,22 @@ GROUPS = {
 @pytest.mark.parametrize("harms", GROUPS.values(), ids=GROUPS)
 def test_it_serves_again(owner: Owner, harms: list[Harm]) -> None:
     right = f"{{ {SERVES} && {' && '.join(f'{{ {harm.right}; }}' for harm in harms)}; }} >/dev/null 2>&1"
-    begin_right(owner, harms[0], right)
     try:
+        begin_right(owner, harms[0], right)
         harm_and_mend(owner, harms, right)
+    except AssertionError:
+        print(f"wrong: {[*wrong(owner, harms)]}")
+        print(owner.fleet.root("titan", f"journalctl --no-pager -n 60 -u docker -u docker.socket -u {UNIT}"))
+        raise
     finally:
         owner.root("; ".join(part for harm in harms for part in (harm.typed, harm.undo) if part))
+
+
+def wrong(owner: Owner, harms: list[Harm]) -> Iterator[str]:
+    """What of it is not right now."""
+    for name, right in (("serving", SERVES), *((harm.name, harm.right) for harm in harms)):
+        if not owner.fleet.ok("titan", f"{{ {right}; }} >/dev/null 2>&1"):
+            yield name
 
 
 def begin_right(owner: Owner, harm: Harm, right: str) -> None:

@@ -77,7 +77,9 @@ class Echo:
     def image_facts(self, reference: str) -> dict[str, str]:
         return {"reference": reference, "family": "plain", "release": "1.0.0"}
 
-    def propose(self, checkpoint: Mapping[str, Any]) -> tuple[None, list[Finding]]:
+    def propose(
+        self, checkpoint: Mapping[str, Any], names_image: bool, names_template: bool
+    ) -> tuple[None, list[Finding]]:
         return None, []
 
     def draft(self, flags: Mapping[str, Any]) -> str | None:

@@ -20,6 +20,8 @@ NO_DPKG = {"rc": 127, "stdout": "", "stderr": "sh: 1: dpkg-query: not found"}
 DONE = {"changed": True, "stdout": "Setting up perftest"}
 NOT_LISTED = {"failed": True, "msg": "No package matching 'nft' is available"}
 LOCKED = {"failed": True, "msg": "Failed to lock apt for exclusive operation"}
+TORN = {"failed": True, "msg": "apt-get failed: E: Sub-process /usr/bin/dpkg returned an error code (1)",
+        "stdout": "Setting up netplan.io\ndpkg: error processing package netplan.io (--configure):\n"}  # fmt: skip
 BOTH = ["nft", "perftest"]
 
 
@@ -33,6 +35,7 @@ BOTH = ["nft", "perftest"]
         (NO_DPKG, LOCKED, False, True, BOTH, False, True),
         (NONE, LOCKED, True, True, BOTH, False, True),
         (NONE, NOT_LISTED, False, True, BOTH, False, True),
+        (NONE, TORN, False, True, BOTH, False, True),
         (NONE, NOT_LISTED, True, True, BOTH, True, False),
         (NONE, NOT_LISTED, True, False, BOTH, False, True),
     ],
@@ -59,3 +62,5 @@ def test_apt_is_asked_for_what_is_missing(
     assert [call["name"] for call in calls] == ([asked] if asked else [])
     assert (result.get("changed", False), result.get("failed", False)) == (changed, failed)
     assert result["missing"] == (asked or [])
+    if apt is TORN:
+        assert "netplan.io" in result["msg"] and "sudo dpkg --configure -a" in result["msg"]

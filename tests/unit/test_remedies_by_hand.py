@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +19,18 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.gb10.fleet.plugins.module_utils import _findings
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import read_observed
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._lock.file import NAME, read
+from ansible_collections.gb10.fleet.plugins.module_utils._lock.lock import EMPTY, dump
+from ansible_collections.gb10.fleet.plugins.module_utils._models.checkpoint import require
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import (
+    choose,
+    declared_and_retired,
+    split_by_limit,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import declared_twice, not_inventories
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, load_all
 
@@ -48,7 +60,9 @@ class Row:
     """wrong: what the owner wrote, by its path. remedy: words of the finding's remedy. right: what he writes by it.
 
     A path begins with a variable of the fleet, with `recipe` (a copy of the shipped one named `mine`, which solo then
-    runs), with `inventory` (a host's address and port) or with `file` (a file beside the inventory: its text or mode).
+    runs), with `inventory` (a host's address, port and own variables), with `file` (a file beside the inventory: its
+    text), with `run` (what is typed: `RUN`), with `model` (what was read of a model of the hub) or with `boot` (what a
+    start of a service has shown on a host).
     """
 
     rule: str
@@ -65,6 +79,25 @@ def hand(*both: list[str]) -> dict[str, Any]:
 
 LEFT, RIGHT = ["10.1.0.1/24", "10.1.1.1/24"], ["10.1.0.2/24", "10.1.1.2/24"]
 C0 = (*F, "cables", 0)
+RING = [{"ends": ends, "index": number}
+        for number, ends in enumerate([CABLE, ["spark-3:0", "spark-4:0"], ["spark-4:1", "spark-2:0"]])]  # fmt: skip
+SMALL = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "num_hidden_layers": 36,
+         "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "hidden_size": 4096,
+         "intermediate_size": 12288, "vocab_size": 151936, "max_position_embeddings": 40960,
+         "torch_dtype": "bfloat16"}  # fmt: skip
+QWEN = "qwen3.6-35b-a3b-nvfp4"
+# A model without a recipe in solo's place, and an image of its owner's.
+FOUND = {"model": "someone/model", "hosts": ["titan"], "port": 8003}
+OWN_IMAGE = {"reference": "me/mine:1", "family": "custom", "release": "0.33.0"}
+TWICE = "fleet_services:\n  solo: {}\n  solo: {}\n"
+AGAIN_MINE = (SHIPPED_RECIPES / f"{NANO}.yml").read_text("utf-8").replace(f"name: {NANO}", f"name: {TINY}")
+REGISTRY = {"registries": [{"name": "nvcr.io", "username": "me", "password_file": "secrets/ngc"}]}
+NANO_IMAGE, NANO_MODEL = "vllm/vllm-openai:v0.23.0", "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-NVFP4"
+DIGEST, HAD, HAS = (f"sha256:{number * 64}" for number in "123")
+LOCKED = {"images": {f"{NANO_IMAGE}@{DIGEST}": {"digest": DIGEST, "identity": HAD}}, "models": {}}  # fmt: skip
+RECORD = {"hosts": 1, "release": "0.23.0", "weights_gib": 17.7, "non_kv_gib": 20.05, "source": "me"}
+BOOT = {"service": "solo", "booted": "2026-11-01", "requested_bytes": 40 << 30,
+        "log": {"weights_gib": 17.7, "available_kv_gib": 1.0}}  # fmt: skip
 BY_HAND = [
     # The inventory
     Row("input-no-services", {("fleet_services",): GONE}, "fleet_services: {}", {("fleet_services",): {}}),
@@ -92,7 +125,53 @@ BY_HAND = [
         "vm.dirty_bytes": None}}}),
     Row("tuning-contradiction", {(*H, "host_tuning"): {"sysctl": {"vm.dirty_ratio": "5"}}}, "remove vm.dirty_ratio",
         {(*H, "host_tuning"): {}}),
+    Row("input-fleet-differs", {("inventory", "titan", "variables"): {"fleet_services": {}}}, "group_vars/all",
+        {("inventory", "titan", "variables"): {}}),
+    Row("input-key-twice", {("file", "group_vars/all.yml"): TWICE}, "another name",
+        {("file", "group_vars/all.yml"): TWICE.replace("solo", "alone", 1)}),
+    Row("input-key-twice", {("file", "group_vars/all.yml"): TWICE}, "remove it",
+        {("file", "group_vars/all.yml"): TWICE.replace("  solo: {}\n", "", 1)}),
+    Row("input-not-an-inventory", {("run", "inventory"): ".", ("file", "secrets/key"): "sk-1"},
+        "-i inventories/mine/hosts.yml", {("run", "inventory"): "hosts.yml"}),
+    Row("input-hook", {("fleet_drift",): {"hook": ["/nowhere/notify"]}}, "make it executable",
+        {("fleet_drift",): {"hook": ["/bin/sh"]}}),
+    Row("input-secret-file", {(*H, "container_engine"): REGISTRY}, "", {("file", "secrets/ngc"): "a token"}),
+    Row("input-replicas", {(*S, "hosts"): ["titan", "spark-2", "spark-4"], (*S, "replicas"): 2}, "another number",
+        {(*S, "replicas"): 3}),
+    Row("input-replicas", {(*S, "hosts"): ["titan", "spark-4"], (*S, "replicas"): 2,
+                           ("fleet_services", "solo-1"): SOLO | {"port": 8004}}, "another name",
+        {("fleet_services", "solo-1"): GONE}),
+    # What is typed
+    Row("service-declared", {("run", "retire"): ["solo"]}, "leave solo out of retire", {("run", "retire"): []}),
+    Row("service-declared", {("run", "retire"): ["solo"]}, "take it out of fleet_services", {S: GONE}),
+    Row("service-no-group", {P: GONE, ("run", "scope"): "groups"}, "name two hosts in a service", {P: PAIR}),
+    Row("service-no-group", {P: GONE, ("run", "scope"): "groups"}, "run site.yml", {("run", "scope"): "fleet"}),
+    Row("service-split", {("run", "hosts"): ["spark-2"]}, "-l spark-2,spark-3",
+        {("run", "hosts"): ["spark-2", "spark-3"]}),
+    Row("service-unknown", {("run", "scope"): "any", ("run", "service"): "sol"}, 'write "solo"',
+        {("run", "service"): "solo"}),
+    Row("service-unnamed", {("run", "scope"): "one"}, "known are: pair, solo", {("run", "service"): "solo"}),
+    # The lock
+    Row("lock-damaged", {("file", NAME): "<<<<<<< HEAD\n"}, "take the file of the last good commit",
+        {("file", NAME): dump(EMPTY)}),
+    Row("lock-unknown-name", {("run", "relock"): "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-NVFP"},
+        f'write "{NANO_MODEL}"', {("run", "relock"): NANO_MODEL}),
+    # Models without a recipe
+    Row("model-unread", {S: FOUND}, "recipe_new -e model=someone/model", {("model", "someone/model"): {}}),
+    Row("model-architecture", {S: FOUND}, "name the repository of the model itself", {(*S, "model"): "someone/other"},
+        also={("model", "someone/model"): {"config": {**SMALL, "architectures": []}}, ("model", "someone/other"): {}}),
+    Row("model-architecture", {S: FOUND}, "name an image whose vLLM has it", {(*S, "image"): OWN_IMAGE},
+        also={("model", "someone/model"): {"config": {**SMALL, "architectures": ["NobodysForCausalLM"]}}}),
+    Row("model-image", {S: FOUND}, "name an image of yours", {(*S, "image"): OWN_IMAGE},
+        also={("model", "someone/model"): {"config": {**SMALL, "architectures": ["Step5ForCausalLM"]}}}),
+    Row("model-template", {S: FOUND}, "flags {chat-template: /overlays/FILE}",
+        {(*S, "flags"): {"chat-template": "/overlays/mine.jinja"}},
+        also={("model", "someone/model"): {"chat_template": False}}),
     # The fabric
+    Row("fabric-group-management", {(*F, "cables"): RING, (*P, "hosts"): ["spark-2", "spark-3", "spark-4"],
+                                    ("inventory", "spark-3", "address"): "spark-3.local"},
+        "ansible_host: <address> for spark-3", {("inventory", "spark-3", "address"): "10.0.0.3"},
+        also={(*F, "pool"): "192.168.96.0/20"}),
     Row("fabric-cable-form", {C0: {}}, "write {ends: [spark-2:1, spark-3:1], index: 0}", {C0: {"ends": CABLE,
         "index": 0}}),
     Row("fabric-unknown-host", {C0: ["spark-2:1", "spark-9:1"]}, 'write "spark-', {C0: CABLE}),
@@ -161,6 +240,9 @@ BY_HAND = [
         "flags"): {"distributed-executor-backend": "ray"}}),
     Row("group-data-parallel", {(*P, "flags"): {"data-parallel-size": 2}}, "take data-parallel-size out",
         {(*P, "flags"): GONE}),
+    Row("group-shape", {(*P, "hosts"): ["spark-2", "spark-3", "spark-4"], (*F, "cables"): RING,
+                        (*P, "flags"): {"tensor-parallel-size": 3}}, "take the sizes out", {(*P, "flags"): GONE},
+        also={(*F, "pool"): "192.168.96.0/20"}),
     Row("group-port", {(*P, "port"): 60000}, "a lower port", {(*P, "port"): 8001}),
     Row("source-host-unknown", {(*S, "model"): {"source": {"host": "spark-22"}}}, 'write "spark-2"',
         {(*S, "model"): {"source": {"host": "spark-2"}}}),
@@ -174,7 +256,53 @@ BY_HAND = [
     Row("memory-utilization-too-low", {(*S, "flags"): {"gpu-memory-utilization": 0.05}}, "", {(*S, "flags"): GONE}),
     Row("memory-shared-profile", {(*S, "flags"): {"gpu-memory-utilization": 0.3}, AGAIN: SOLO | {"port": 8004}},
         "take gpu-memory-utilization out", {(*S, "flags"): GONE}),
+    Row("memory-pool-small", {(*S, "flags"): {"gpu-memory-utilization": 0.2},
+                              (*S, "workload"): {"max_model_len": 131072, "max_num_seqs": 64}}, "workload.pool: rest",
+        {(*S, "workload"): {"max_model_len": 131072, "max_num_seqs": 64, "pool": "rest"}, (*S, "flags"): GONE}),
+    Row("memory-load-peak", {(*P, "flags", "safetensors-load-strategy"): "eager", (*H, "memory_kib"): 80 << 20},
+        "safetensors-load-strategy: lazy", {(*P, "flags", "safetensors-load-strategy"): "lazy"},
+        also={(*P, "flags"): {"load-format": "safetensors"},
+              (*P, "workload"): {"max_model_len": 8192, "max_num_seqs": 1}}),
+    Row("memory-boot-differs", {("boot", "titan"): {"solo": BOOT}}, "memory.calibrations of a recipe of your own",
+        {(*R, "memory", "calibrations"): [RECORD | {"non_kv_gib": 39.0, "flags": {"max-num-batched-tokens": 8192}}]}),
+    Row("memory-calibration-unused", {(*R, "memory", "calibrations"): [RECORD | {"flags": {}}]},
+        'write "max-num-batched-tokens: N"',
+        {(*R, "memory", "calibrations"): [RECORD | {"flags": {"max-num-batched-tokens": 8192}}]}),
+    Row("memory-crowded", {(*R, "model", "config"): GONE, (*R, "model", "repository"): "mine/new", (*R, "memory"): GONE,
+                           AGAIN: SOLO | {"recipe": TINY, "port": 8004}}, "model.config and model.weights_bytes",
+        {(*R, "model", "config"): "nemotron-3-nano-30b-a3b", (*R, "model", "weights_bytes"): 19_000_000_000}),
+    Row("memory-tight", {(*S, "flags"): {"gpu-memory-utilization": 0.93}}, "take gpu-memory-utilization out",
+        {(*S, "flags"): GONE}),
+    Row("memory-weights-estimated", {S: FOUND, ("model", "someone/model"): {"weights_bytes": None}},
+        "model.weights_bytes", {(*S, "model"): {"repository": "someone/model", "weights_bytes": 20_000_000_000}}),
+    Row("observed-unusable", {("file", ".fleet/observed/boots/titan/x.json"): "{"}, "remove the file",
+        {("file", ".fleet/observed/boots/titan/x.json"): GONE}),
+    # The KV pool
+    Row("kv-dtype-unknown", {(*R, "flags", "kv-cache-dtype"): GONE, (*R, "reasons", "kv-cache-dtype"): GONE},
+        "kv-cache-dtype: fp8", {(*S, "flags"): {"kv-cache-dtype": "fp8"}}),
+    Row("kv-prefix-never", {(*S, "workload"): {"max_model_len": 1024, "max_num_seqs": 8}}, "a larger max_model_len",
+        {(*S, "workload"): {"max_model_len": 32768, "max_num_seqs": 8}}),
+    Row("kv-prefix-never", {(*S, "workload"): {"max_model_len": 1024, "max_num_seqs": 8}},
+        "enable-prefix-caching: false", {(*S, "flags"): {"enable-prefix-caching": False}}),
+    Row("kv-late", {(*S, "flags"): {"kv-cache-memory-bytes": 4 * 10**8}, (*S, "workload", "max_num_seqs"): 512},
+        "write --max-num-seqs", {(*S, "workload", "max_num_seqs"): 8}),
+    Row("kv-align", {(*S, "flags"): {"max-num-batched-tokens": 2048}, (*S, "recipe"): QWEN},
+        "write --max-num-batched-tokens 2144", {(*S, "flags"): {"max-num-batched-tokens": 2144}}),
+    Row("kv-unknown", {(*S, "flags"): {"kv-cache-dtype": "fp9"}}, "", {(*S, "flags"): GONE}),
+    Row("kv-release-assumed", {(*S, "image"): {"reference": "vllm/vllm-openai:nightly", "release": None}},
+        "write image.release",
+        {(*S, "image", "release"): "0.23.0"}),
     # A recipe
+    Row("recipe-duplicate", {("file", f"recipes/{TINY}.yaml"): AGAIN_MINE, (*R, "summary"): "mine"}, "remove one",
+        {("file", f"recipes/{TINY}.yaml"): GONE}),
+    Row("recipe-folder", {("run", "recipe_dirs"): ["none"]}, "make it", {("file", "none/readme"): "mine"}),
+    Row("recipe-unreadable", {("file", "recipes/bad.yml"): "name: [\n", (*S, "recipe"): "bad"}, "correct the file",
+        {("file", "recipes/bad.yml"): GONE, (*S, "recipe"): NANO}),
+    Row("lock-recipe-unpinned", {(*R, "model", "seal"): "2" * 64}, "write its revision into the recipe",
+        {(*R, "model", "revision"): "0" * 40}),
+    Row("lock-recipe-differs", {(*R, "image", "identity"): HAS, (*R, "image", "digest"): DIGEST},
+        f"-e relock={NANO_IMAGE}",
+        {("run", "relock"): NANO_IMAGE}, also={("file", NAME): dump(LOCKED)}),
     Row("recipe-unpinned-model", {(*R, "model", "revision"): GONE, P: GONE},
         "write what your first run puts into .fleet.lock",
         {(*R, "model", "revision"): "0" * 40}),
@@ -214,41 +342,13 @@ BY_HAND = [
 
 # What no edit of a fleet or a recipe is a remedy of, and where it is looked at.
 ELSEWHERE = {
-    "the run's own words, -l and -e: test_joins, test_screen, test_undeclared": (
-        *("service-declared", "service-no-group", "service-split", "service-unknown", "service-unnamed"),
-    ),
-    "how Ansible reads the inventory: test_declared": (
-        *("input-fleet-differs", "input-key-twice", "input-not-an-inventory"),
-    ),
-    "the lock's file, or `relock`: test_lock": (
-        *("lock-damaged", "lock-differs", "lock-hosts-differ", "lock-recipe-differs", "lock-recipe-unpinned"),
-        "lock-unknown-name",
-    ),
-    "a model without a recipe, by reading or changing it: test_any_model": (
-        *("model-architecture", "model-image", "model-template", "model-unread"),
-    ),
-    "what hosts have shown: test_observed, test_memory": (
-        *("observed-unusable", "memory-boot-differs", "memory-calibration-unused"),
-    ),
-    "the KV pool's own tables: test_kv_pool, test_pools, test_sizes": (
-        *("kv-dtype-unknown", "kv-late", "kv-length", "kv-prefix-never", "kv-unknown", "memory-pool-small"),
-    ),
-    "figures beside each other, whose remedy is one of several: test_memory": (
-        *("memory-crowded", "memory-load-peak", "memory-tight"),
-    ),
-    "files of a recipe's folder: test_recipe, test_overlays": (
-        *("recipe-duplicate", "recipe-folder", "recipe-overlay-changed", "recipe-unreadable", "service-model-overlay"),
-    ),
+    "another digest on a host than the lock has, relocked: test_lock": ("lock-differs", "lock-hosts-differ"),
+    "shown only where neither R112 nor R113 is (fold.py), whose remedies are typed: test_remedies": ("kv-length",),
+    "the files of a recipe's folder: test_overlays": ("recipe-overlay-changed", "service-model-overlay"),
     "a host, before or while it is changed: test_doctor, test_kernel_settings": (
         *("tuning-refused", "tuning-unknown", "tuning-unreadable"),
     ),
-    "a ring's host without an address: test_fabric_env": ("fabric-group-management",),
-    "files and programs that hold passwords: test_declared": ("input-hook", "input-secret-file"),
-    "figures that an estimate stands for: test_observed, test_overrides": (
-        *("kv-release-assumed", "memory-weights-estimated"),
-    ),
     "an engine that ends no TLS: test_tls": ("service-tls-engine",),
-    "shapes and replicas: test_ranks, test_declared": ("group-shape", "input-replicas"),
 }
 PLANNING = (
     *("_plan", "_fabric/addresses.py", "_fabric/declared.py", "_fabric/environment.py", "_fabric/plan.py"),
@@ -284,7 +384,7 @@ def test_every_rule_has_a_row_or_a_place() -> None:
 
 def written(edits: Edits, tree: Any, kind: str) -> None:
     for path, value in edits.items():
-        of_fleet = path[0] not in ("recipe", "inventory", "file")
+        of_fleet = path[0] not in OTHERS
         if kind != ("fleet" if of_fleet else path[0]):
             continue
         *steps, last = path if of_fleet else path[1:]
@@ -297,6 +397,11 @@ def written(edits: Edits, tree: Any, kind: str) -> None:
             inner[last] = copy.deepcopy(value)
 
 
+OTHERS = ("recipe", "inventory", "file", "run", "model", "boot")
+# site.yml on all hosts, with the inventory's file.
+RUN = {"scope": "fleet", "service": "", "hosts": [*HOSTS], "retire": [], "relock": "", "inventory": "hosts.yml"}
+
+
 class Site:
     """A fleet as it is written after some edits, one after the other, and planned."""
 
@@ -305,6 +410,9 @@ class Site:
         self.fleet = copy.deepcopy(FLEET)
         self.hosts = {name: {"address": f"10.0.0.{number}", "port": 22} for number, name in enumerate(HOSTS, 1)}
         self.recipe: dict[str, Any] | None = None
+        self.run: dict[str, Any] = copy.deepcopy(RUN)
+        self.models: dict[str, Any] = {}
+        self.boots: dict[str, Any] = {}
         for some in edits:
             self.edit(some)
 
@@ -314,29 +422,85 @@ class Site:
             self.fleet["fleet_services"]["solo"]["recipe"] = TINY
         written(some, self.fleet, "fleet")
         written(some, self.hosts, "inventory")
+        written(some, self.run, "run")
+        written(some, self.models, "model")
+        written(some, self.boots, "boot")
         if self.recipe is not None:
             written(some, self.recipe, "recipe")
         for (kind, *path), text in some.items():
             if kind == "file":
                 file = self.folder / path[0]
                 file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_text(text)
-                file.chmod(0o600)
+                file.unlink(missing_ok=True)
+                if text is not GONE:
+                    file.write_text(text)
+                    file.chmod(0o700 if text.startswith("#!") else 0o600)
 
     def findings(self) -> list[dict[str, Any]]:
-        library, of_recipes = SHIPPED
+        """As a run shows them: of the inventory's files, of the plan, and of what the run is about."""
+        try:
+            self.lock = read(self.folder / NAME)
+        except FleetError as problem:
+            return [one.as_dict() for one in problem.findings]
+        plan = self.plan()
+        for host, services in self.boots.items():
+            for service, record in services.items():
+                file = (
+                    self.folder
+                    / ".fleet"
+                    / "observed"
+                    / "boots"
+                    / host
+                    / f"{plan['services'][service]['boot']['key']}.json"
+                )
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(json.dumps(record))
+        plan = self.plan() if self.boots else plan
+        run = self.run
+        services, more = choose(plan, run["scope"], run["service"])
+        more += [
+            *declared_and_retired(plan, run["retire"]),
+            *split_by_limit(plan, services, run["hosts"], run["service"]),
+            *declared_twice({file.name: file.read_text() for file in self.folder.glob("group_vars/*")}),
+            *not_inventories(self.sources(), [str(self.folder / run["inventory"])]),
+        ]
+        return [*plan["findings"], *(one.as_dict() for one in more)]
+
+    def sources(self) -> dict[str, str]:
+        """What Ansible takes hosts from: the file that is given, or each one below the folder."""
+        given = self.folder / self.run["inventory"]
+        files = [file for file in given.rglob("*") if file.is_file()] if given.is_dir() else [given]
+        return {f"host-{number}": str(file) for number, file in enumerate(files)}
+
+    def plan(self) -> dict[str, Any]:
+        mine = self.folder / "recipes"
         if self.recipe is not None:
-            mine = self.folder / "recipes"
             mine.mkdir(exist_ok=True)
             (mine / f"{TINY}.yml").write_text(yaml.safe_dump(self.recipe))
-            own, of_own = load_all([mine])
-            # as if both folders were read here; the shipped one is read once for all rows
-            library = Library({**library.recipes, **own.recipes}, (mine, SHIPPED_RECIPES))
-            of_recipes = [*of_own, *of_recipes]
-        hosts = {name: {**host, "variables": copy.deepcopy(self.fleet)} for name, host in self.hosts.items()}
-        plan = plan_fleet({"hosts": hosts, "folder": str(self.folder)}, library, of_recipes)
-        found: list[dict[str, Any]] = plan["findings"]
-        return found
+        own = [mine] if mine.is_dir() else []
+        own += [self.folder / name for name in self.run.get("recipe_dirs", ())]
+        found, of_own = load_all(own)
+        # as if all folders were read here; the shipped one is read once for all rows
+        shipped, of_recipes = SHIPPED
+        models = {name: checkpoint(name, known) for name, known in self.models.items()}
+        library = Library({**shipped.recipes, **found.recipes}, (*own, SHIPPED_RECIPES), models)
+        hosts = {}
+        for name, host in self.hosts.items():
+            variables = copy.deepcopy({**self.fleet, **host.get("variables", {})})
+            hosts[name] = {**host, "variables": variables}
+        inventory = {"hosts": hosts, "folder": str(self.folder)}
+        observed = read_observed(self.folder)
+        planned: dict[str, Any] = plan_fleet(
+            inventory, library, [*of_own, *of_recipes], observed, lock=self.lock, relock=self.run["relock"]
+        )
+        return planned
+
+
+def checkpoint(repository: str, known: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a small model; known: what is otherwise."""
+    written = {"repository": repository, "revision": "0" * 40, "config": SMALL, "source": "a test",
+               "chat_template": True, "weights_bytes": 20 << 30}  # fmt: skip
+    return require({**written, **known}, "")
 
 
 def errors(findings: list[dict[str, Any]]) -> set[tuple[str, str]]:

@@ -322,7 +322,11 @@ def test_the_page_and_the_end_table_show_what_clients_trust() -> None:
 def test_an_engine_without_tls_is_refused() -> None:
     hosts = {"titan": {"address": "a", "variables": {"fleet_services": {"x": {**NANO, "tls": "local"}}}}}
     plan = plan_fleet({"hosts": hosts, "folder": "/i"}, LIBRARY, OF_RECIPES, engines={"vllm": WithoutTls()})
-    assert "service-tls-engine" in {one["rule"] for one in plan["findings"]}
+    [finding] = [one for one in plan["findings"] if one["rule"] == "service-tls-engine"]
+    assert finding["remedy"].startswith("write it, listen: 127.0.0.1")
+    hosts["titan"]["variables"]["fleet_services"]["x"] |= {"tls": "none", "listen": "127.0.0.1"}
+    after = plan_fleet({"hosts": hosts, "folder": "/i"}, LIBRARY, OF_RECIPES, engines={"vllm": WithoutTls()})
+    assert "service-tls-engine" not in {one["rule"] for one in after["findings"]}
 
 
 class WithoutTls(Vllm):

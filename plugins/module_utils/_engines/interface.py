@@ -160,9 +160,11 @@ class Engine(Protocol):
     def image_facts(self, reference: str) -> dict[str, str]:
         """What an image's name is known for: ``reference``, and where known ``family`` and ``release``."""
 
-    def propose(self, checkpoint: Mapping[str, Any]) -> tuple[Proposal | None, list[Finding]]:
+    def propose(
+        self, checkpoint: Mapping[str, Any], names_image: bool, names_template: bool
+    ) -> tuple[Proposal | None, list[Finding]]:
         """How a model without a recipe would be served, by its checkpoint (`_models.checkpoint`), and what stands
-        against it; None where the engine can't tell."""
+        against it; None where the engine can't tell. names_image, names_template: the service brings its own."""
 
     def draft(self, flags: Mapping[str, Any]) -> str | None:
         """The hub's id of the draft model that the flags ask for."""

@@ -77,13 +77,14 @@ def plan_fleet(
     """Every decision, as a plain map of JSON values (docs/architecture.md, "The plan").
 
     inventory: ``{hosts: {name: {address, port, variables}}, folder}``. library, of_recipes: what
-    `_recipes.recipe.load_all` returned; only the recipes that services name are spoken of. observed: what hosts have
-    shown; figures and findings come from it, no decision. engines: by the names that recipes write. lock: what images
-    and models are known by. relock: the name of one whose place in the lock doesn't count any more. Errors are
-    findings; a service with one is left out.
+    `_recipes.recipe.load_all` returned; only folders, and the recipes that services name, are spoken of. observed: what
+    hosts have shown; figures and findings come from it, no decision. engines: by the names that recipes write. lock:
+    what images and models are known by. relock: the name of one whose place in the lock doesn't count any more. Errors
+    are findings; a service with one is left out.
     """
     findings = _Findings()
     findings.add(observed.findings)
+    findings.add(one for one in of_recipes if one.rule == "recipe-folder")
     declared, problems = read_declaration(inventory)
     findings.add(problems)
     fabric, problems = plan_fabric(declared.fabric, declared.hosts)

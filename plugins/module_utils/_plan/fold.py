@@ -20,7 +20,13 @@ _OPTION = re.compile(r"fleet_services\.(?P<service>[^:]+): argv --(?P<option>\S+
 _SIZES = {"max-model-len": "max_model_len", "max-num-seqs": "max_num_seqs"}
 _LOWER = "lower max_model_len or max_num_seqs of the workload, which it is computed from"
 # A rule that says the same as one before it, of the same service and with less: (what stays, what goes).
-_SAME = (("memory-pool-small", "R104"), ("R113", "R112"), ("R113", "kv-length"), ("R112", "kv-length"))
+_SAME = (
+    ("memory-pool-small", "R104"),
+    ("R113", "R112"),
+    ("R113", "kv-length"),
+    ("R112", "kv-length"),
+    ("kv-align", "kv-late"),
+)
 
 
 def folded(

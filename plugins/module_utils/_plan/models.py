@@ -29,7 +29,10 @@ def chosen_recipe(
     checkpoint = library.checkpoints.get(repository)
     if checkpoint is None:
         return None, [*_at(library.unread.get(repository, ()), place)] or [_unread(repository, place)]
-    recipe, findings = derive(checkpoint)
+    # what the owner names himself is his to answer for
+    recipe, findings = derive(
+        checkpoint, names_image="reference" in settings["image"], names_template="chat-template" in settings["flags"]
+    )
     return recipe, [*_at(findings, place)]
 
 

@@ -26,10 +26,15 @@ def name_of(repository: str) -> str:
     return plain[:80] or "model"
 
 
-def derive(checkpoint: Mapping[str, Any]) -> tuple[dict[str, Any] | None, list[Finding]]:
-    """A recipe with its defaults filled in, and what stands against the model; None where it can't be served."""
+def derive(
+    checkpoint: Mapping[str, Any], *, names_image: bool = False, names_template: bool = False
+) -> tuple[dict[str, Any] | None, list[Finding]]:
+    """A recipe with its defaults filled in, and what stands against the model; None where it can't be served.
+
+    names_image, names_template: the service brings its own.
+    """
     repository = checkpoint["repository"]
-    proposal, findings = ENGINES[DEFAULT].propose(checkpoint)
+    proposal, findings = ENGINES[DEFAULT].propose(checkpoint, names_image, names_template)
     if proposal is None or any(finding.severity == "error" for finding in findings):
         return None, findings
     written = {

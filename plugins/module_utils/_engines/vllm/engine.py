@@ -60,8 +60,10 @@ class Vllm:
         known = {"family": None if image.unknown else image.family, "release": image.vllm}
         return {"reference": reference} | {key: value for key, value in known.items() if value is not None}
 
-    def propose(self, checkpoint: Mapping[str, Any]) -> tuple[Proposal | None, list[Finding]]:
-        return propose.propose(checkpoint)
+    def propose(
+        self, checkpoint: Mapping[str, Any], names_image: bool, names_template: bool
+    ) -> tuple[Proposal | None, list[Finding]]:
+        return propose.propose(checkpoint, names_image, names_template)
 
     def draft(self, flags: Mapping[str, Any]) -> str | None:
         return draft_repository(flags)

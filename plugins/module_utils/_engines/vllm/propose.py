@@ -44,8 +44,13 @@ _METHODS = ("modelopt", "compressed-tensors", "fp8", "awq", "gptq", "mxfp4")
 _DRAFTED = {"qwen3.5": 3, "qwen3.6": 3, "qwen3.8": 3, "nemotron3": 3}
 
 
-def propose(checkpoint: Mapping[str, Any]) -> tuple[Proposal, list[Finding]]:
-    """A checkpoint (`_models.checkpoint`) as a recipe's own part, and what stands against it."""
+def propose(
+    checkpoint: Mapping[str, Any], names_image: bool = False, names_template: bool = False
+) -> tuple[Proposal, list[Finding]]:
+    """A checkpoint (`_models.checkpoint`) as a recipe's own part, and what stands against it.
+
+    names_image, names_template: the service brings its own, so that neither is judged here.
+    """
     repository, config = checkpoint["repository"], ConfigJson(checkpoint["config"])
     written: dict[str, Any] = {"config": checkpoint["config"]}
     algorithm = _quantization(checkpoint).get("quant_algo")
@@ -59,6 +64,8 @@ def propose(checkpoint: Mapping[str, Any]) -> tuple[Proposal, list[Finding]]:
         unknown = []
         lacks = "it brings its own config class" if own == "AutoConfig" else f"vLLM {image['release']} lacks its class"
         values["trust-remote-code"] = (True, f"{lacks}, and the publisher's code then runs in the container")
+    if names_image and config.architecture is not None:
+        unknown = []
     method = (model.quant_method or "").lower()
     return Proposal(
         kind=kind,
@@ -66,7 +73,7 @@ def propose(checkpoint: Mapping[str, Any]) -> tuple[Proposal, list[Finding]]:
         flags={name: value for name, (value, _) in sorted(values.items())},
         reasons={name: reason for name, (_, reason) in sorted(values.items())},
         quantization=method if method in _METHODS else None,
-    ), [*unknown, *_template(checkpoint, kind)]
+    ), [*unknown, *([] if names_template else _template(checkpoint, kind))]
 
 
 def own_code(config: Mapping[str, Any], *, knows: bool) -> str:

@@ -194,7 +194,7 @@ def _late(answer: Mapping[str, Any]) -> Iterator[Finding]:
     """What stops a start after the lines about the pool."""
     if answer.get("later_startup_error"):
         words, expected = answer["later_startup_error"], "a start that goes on"
-        remedy = "lower max_num_seqs, or give the KV cache more bytes"
+        remedy = answer["later_startup_remedy"]
         yield error(
             "kv-late", "flags", found=words, expected=expected, remedy=remedy, source="docs/kv-sizing.md", kind="memory"
         )

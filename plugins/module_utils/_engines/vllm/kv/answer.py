@@ -18,7 +18,8 @@ _STATE_BACKENDS = {True: ("Mamba2AttentionBackend", "MAMBA2_ATTN"), False: ("GDN
 
 
 def answer(sized: pool.Pool, model: Model) -> dict[str, Any]:
-    """The keys of a truth, bytes_per_request, and, where they apply, later_startup_error and findings (hints)."""
+    """The keys of a truth, bytes_per_request, and, where they apply, later_startup_error, its remedy, and findings
+    (hints)."""
     layout = sized.layout
     settings = layout.settings
     late = pool.late_refusal(sized)
@@ -36,7 +37,8 @@ def answer(sized: pool.Pool, model: Model) -> dict[str, Any]:
         "bytes_per_request": layout.request_bytes(settings.max_model_len),
     }
     if late is not None:
-        shown["later_startup_error"] = late
+        shown["later_startup_error"] = late.findings[0].found
+        shown["later_startup_remedy"] = late.findings[0].remedy
     if hints := _hints(settings):
         shown["findings"] = [hint.as_dict() for hint in hints]
     return shown

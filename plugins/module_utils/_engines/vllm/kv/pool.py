@@ -235,15 +235,17 @@ def block_refusal(layout: Layout) -> FleetError | None:
     )
 
 
-def late_refusal(pool: Pool) -> str | None:
+def late_refusal(pool: Pool) -> FleetError | None:
     """Why vLLM stops after it printed the pool's size; None if it goes on."""
     settings = pool.layout.settings
     if block := block_refusal(pool.layout):
-        return block.findings[0].found
+        return block
     if settings.state is not None and _needs_state_blocks(settings) and settings.max_num_seqs > pool.blocks:
-        return (
+        words = (
             f"ValueError: max_num_seqs ({settings.max_num_seqs}) exceeds available Mamba cache blocks ({pool.blocks}). "
             f"Each decode sequence requires one Mamba cache block, so CUDA graph capture cannot proceed. Please lower "
             f"max_num_seqs to at most {pool.blocks} or increase gpu_memory_utilization."
         )
+        remedy = f"write --max-num-seqs {pool.blocks} or less, or give the KV cache more bytes"
+        return refusal("kv-late", "flags", words=words, remedy=remedy, source="docs/kv-sizing.md")
     return None
