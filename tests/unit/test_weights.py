@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -209,6 +210,25 @@ def test_a_changed_file_in_the_store_is_found_and_repaired(tmp_path: Path, folde
     assert step.found == f"revision {COMMIT}, but changed since it was verified: model-1.safetensors"
     assert store.apply(step) == manifest
     assert shard.read_bytes() == good
+
+
+@pytest.mark.parametrize("lead", [None, "snapshots/another", "nowhere"])
+def test_a_link_main_that_is_gone_or_leads_elsewhere_is_made_anew_without_reading(
+    tmp_path: Path, folder: Path, store: ModelStore, monkeypatch: pytest.MonkeyPatch, lead: str | None
+) -> None:
+    """An engine's options name it where nothing is pinned, and what it leads to decides whether a service is old."""
+    wanted = replace(from_folder(folder), is_main=True)
+    _, manifest = converge(store, wanted)
+    main = tmp_path / "hf" / "hub" / "models--org--model" / "main"
+    main.unlink()
+    if lead:
+        main.symlink_to(lead)
+    monkeypatch.setattr(ModelStore, "_hashed", None)
+    [step] = store.examine([wanted])
+    assert (step.action, step.changes) == ("link", True) and "linked anew, no bytes" in step.words()
+    assert store.apply(step) == manifest
+    assert (main / "config.json").samefile(folder / "config.json")
+    assert [each.action for each in store.examine([wanted])] == ["nothing"]
 
 
 @pytest.fixture

@@ -49,6 +49,11 @@ class Cache:
         """The revision that ``main`` stands for, if any."""
         return read_main(self.folder)
 
+    def stands_for(self, revision: str) -> bool:
+        """Whether ``main`` is this revision, by its reference and by the link that an engine's options name."""
+        link = self.folder / "main"
+        return self.main() == revision and link.is_symlink() and str(link.readlink()) == f"snapshots/{revision}"
+
     def publish(self, manifest: Manifest) -> None:
         """Make a revision visible whose blobs are all there: under a partial name first, then under its own."""
         final = self.snapshot(manifest.revision)

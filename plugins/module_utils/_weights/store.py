@@ -119,6 +119,8 @@ class Step:
     def words(self) -> str:
         """The state to come, for a person."""
         match self.action:
+            case "link" if self.here:
+                return f"{self.found}, to be linked anew, no bytes"
             case "link":
                 return f"to be linked from {self.source.folder if self.source else ''}, no bytes"
             case "copy":
@@ -181,6 +183,8 @@ class ModelStore:
         """Do one step and seal what came of it; a step of nothing returns the manifest that is there."""
         wanted, source = step.wanted, step.source
         if step.here:
+            if step.changes:
+                Cache(self._root, wanted.repository).publish(step.here)
             return step.here
         if step.action == "fetch":
             manifest = step.manifest or self._offered(wanted)
@@ -219,9 +223,11 @@ class ModelStore:
         for record in pinned or self._records_as_is(wanted, source):
             wrong = self._wrong(wanted, record)
             if not wrong:
-                require_readable_model(self._root, Cache(self._root, wanted.repository).folder)
-                revision = record.manifest.revision
-                return Step(wanted, f"present, revision {revision}", "nothing", here=record.manifest)
+                cache, revision = Cache(self._root, wanted.repository), record.manifest.revision
+                require_readable_model(self._root, cache.folder)
+                is_linked = not wanted.is_main or cache.stands_for(revision)
+                found = f"present, revision {revision}"
+                return Step(wanted, found, "nothing" if is_linked else "link", here=record.manifest)
             found = f"revision {record.manifest.revision}, but {wrong}"
         return self._step_to_bring(wanted, found, source or self._source_at_hand(wanted))
 
