@@ -217,6 +217,16 @@ def test_relock_takes_the_new_one_and_leaves_all_others() -> None:
     assert [finding.place for finding in settled.refused["a"]] == ["other:1", "org/tiny"]
 
 
+def test_hosts_that_differ_are_let_be_once_all_have_the_same() -> None:
+    """Nobody knows who is right, so that nothing is locked before."""
+    entries = {"images": {"a": [wanted()], "b": [wanted()]}, "models": {}}
+    differ = settle(EMPTY, entries, {"images": {"a": [HAS_B], "b": [HAS_C]}})
+    assert {finding.rule for found in differ.refused.values() for finding in found} == {"lock-hosts-differ"}
+    assert differ.lock == EMPTY and {*differ.refused} == {"a", "b"}
+    same = settle(EMPTY, entries, {"images": {"a": [HAS_C], "b": [HAS_C]}})
+    assert same.refused == {} and same.lock["images"] == {"demo:1": HAS_C["lock"]}
+
+
 # (entry, relock, what it is known by then, is it renewed, the rule of a problem)
 ANCHORED: list[tuple[str, str, dict[str, Any], str, Any, bool, list[str]]] = [
     ("nothing known", "images", wanted("new:1"), "", None, False, []),

@@ -298,6 +298,9 @@ BY_HAND = [
     Row("recipe-folder", {("run", "recipe_dirs"): ["none"]}, "make it", {("file", "none/readme"): "mine"}),
     Row("recipe-unreadable", {("file", "recipes/bad.yml"): "name: [\n", (*S, "recipe"): "bad"}, "correct the file",
         {("file", "recipes/bad.yml"): GONE, (*S, "recipe"): NANO}),
+    Row("service-model-overlay", {(*R, "overlays"): [{"target": "mine.py", "model_file": "mine.py", "reason": "why",
+                                                      "source": "me"}], (*S, "model"): {"repository": "someone/other"}},
+        "without these overlays", {(*R, "overlays"): GONE}),
     Row("lock-recipe-unpinned", {(*R, "model", "seal"): "2" * 64}, "write its revision into the recipe",
         {(*R, "model", "revision"): "0" * 40}),
     Row("lock-recipe-differs", {(*R, "image", "identity"): HAS, (*R, "image", "digest"): DIGEST},
@@ -342,9 +345,9 @@ BY_HAND = [
 
 # What no edit of a fleet or a recipe is a remedy of, and where it is looked at.
 ELSEWHERE = {
-    "another digest on a host than the lock has, relocked: test_lock": ("lock-differs", "lock-hosts-differ"),
+    "hosts that have something else, relocked or given the same: test_lock": ("lock-differs", "lock-hosts-differ"),
     "shown only where neither R112 nor R113 is (fold.py), whose remedies are typed: test_remedies": ("kv-length",),
-    "the files of a recipe's folder: test_overlays": ("recipe-overlay-changed", "service-model-overlay"),
+    "a file of a recipe's folder and its sum, corrected: test_recipe": ("recipe-overlay-changed",),
     "a host, before or while it is changed: test_doctor, test_kernel_settings": (
         *("tuning-refused", "tuning-unknown", "tuning-unreadable"),
     ),
