@@ -92,7 +92,8 @@ OWN_IMAGE = {"reference": "me/mine:1", "family": "custom", "release": "0.33.0"}
 TWICE = "fleet_services:\n  solo: {}\n  solo: {}\n"
 AGAIN_MINE = (SHIPPED_RECIPES / f"{NANO}.yml").read_text("utf-8").replace(f"name: {NANO}", f"name: {TINY}")
 REGISTRY = {"registries": [{"name": "nvcr.io", "username": "me", "password_file": "secrets/ngc"}]}
-NANO_IMAGE, NANO_MODEL = "vllm/vllm-openai:v0.23.0", "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-NVFP4"
+SHIPPED_NANO = SHIPPED[0].recipes[NANO].data
+NANO_IMAGE, NANO_MODEL = SHIPPED_NANO["image"]["reference"], SHIPPED_NANO["model"]["repository"]
 DIGEST, HAD, HAS = (f"sha256:{number * 64}" for number in "123")
 LOCKED = {"images": {f"{NANO_IMAGE}@{DIGEST}": {"digest": DIGEST, "identity": HAD}}, "models": {}}  # fmt: skip
 RECORD = {"hosts": 1, "release": "0.23.0", "weights_gib": 17.7, "non_kv_gib": 20.05, "source": "me"}
@@ -287,7 +288,8 @@ BY_HAND = [
     Row("kv-late", {(*S, "flags"): {"kv-cache-memory-bytes": 4 * 10**8}, (*S, "workload", "max_num_seqs"): 512},
         "write --max-num-seqs", {(*S, "workload", "max_num_seqs"): 8}),
     Row("kv-align", {(*S, "flags"): {"max-num-batched-tokens": 2048}, (*S, "recipe"): QWEN},
-        "write --max-num-batched-tokens 2144", {(*S, "flags"): {"max-num-batched-tokens": 2144}}),
+        "write --max-num-batched-tokens 2144", {(*S, "flags"): {"max-num-batched-tokens": 2144}},
+        also={(*S, "image"): {**OWN_IMAGE, "release": "0.23.0"}}),
     Row("kv-unknown", {(*S, "flags"): {"kv-cache-dtype": "fp9"}}, "", {(*S, "flags"): GONE}),
     Row("kv-release-assumed", {(*S, "image"): {"reference": "vllm/vllm-openai:nightly", "release": None}},
         "write image.release",
