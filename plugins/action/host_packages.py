@@ -15,6 +15,7 @@ from ansible_collections.gb10.fleet.plugins.modules.host_packages import DOCUMEN
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 
 LOCK_S = 1800  # an update of DGX OS may be at work
+_NO_START = 101  # of invoke-rc.d: an action that policy forbids
 # What apt's module says of a package that the host's lists don't have.
 _NOT_LISTED = "No package matching"
 # What apt and dpkg print where a package that came before was never set up.
@@ -34,6 +35,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         if not missing:
             return {"changed": False, "missing": []}
         apt = {"name": missing, "update_cache": True, "lock_timeout": LOCK_S}
+        if not arguments["start_services"]:
+            apt["policy_rc_d"] = _NO_START
         result: dict[str, Any] = self._execute_module("ansible.builtin.apt", apt, task_vars=task_vars)
         unlisted = result.get("failed") and str(result.get("msg")).startswith(_NOT_LISTED)
         if unlisted and self._task.check_mode and arguments["assume_available"]:

@@ -18,6 +18,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import FOLDER, read_observed
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._gateway.clients import client_problems
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
 from ansible_collections.gb10.fleet.plugins.module_utils._lock.file import NAME, read
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import (
@@ -108,10 +109,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             if finding["severity"] == "warning" and not options["show"] and options["refuse"]:
                 # Ansible keeps a task's own warnings back where tasks that went well are not shown (display_ok_hosts)
                 show(f"[WARNING]: {sentence(finding)}")
-        placed = {host for name in services for host in plan["services"][name]["hosts"]}
-        chosen = [host for host in hosts if host in placed or options["scope"] == "fleet"]
-        placed_on = {name: service["hosts"] for name, service in plan["services"].items()}
-        removal = {"inventory": plan["inventory"], "placed": placed_on, "hosts": hosts, "retire": options["retire"]}
+        chosen = _chosen(plan, services, hosts, options)
+        removal = _removal(plan, hosts, options["retire"])
         returned = {"plan": plan, "hosts": hosts, "services": services, "chosen": chosen, "removal": removal}
         files = {"observed": str(folder / FOLDER), "lock_file": str(lock_file)}
         return result | {"changed": False} | returned | files
@@ -146,6 +145,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
                 with contextlib.suppress(AnsibleError):
                     content = self._loader.get_text_file_contents(str(path)).encode()
                     findings += key_problems(f"fleet_services.{name}.api_key_file", path, content)
+        gateway = _gateway(plan)
+        if gateway and is_encrypted(path := Path(gateway["clients"]["source"])):
+            with contextlib.suppress(AnsibleError):
+                text = self._loader.get_text_file_contents(str(path))
+                findings += client_problems("fleet_gateway.keys_file", str(path), text)
         return findings
 
     def _certificates(self, plan: dict[str, Any], services: list[str]) -> Iterator[Finding]:
@@ -154,8 +158,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         authorities = {host["tls"]["source"] for host in plan["hosts"].values()} - {None}
         for ca in sorted(authorities):
             yield from ca_problems(Path(ca), now)
-        for name in services:
-            tls = _of_head(plan, name)["tls"]
+        shown = [(f"fleet_services.{name}", _of_head(plan, name)["tls"]) for name in services]
+        if gateway := _gateway(plan):
+            shown.append(("fleet_gateway", gateway["tls"]))
+        for place, tls in shown:
             if tls is None or tls["ca"]:
                 continue
             try:
@@ -163,7 +169,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
                 texts = [self._loader.get_text_file_contents(file) for file in files]
             except (AnsibleError, UnicodeError):
                 continue  # without the Vault's password, as above
-            yield from of_owner(name, tls, described(texts[0], now, texts[1]))
+            yield from of_owner(place, tls, described(texts[0], now, texts[1]))
 
     def _inventory(self, variables: dict[str, Any], folder: Path) -> dict[str, Any]:
         """Address, SSH port and `fleet_*` variables by host. What hosts share is templated once: 500 may share it."""
@@ -197,6 +203,31 @@ def _of_head(plan: dict[str, Any], service: str) -> dict[str, Any]:
     """A service's slice on its head."""
     head = plan["services"][service]["hosts"][0]
     return next(one for one in plan["hosts"][head]["services"] if one["name"] == service)
+
+
+def _chosen(plan: dict[str, Any], services: list[str], hosts: list[str], options: dict[str, Any]) -> list[str]:
+    """The hosts of the run that it is about: those of the services, and the gateway's where no service is named."""
+    placed = {host for name in services for host in plan["services"][name]["hosts"]}
+    if options["scope"] == "any" and not options["service"] and plan["gateway"]:
+        placed |= {*plan["gateway"]["hosts"]}
+    return [host for host in hosts if host in placed or options["scope"] == "fleet"]
+
+
+def _removal(plan: dict[str, Any], hosts: list[str], retire: list[str]) -> dict[str, Any]:
+    """What the run is about, for `_services.undeclared.undeclared`."""
+    return {
+        "inventory": plan["inventory"],
+        "placed": {name: service["hosts"] for name, service in plan["services"].items()},
+        "gateway": plan["gateway"]["hosts"] if plan["gateway"] else [],
+        "hosts": hosts,
+        "retire": retire,
+    }
+
+
+def _gateway(plan: dict[str, Any]) -> dict[str, Any]:
+    """The gateway's slice on the first of its hosts, on all of which it is the same; empty without one."""
+    gateway: dict[str, Any] = plan["hosts"][plan["gateway"]["hosts"][0]]["gateway"] if plan["gateway"] else {}
+    return gateway
 
 
 def _recipe_folders(inventory: dict[str, Any], folder: Path) -> list[Path]:

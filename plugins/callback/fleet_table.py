@@ -13,9 +13,9 @@ author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Prints, after C(site.yml) and C(verify.yml), one row a host and service with its endpoint, model, context, KV pool,
     memory and state, the answer to one real request, and what stopped a host.
-  - After C(status.yml) it is one row a rank with its health, tokens a second, KV use and memory, and one line a problem
-    with its remedy. With a problem it ends C(ansible-playbook) with 2; where a host failed or could not be reached
-    Ansible's own code stays.
+  - After C(status.yml) it is one row a rank with its health, tokens a second, KV use and memory, one row a model of the
+    gateway, and one line a problem with its remedy. With a problem it ends C(ansible-playbook) with 2; where a host
+    failed or could not be reached Ansible's own code stays.
   - A callback, because it also has to speak for hosts that failed or could not be reached.
 notes:
   - This collection's playbooks bring it. For playbooks of your own write C(callbacks_enabled = gb10.fleet.fleet_table).
@@ -50,6 +50,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
         self._ranks: dict[tuple[str, str], dict[str, Any]] = {}
         self._stopped: dict[str, tuple[Stopped, str]] = {}
         self._removed: dict[tuple[str, str], str] = {}
+        self._proved: set[str] = set()
+        self._gateways: dict[str, dict[str, Any]] = {}
         self._is_status = False
         self._shows_ok = True
 
@@ -72,6 +74,10 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
             self._note(result.host.get_name(), result.result)
         elif action == "gb10.fleet.rank_info":
             self._ranks |= {(result.host.get_name(), rank["service"]): rank for rank in result.result["ranks"]}
+        elif action == "gb10.fleet.gateway_ready" and "answers" in result.result:
+            self._proved.add(result.host.get_name())
+        elif action == "gb10.fleet.gateway_info":
+            self._gateways[result.host.get_name()] = result.result["gateway"]
         elif action == "gb10.fleet.service_removal":
             word = "would be removed" if result.task.check_mode else "removed"
             self._removed |= {(result.host.get_name(), one["service"]): word for one in result.result["removed"]}
@@ -89,15 +95,17 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
         self._stopped.setdefault(result.host.get_name(), ("unreachable", _reason(result)))
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
-        if self._plan is None or not (self._verified or self._ranks or self._removed or self._stopped):
+        seen_any = self._verified or self._ranks or self._removed or self._stopped or self._gateways
+        if self._plan is None or not seen_any:
             return
         if self._is_status:
-            text = status_table(self._plan, self._services, self._ranks, self._stopped)
+            text = status_table(self._plan, self._services, self._ranks, self._stopped, self._gateways)
         else:
-            seen = (self._verified, self._ranks, self._stopped, self._removed)
+            seen = (self._verified, self._ranks, self._stopped, self._removed, self._proved)
             text = end_table(self._plan, self._services, self._hosts, *seen)
         show(f"\n{text}\n")
-        if self._is_status and not self._stopped and any(rank["problems"] for rank in self._ranks.values()):
+        looked = (*self._ranks.values(), *self._gateways.values())
+        if self._is_status and not self._stopped and any(one["problems"] for one in looked):
             raise SystemExit(PROBLEMS)
 
     def _note(self, host: str, result: dict[str, Any]) -> None:

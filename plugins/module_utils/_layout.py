@@ -20,6 +20,10 @@ NETPLAN = f"{CONFIG}/netplan"  # the network guard's record, and files of others
 PEER = f"{CONFIG}/peer"
 PEER_HOME = f"{STATE}/peer"
 PEER_PROGRAM = f"{LIBRARY}/peer-serve"
+GATEWAY = f"{CONFIG}/gateway"
+GATEWAY_UNIT = "gb10-gateway.service"
+GATEWAY_STATUS = "/run/gb10-gateway"  # its sockets
+GATEWAY_READ = f"{GATEWAY_STATUS}/read"  # as old as its last reading of its files
 EVIDENCE = f"{STATE}/evidence"  # what failed epochs leave
 MODELS = f"{STATE}/hf"  # HF_HOME: the standard cache layout, with hub/ below
 # Hugging Face caches that models are taken from, where root alone can write them: their content is trusted.
@@ -70,6 +74,11 @@ def status_file(service: str) -> str:
 def key_file(service: str) -> str:
     """The API key, on the head, in the engine's form."""
     return f"{SECRETS}/{service}.key"
+
+
+def gateway_key(backend: str) -> str:
+    """The key by which a gateway asks the heads of a backend, as HAProxy's map."""
+    return f"{GATEWAY}/keys/{backend}.map"
 
 
 def certificate_file(service: str) -> str:

@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -39,12 +40,21 @@ def _shipped(source: str) -> str:
     return Path(ROOT, source).read_text(encoding="utf-8")
 
 
+def as_it_is(text: str) -> str:
+    """A file of the controller's on a host, but for the white space around it."""
+    return f"{text.strip()}\n"
+
+
+def keyed(form: str) -> Callable[[str], str]:
+    """A key on a host. form: its file's text there, with ``%s`` for the key as JSON."""
+    return lambda key: form % json.dumps(key.strip())
+
+
 @dataclass(frozen=True)
 class Managed:
     """One path. kind: what it is to be. content: of a file, None where only its access is ours. target: of a link.
 
-    source: the controller's file with the text that stands here, as JSON in ``form``, or as it is where that is empty;
-    empty for any other.
+    source: the controller's file that this one is made from, by ``rendered``; empty for any other.
     shared: a secret that has to be the same on several hosts.
     """
 
@@ -56,7 +66,7 @@ class Managed:
     secret: bool = False
     service: str = ""
     source: str = ""
-    form: str = ""
+    rendered: Callable[[str], str] = as_it_is
     shared: bool = False
 
     @property

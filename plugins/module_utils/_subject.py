@@ -29,8 +29,9 @@ class Here:
     """What a subject's slice of one host is decided from.
 
     settings: the host's checked ``fleet_host``. fleet: the checked variables of the fleet, without ``fleet_``.
-    slices: what was decided for the host before. apis: ``{port, service}`` of each service that answers clients here.
-    peers: addresses of the ranks that share a group with one of this host's.
+    slices: what was decided for the host before. apis: ``{port, from, reason}`` of whatever answers clients here; from:
+    the addresses that alone may come, empty for everybody. peers: addresses of the ranks that share a group with one
+    of this host's.
     """
 
     settings: Mapping[str, Any]

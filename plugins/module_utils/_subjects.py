@@ -9,6 +9,7 @@ from __future__ import annotations
 from ansible_collections.gb10.fleet.plugins.module_utils._container_engine.subject import CONTAINER_ENGINE
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.subject import FABRIC
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall.subject import FIREWALL
+from ansible_collections.gb10.fleet.plugins.module_utils._gateway.subject import GATEWAY
 from ansible_collections.gb10.fleet.plugins.module_utils._host_tuning.subject import HOST_TUNING
 from ansible_collections.gb10.fleet.plugins.module_utils._images.subject import IMAGES
 from ansible_collections.gb10.fleet.plugins.module_utils._peers.subject import PEER_ACCESS
@@ -29,5 +30,6 @@ SUBJECTS: tuple[Subject, ...] = (
     SUPERVISOR,
     TRUST,
     SERVICES,
+    GATEWAY,
     SYSTEM,
 )

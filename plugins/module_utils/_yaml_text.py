@@ -23,6 +23,7 @@ def read_yaml(text: str) -> Any:
     """The data of a YAML text; ``ValueError`` says in one line why there is none."""
     import yaml  # noqa: PLC0415 - see above
 
+    text = str(text)  # Ansible's loader gives a kind of str that libyaml takes for a stream
     if len(text) > _MOST_TEXT:
         raise ValueError(f"it has {len(text)} letters; expected at most {_MOST_TEXT}")
     try:

@@ -25,9 +25,11 @@ options:
     required: true
     suboptions:
       state:
-        description: V(closed) but for what is listed, or V(open), which removes the table.
+        description:
+          - V(closed) but for what is listed; V(limited), where the listed ports alone are filtered; or V(open), which
+            removes the table.
         type: str
-        choices: [closed, open]
+        choices: [closed, limited, open]
         required: true
       open:
         description: "Ports for anybody or for some sources, each with C(port), C(protocol), C(from) and C(reason)."
@@ -78,7 +80,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._firewall.ruleset impor
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan.ssh_session import session_port
 
 _PLAN = {
-    "state": {"type": "str", "choices": ["closed", "open"], "required": True},
+    "state": {"type": "str", "choices": ["closed", "limited", "open"], "required": True},
     "open": {"type": "list", "elements": "dict", "required": True},
     "neighbours": {"type": "list", "elements": "dict", "required": True},
 }

@@ -25,6 +25,10 @@ options:
       counts there as one that will be installed; else the task fails.
     type: bool
     default: true
+  start_services:
+    description: Whether services that the packages bring start at once. Else they do at the next boot, unless disabled.
+    type: bool
+    default: true
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
 """

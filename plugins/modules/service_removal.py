@@ -13,6 +13,7 @@ author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Removes those that were ordered to be removed, and those that are declared on other hosts of the run. Their unit is
     stopped and disabled, their container removed, and the files that were written for them. Images and weights stay.
+  - The gateway is removed alike, as C(gateway). Its package stays.
   - All others are left alone, above all what another inventory wrote.
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
@@ -42,13 +43,14 @@ EXAMPLES = r"""
 
 RETURN = r"""
 removed:
-  description: The services that were removed, or would be, each with C(service), C(unit), C(container), C(files) and
-    C(hosts), where it is declared now.
+  description: The services that were removed, or would be, each with C(service), C(unit), C(container), C(files),
+    C(folders) and C(hosts), where it is declared now.
   returned: success
   type: list
   elements: dict
 """
 
+import shutil
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
@@ -79,15 +81,18 @@ def main() -> None:
 
 
 def _parts(one: Undeclared) -> list[str]:
-    return [*(path for path in one.files if Path(path).exists()), f"container {one.container}"]
+    there = [path for path in (*one.files, *one.folders) if Path(path).exists()]
+    return [*there, *([f"container {one.container}"] if one.container else [])]
 
 
 def _remove(module: AnsibleModule, one: Undeclared) -> None:
     """The unit's file goes last: until then a run that was cut off finds it again."""
     module.run_command(["systemctl", "disable", "--now", one.unit], check_rc=True)
-    if docker := module.get_bin_path("docker"):
+    if one.container and (docker := module.get_bin_path("docker")):
         # its supervisor removes it, where there still is one
         module.run_command([docker, "rm", "--force", one.container])
+    for folder in one.folders:
+        shutil.rmtree(folder, ignore_errors=True)
     for path in reversed(one.files):
         Path(path).unlink(missing_ok=True)
 

@@ -80,6 +80,12 @@ def changed(plan: dict[str, Any], host: str, change: Any) -> dict[str, Reading]:
     return found | {host: Reading(state, {})}
 
 
+def _gateway(part: dict[str, Any]) -> dict[str, Any] | None:
+    up = {"up": True, "status": "UP", "running": 0, "waiting": 0}
+    servers = {backend: dict.fromkeys(servers, up) for backend, servers in part.get("servers", {}).items()}
+    return {"unread": [], "servers": servers, "why": ""} if part else None
+
+
 def state_of(plan: dict[str, Any], host: str) -> dict[str, Any]:
     mine = plan["hosts"][host]
     ask = questions(plan, host, NOT_DEEP)
@@ -97,8 +103,8 @@ def state_of(plan: dict[str, Any], host: str) -> dict[str, Any]:
         "json": {one.path: dict(one.settings) for one in managed_json(mine)},
         "netplan": [],
         "our_units": [
-            {"unit": service["unit"], "inventory": plan["inventory"], "ranks": service["ranks"]}
-            for service in mine["services"]
+            {"unit": one["unit"], "inventory": plan["inventory"], "ranks": one.get("ranks", 1)}
+            for one in (*mine["services"], *([mine["gateway"]] if mine["gateway"] else []))
         ],
         "sysctl": {
             key: str(value) for part in ("host_tuning", "fabric") for key, value in mine[part].get("sysctl", {}).items()
@@ -143,10 +149,11 @@ def state_of(plan: dict[str, Any], host: str) -> dict[str, Any]:
         },
         "fabric": _fabric(plan, host),
         "certificates": {
-            service["tls"]["certificate"]["path"]: {**CERTIFICATE, "names": service["tls"]["names"]}
-            for service in mine["services"]
-            if service["tls"]
+            one["tls"]["certificate"]["path"]: {**CERTIFICATE, "names": one["tls"]["names"]}
+            for one in (*mine["services"], mine["gateway"])
+            if one.get("tls")
         },
+        "gateway": _gateway(mine["gateway"]),
         "deep": {"good": [], "bad": {}, "left": []},
         "peers": _peers(mine["peer_access"]),
     }

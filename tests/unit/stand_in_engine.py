@@ -115,6 +115,9 @@ class Echo:
     def served_name(self, placed: Placed, flags: Mapping[str, Value]) -> str:
         return str(placed.settings.get("served_name") or placed.name)
 
+    def sequences(self, flags: Mapping[str, Value]) -> int:
+        return int(flags["threads"].value)
+
     def launch(self, placed: Placed, flags: Mapping[str, Value], rank: int) -> Launch:
         words = [f"{name}={value}" for name, value in placed.filled(flags).items()]
         peer = [f"head={placed.addresses[0]}:{ranks_port(placed.port)}"] if rank else []

@@ -16,7 +16,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import c
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.managed import managed_files
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import questions
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.secrets import compared, new_salt, same_on_all
-from ansible_collections.gb10.fleet.plugins.module_utils._managed import Managed
+from ansible_collections.gb10.fleet.plugins.module_utils._managed import Managed, keyed
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.files import read_files, salted
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.system import read_later_sysctl, wait_for_boot
 from drift_fleet import NOT_DEEP, changed, planned
@@ -31,7 +31,9 @@ def key(tmp_path: Path) -> Managed:
     (tmp_path / "host.yaml").write_text(f'api-key: "{SECRET}"\n')
     (tmp_path / "host.yaml").chmod(0o600)
     source = str(tmp_path / "owner")
-    return Managed(str(tmp_path / "host.yaml"), "file", "0600", secret=True, source=source, form="api-key: %s\n")
+    return Managed(
+        str(tmp_path / "host.yaml"), "file", "0600", secret=True, source=source, rendered=keyed("api-key: %s\n")
+    )
 
 
 def asked(key: Managed, salt: str) -> dict[str, dict[str, Any]]:

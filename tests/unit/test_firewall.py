@@ -15,6 +15,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._firewall import host
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall.plan import plan_firewall, wrong_sources
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall.ruleset import (
     Network,
+    closes,
     container_networks,
     ruleset,
 )
@@ -27,7 +28,7 @@ FABRIC = {
         {"name": "enP2p1s0f1np1", "peers": [{"host": "spark-3", "address": "192.168.101.11"}]},
     ]
 }
-API = {"port": 8000, "service": "pair"}
+API = {"port": 8000, "from": [], "reason": "the API of pair"}
 PEER = "192.168.100.11"
 
 
@@ -44,6 +45,33 @@ def rules(plan: Mapping[str, Any], *ports: int, networks: Sequence[Network] = ()
 def chain(lines: Sequence[str], name: str) -> list[str]:
     start = lines.index(f"chain {name} {{")
     return [*lines[start + 1 : lines.index("}", start)]]
+
+
+LIMITED = {"port": 8000, "from": ["10.0.0.1", "fd00::1"], "reason": "the API of pair"}
+
+
+def test_of_an_open_host_the_apis_alone_are_filtered() -> None:
+    """Where a gateway is declared: by the host itself, and where Docker publishes them."""
+    plan = plan_firewall(
+        {"allow": [{**LIMITED, "protocol": "tcp", "from": []} | {"port": 9}]}, {}, [LIMITED], (), FABRIC
+    )
+    lines = rules(plan)
+    accepted = [
+        'ip saddr { 10.0.0.1 } %s accept comment "the API of pair"',
+        'ip6 saddr { fd00::1 } %s accept comment "the API of pair"',
+    ]
+    refused = "%s counter reject with tcp reset"
+    assert chain(lines, "input")[3:] == [
+        *(line % "tcp dport 8000" for line in accepted),
+        refused % "tcp dport { 8000 }",
+    ]
+    original = "meta l4proto tcp ct original proto-dst"
+    assert chain(lines, "to_containers") == [
+        *(line % f"{original} 8000" for line in accepted),
+        refused % f"{original} {{ 8000 }}",
+    ]
+    assert not any("drop" in line for line in lines)
+    assert [closes(ruleset(one, (22,))) for one in (plan, planned(), planned(peers=()))] == [False, True, False]
 
 
 @pytest.mark.parametrize(

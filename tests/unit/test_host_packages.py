@@ -52,7 +52,7 @@ def test_apt_is_asked_for_what_is_missing(
 ) -> None:
     calls: list[dict[str, Any]] = []
     action = ActionModule.__new__(ActionModule)
-    options = {"name": BOTH, "assume_available": assume}
+    options = {"name": BOTH, "assume_available": assume, "start_services": check}
     monkeypatch.setattr(ActionBase, "run", lambda *_given, **_named: {})
     monkeypatch.setattr(action, "validate_argument_spec", lambda _spec: (None, options))
     monkeypatch.setattr(action, "_task", SimpleNamespace(check_mode=check), raising=False)
@@ -60,6 +60,7 @@ def test_apt_is_asked_for_what_is_missing(
     monkeypatch.setattr(action, "_execute_module", lambda _name, given, task_vars: calls.append(given) or apt)
     result = action.run()
     assert [call["name"] for call in calls] == ([asked] if asked else [])
+    assert [call.get("policy_rc_d") for call in calls] == ([None if check else 101] if asked else [])
     assert (result.get("changed", False), result.get("failed", False)) == (changed, failed)
     assert result["missing"] == (asked or [])
     if apt is TORN:

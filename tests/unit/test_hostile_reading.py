@@ -20,6 +20,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.action import (
     fabric_bandwidth,
     fabric_info,
+    gateway_info,
     image_prune,
     model_prune,
     observation_record,
@@ -51,6 +52,18 @@ SERVICE = {
     "log_tail": ["INFO"],
 }
 RESULT = measured(106.7) | {"message": "", "virtualization": "none"}
+WITH_GATEWAY = {
+    "services": {},
+    "gateway": {"models": [{"services": ["pair"], "model": "tiny"}]},
+    "hosts": {"spark-2": {"gateway": {"servers": {"m-tiny": {"pair": "spark-2"}}}}},
+}
+GATEWAY = {
+    "unit": SERVICE["unit"],
+    "unread": ["/etc/gb10-fleet/gateway/clients.map"],
+    "servers": {"m-tiny": {"pair": {"up": True, "status": "UP", "running": 1, "waiting": 0}}},
+    "why": "",
+    "problems": [],
+}
 PRUNED = {"changed": False, "removed": []}
 # module -> its action and an answer as it should be
 GOOD: dict[str, tuple[type[Asking], dict[str, Any]]] = {
@@ -61,6 +74,7 @@ GOOD: dict[str, tuple[type[Asking], dict[str, Any]]] = {
     "image_prune": (image_prune.ActionModule, PRUNED),
     "model_prune": (model_prune.ActionModule, PRUNED),
     "observation_record": (observation_record.ActionModule, {"changed": False, "content": None}),
+    "gateway_info": (gateway_info.ActionModule, {"gateway": GATEWAY}),
     "vllm_catalogue_info": (vllm_catalogue_info.ActionModule, {"version": "0.33.0", "catalogue": {}}),
 }
 PROOF = {
@@ -107,6 +121,8 @@ def use(module: str, found: dict[str, Any]) -> None:
     elif module == "rank_info":
         ranks = {("spark-2", one["service"]): one for one in found["ranks"]}
         status_table(PLAN, ["pair"], ranks, {})
+    elif module == "gateway_info":
+        status_table(WITH_GATEWAY, [], {}, {}, {"spark-2": found["gateway"]})
 
 
 @pytest.mark.parametrize("module", GOOD)

@@ -32,6 +32,9 @@ def former(service: str, inventory: str = "") -> dict[str, Any]:
     return {"titan": {"our_units": [{"unit": f"gb10-vllm-{service}.service", "inventory": inventory, "ranks": 1}]}}
 
 
+THE_GATEWAY = {"titan": {"our_units": [{"unit": _layout.GATEWAY_UNIT, "inventory": "mine", "ranks": 1}]}}
+
+
 @pytest.mark.parametrize(
     ("states", "run", "alive", "fate", "severity", "words"),
     [
@@ -60,6 +63,13 @@ def former(service: str, inventory: str = "") -> dict[str, Any]:
         (on_titan("theirs", "home"), {"retire": ["theirs"]}, (), "foreign", "warning", "left alone"),
         (on_titan("theirs", "home", ranks=2), {}, (), "joined", "error", "write fleet_name: home"),
         (on_titan("chat", "home"), {}, (), "taken", "error", "write fleet_name: home"),
+        # the gateway, as any service
+        (THE_GATEWAY, {"gateway": ["titan"]}, (), None, None, ""),
+        (THE_GATEWAY, {}, (), "gone", "error", "-e retire=gateway"),
+        (THE_GATEWAY, {"retire": ["gateway"]}, (), "ordered", "warning", "will be removed: its unit, its settings"),
+        (THE_GATEWAY, {"gateway": ["spark-2"]}, (), "moved", "warning", "it is declared on spark-2"),
+        (THE_GATEWAY, {"placed": {"gateway": ["titan"]}}, (), "gone", "error", "-e retire=gateway"),
+        (THE_GATEWAY, {"gateway": ["titan"], "inventory": "other"}, (), "taken", "error", "was written by"),
         ({"titan": {"our_units": [{"unit": "other.service", "inventory": "", "ranks": 1}]}}, {}, (), None, None, ""),
         ({"titan": {"our_units": None}}, {}, (), None, None, ""),
     ],

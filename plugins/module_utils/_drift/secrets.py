@@ -13,7 +13,6 @@ knows both, keeps a yes or no, and forgets the rest.
 from __future__ import annotations
 
 import hmac
-import json
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -73,9 +72,7 @@ def _digest(state: Mapping[str, Any] | None, service: Mapping[str, Any]) -> str:
 
 def _same(there: str, one: Managed, salt: str, read: Callable[[str], str]) -> dict[str, Any]:
     try:
-        secret = read(one.source).strip()
+        here = salted(one.rendered(read(one.source)).encode(), salt)
     except Exception as error:  # whatever it is, a wrong Vault password too: the file is unknown, not clean
         return {"same": None, "why": f"{one.source} can't be read on the controller: {error}"}
-    text = one.form % json.dumps(secret) if one.form else f"{secret}\n"
-    here = salted(text.encode(), salt)
     return {"same": hmac.compare_digest(here, there)}

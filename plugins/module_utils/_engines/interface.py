@@ -60,7 +60,8 @@ class EngineSpec:
     starts. reads_images: whether an image of unknown release can be read. boot_lines: a regular expression for the
     lines of a start's log that `Engine.boot` reads; empty for none. code_flags: options by which code that the
     model's publisher wrote runs in the container. development_env: variables that open the endpoint to whoever reaches
-    it, each with what it does. tls: None for an engine that speaks no TLS.
+    it, each with what it does. tls: None for an engine that speaks no TLS. aliases: whether a model can have further
+    names, ``aliases`` in the settings of its service.
     """
 
     name: str
@@ -77,6 +78,7 @@ class EngineSpec:
     code_flags: Sequence[str] = ()
     development_env: Mapping[str, str] = field(default_factory=dict)
     tls: TlsFiles | None = None
+    aliases: bool = False
 
 
 @dataclass(frozen=True)
@@ -195,6 +197,9 @@ class Engine(Protocol):
 
     def served_name(self, placed: Placed, flags: Mapping[str, Value]) -> str:
         """The model's name for clients."""
+
+    def sequences(self, flags: Mapping[str, Value]) -> int:
+        """How many requests it works on at once; more wait in it."""
 
     def launch(self, placed: Placed, flags: Mapping[str, Value], rank: int) -> Launch:
         """How the container of one rank begins."""

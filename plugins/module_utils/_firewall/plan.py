@@ -7,7 +7,7 @@
 Ranks of a group are on the host's network and listen on random ports of every address (NCCL, Gloo, Ray, vLLM's own), so
 no list of ports can name them: a host with a rank is closed but for SSH, the APIs, its fabric neighbours and what the
 owner allows. A host without one has nothing of ours open but the APIs that Docker publishes: its owner's other services
-are left alone.
+are left alone. Where a gateway is declared, the APIs are the gateways' alone, on either kind of host.
 """
 
 from __future__ import annotations
@@ -65,18 +65,22 @@ def plan_firewall(
 ) -> dict[str, Any]:
     """``firewall_plan``: ``{state, open: [{port, protocol, from, reason}], neighbours: [{interface, address}], shut}``.
 
-    settings: the host's checked `fleet_host.firewall`. apis: ``{port, service}`` of each service that answers clients
-    here. peers: addresses of the ranks that share a group with one of this host's; none: the host is left open unless
-    its owner closes it. fabric: the host's slice. A neighbour's interface is null where ranks meet over the management
-    network.
+    settings: the host's checked `fleet_host.firewall`. apis: as `_subject.Here` has them. peers: addresses of the ranks
+    that share a group with one of this host's; none: the host is left open unless its owner closes it. fabric: the
+    host's slice. A neighbour's interface is null where ranks meet over the management network.
+
+    state: ``closed``, but for what is in ``open``; ``limited``: of an open host those ports alone are filtered, to what
+    ``open`` says of them; ``open``.
     """
-    peers = sorted({*peers})
+    peers, apis = sorted({*peers}), [{**api, "protocol": "tcp"} for api in apis]
+    allowed = [dict(entry) for entry in (*of_fleet.get("allow", ()), *settings.get("allow", ()))]
     if (settings.get("state") or ("closed" if peers else "open")) == "open":
-        return {"state": "open", "open": [], "neighbours": [], "shut": []}
-    opened = [
-        {"port": api["port"], "protocol": "tcp", "from": [], "reason": f"the API of {api['service']}"} for api in apis
-    ]
-    opened += [dict(entry) for entry in (*of_fleet.get("allow", ()), *settings.get("allow", ()))]
+        limited = [api for api in apis if api["from"]]
+        ports = {api["port"] for api in limited}
+        also = [entry for entry in allowed if entry["port"] in ports and entry["protocol"] == "tcp"]
+        state = "limited" if limited else "open"
+        return {"state": state, "open": [*limited, *(also if limited else [])], "neighbours": [], "shut": []}
+    opened = [*apis, *allowed]
     shut = sorted({*settings.get("shut", ())})
     return {"state": "closed", "open": opened, "neighbours": _neighbours(peers, fabric), "shut": shut}
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall import host as firewall
-from ansible_collections.gb10.fleet.plugins.module_utils._firewall.ruleset import ruleset
+from ansible_collections.gb10.fleet.plugins.module_utils._firewall.ruleset import closes, ruleset
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan.ssh_session import session_port
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Part, Run, UnreadableError
 
@@ -33,4 +33,4 @@ def _asked(run: Run, ask: Mapping[str, Any]) -> dict[str, Any]:
     return {"text": firewall.current(), "planned": planned, "live": live, "live_planned": live_planned, "why": why}
 
 
-READS: Mapping[str, Part] = {"firewall": _asked, "closed": lambda _run, _ask: firewall.FILE.exists()}
+READS: Mapping[str, Part] = {"firewall": _asked, "closed": lambda _run, _ask: closes(firewall.current())}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""The plan of a closed host as an nftables table: the whole of it in one transaction, beside whatever else is there."""
+"""The plan of a host as an nftables table: the whole of it in one transaction, beside whatever else is there."""
 
 from __future__ import annotations
 
@@ -47,12 +47,14 @@ def named_networks(text: str) -> list[Network]:
 
 
 def ruleset(plan: Mapping[str, Any], ssh_ports: Sequence[int], networks: Sequence[Network] = ()) -> str:
-    """The file's text; an empty one for an open host. ValueError without a port for SSH, which would shut it.
+    """The file's text; an empty one for an open host. ValueError without a port for SSH, which would shut it out.
 
     networks: Docker's own, whose containers reach what is open for everybody but SSH, and names (DNS).
     """
     if plan["state"] == "open":
         return ""
+    if plan["state"] == "limited":
+        return _limited(plan["open"])
     if not ssh_ports:
         raise ValueError("no port of SSH is known on this host: closing it would lock its owner out")
     openings = [{"port": port, "protocol": "tcp", "from": [], "reason": "SSH"} for port in sorted({*ssh_ports})]
@@ -73,6 +75,24 @@ def ruleset(plan: Mapping[str, Any], ssh_ports: Sequence[int], networks: Sequenc
             f"        {_comes_from(network.interface, subnet)} accept\n"
             for network in networks
             for subnet in network.subnets
+        ),
+    )
+
+
+def closes(text: str) -> bool:
+    """Whether rules of ours shut what they don't name."""
+    return "chain from_containers" in text
+
+
+def _limited(openings: Sequence[Mapping[str, Any]]) -> str:
+    """Each of the ports is open to whom its openings name, and everything else is left alone."""
+    ports = ", ".join(map(str, sorted({opening["port"] for opening in openings})))
+    return _LIMITED.format(
+        table=TABLE,
+        ports=ports,
+        openings="\n".join(line for opening in openings for line in _accepts(opening, "tcp dport {port}")),
+        published="\n".join(
+            line for opening in openings for line in _accepts(opening, "meta l4proto tcp ct original proto-dst {port}")
         ),
     )
 
@@ -150,6 +170,33 @@ table {table} {{
 {among_containers}\
         meta l4proto tcp counter reject with tcp reset
         counter drop
+    }}
+}}
+"""
+
+_LIMITED = """\
+#!/usr/sbin/nft -f
+# Managed by gb10.fleet: changes are overwritten by site.yml and reported by drift.yml.
+# The services' APIs are the gateway's alone; every other port is left alone.
+table {table}
+delete table {table}
+table {table} {{
+    chain input {{
+        type filter hook input priority filter; policy accept;
+        ct state established,related accept
+        iifname "lo" accept
+{openings}
+        tcp dport {{ {ports} }} counter reject with tcp reset
+    }}
+    # Docker sends what it publishes to containers, past the chain above.
+    chain published {{
+        type filter hook forward priority filter; policy accept;
+        ct state established,related accept
+        ct status dnat jump to_containers
+    }}
+    chain to_containers {{
+{published}
+        meta l4proto tcp ct original proto-dst {{ {ports} }} counter reject with tcp reset
     }}
 }}
 """

@@ -40,12 +40,12 @@ def firewall(here: Here) -> dict[str, Any]:
 
 def with_files(plan: Mapping[str, Any]) -> dict[str, Any]:
     """The plan with our units; on a host that is open they are not to be."""
-    is_closed = plan["state"] == "closed"
+    is_filtered = plan["state"] != "open"
     files = {
-        path: {"mode": "0644", **({"source": source} if is_closed else {"content": None})}
+        path: {"mode": "0644", **({"source": source} if is_filtered else {"content": None})}
         for path, source in _UNITS.items()
     }
-    return {**plan, "files": files, "units": {UNIT: "enabled"} if is_closed else {}}
+    return {**plan, "files": files, "units": {UNIT: "enabled"} if is_filtered else {}}
 
 
 def _questions(plan: Mapping[str, Any], host: str) -> Mapping[str, Any]:
@@ -96,7 +96,7 @@ _ASKING = 32768
 def _obstacles(look: Look) -> Iterator[Finding]:
     """Who else listens on a host that is to be closed for the first time: nobody is cut off unasked."""
     plan = look.slice["firewall"]
-    if plan["state"] == "open" or look.state.get("closed"):
+    if plan["state"] != "closed" or look.state.get("closed"):
         return
     known = {(one["protocol"], one["port"]) for one in plan["open"]}
     for protocol, part in (("tcp", "listening"), ("udp", "listening_udp")):

@@ -18,6 +18,7 @@ from typing import Any
 from ansible_collections.gb10.fleet.plugins.module_utils._container_engine import reading as container_engine
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric import reading as fabric
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall import reading as firewall
+from ansible_collections.gb10.fleet.plugins.module_utils._gateway import reading as gateway
 from ansible_collections.gb10.fleet.plugins.module_utils._images import reading as images_reading
 from ansible_collections.gb10.fleet.plugins.module_utils._peers import reading as peers
 from ansible_collections.gb10.fleet.plugins.module_utils._probe import files, machine, system
@@ -41,6 +42,7 @@ READS: Mapping[str, Part] = {
     **weights.READS,
     **services.READS,
     **tls.READS,
+    **gateway.READS,
 }
 
 # Those by which it is judged what is in the way of a change. One needs a question: `installs`.

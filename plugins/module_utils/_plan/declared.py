@@ -4,8 +4,8 @@
 # This module util is PRIVATE to the collection.
 """What the owner declares: the shape of the ``fleet_*`` variables, and what is wrong with what was written.
 
-``fleet_services``, ``fleet_fabric``, ``fleet_firewall`` and ``fleet_drift`` describe the fleet, ``fleet_host`` one
-host. Anything else that begins with ``fleet_`` is a misspelling.
+``fleet_services``, ``fleet_fabric``, ``fleet_firewall``, ``fleet_gateway`` and ``fleet_drift`` describe the fleet,
+``fleet_host`` one host. Anything else that begins with ``fleet_`` is a misspelling.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import (
     warning,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall import plan as firewall
+from ansible_collections.gb10.fleet.plugins.module_utils._gateway.declared import GATEWAY
+from ansible_collections.gb10.fleet.plugins.module_utils._gateway.declared import decide as decide_gateway
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import facts
 from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import PURPOSE
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.drift import read_drift
@@ -51,6 +53,7 @@ VARIABLES = (
     "fleet_firewall",
     "fleet_drift",
     "fleet_tls",
+    "fleet_gateway",
     "fleet_recipe_dirs",
     "fleet_name",
     "fleet_host",
@@ -152,7 +155,7 @@ class Declared:
     """The checked declaration. fabric is passed on as written: `_fabric.plan` checks it.
 
     name: the inventory's, which units on hosts bear. ca: the certificate of the local CA on the controller; None where
-    no service has one of it.
+    neither a service nor the gateway has one of it. gateway: as `_gateway.declared.decide` completes it; None without.
     """
 
     name: str
@@ -162,6 +165,7 @@ class Declared:
     firewall: Mapping[str, Any] = field(default_factory=dict)
     drift: Mapping[str, Any] = field(default_factory=dict)
     ca: str | None = None
+    gateway: Mapping[str, Any] | None = None
 
 
 def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Finding]]:
@@ -185,7 +189,15 @@ def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Findi
         hosts[name] = Host(name, host["address"], {} if problems else settings, host.get("port", 22))
     findings += [replace(problem, place=f"{first_of(names)}: {problem.place}") for problem, names in of_hosts.items()]
     findings += _same_addresses(hosts)
-    keys = ("fleet_name", "fleet_services", "fleet_fabric", "fleet_firewall", "fleet_drift", "fleet_tls")
+    keys = (
+        "fleet_name",
+        "fleet_services",
+        "fleet_fabric",
+        "fleet_firewall",
+        "fleet_drift",
+        "fleet_tls",
+        "fleet_gateway",
+    )
     written = {key: _of_the_fleet(key, inventory, findings) for key in keys}
     closed, problems = check(firewall.FLEET, _written_or(written["fleet_firewall"]), "fleet_firewall")
     findings += problems or [*firewall.wrong_sources(closed["allow"], "fleet_firewall")]
@@ -199,9 +211,33 @@ def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Findi
     tls, problems = check(TLS, _written_or(written["fleet_tls"], NONE), "fleet_tls")
     findings += problems
     services, problems = _services(_written_or(written["fleet_services"]), hosts, folder, None if problems else tls)
-    has_ca = any(service["tls"] and service["tls"]["ca"] for service in services.values())
-    ca = authority(folder) if has_ca else None
-    return Declared(name, hosts, services, written["fleet_fabric"], closed, drift, ca), [*findings, *problems]
+    gateway, wrong = _gateway(written["fleet_gateway"], hosts, services, folder)
+    encrypted = [one["tls"] for one in (*services.values(), *([gateway] if gateway else [])) if one["tls"]]
+    ca = authority(folder) if any(tls["ca"] for tls in encrypted) else None
+    found = [*findings, *problems, *wrong]
+    return Declared(name, hosts, services, written["fleet_fabric"], closed, drift, ca, gateway), found
+
+
+def _gateway(
+    written: Any, hosts: Mapping[str, Host], services: Mapping[str, Mapping[str, Any]], folder: Path
+) -> tuple[Mapping[str, Any] | None, list[Finding]]:
+    """The checked ``fleet_gateway``; None where there is none, or one that can't be."""
+    if written is None:
+        return None, []
+    gateway, problems = check(GATEWAY, written, "fleet_gateway")
+    if problems:
+        return None, problems
+    ports = {
+        name: (host.address, {*_listening(host), *_ports_of_services(name, services)}) for name, host in hosts.items()
+    }
+    problems = [*decide_gateway(gateway, ports, services, folder)]
+    return (None if any(problem.severity == "error" for problem in problems) else gateway), problems
+
+
+def _ports_of_services(host: str, services: Mapping[str, Mapping[str, Any]]) -> Iterator[int]:
+    for service in services.values():
+        if service["hosts"][0] == host:
+            yield from ports_on_head(service["port"], service["hosts"])
 
 
 def _written_or(value: Any, otherwise: Any = MappingProxyType({})) -> Any:
@@ -509,9 +545,7 @@ def _same_addresses(hosts: Mapping[str, Host]) -> Iterator[Finding]:
 def _ports_of_the_host(place: str, service: Mapping[str, Any], hosts: Mapping[str, Host]) -> Iterator[Finding]:
     """Ports of the head at which its system listens already: what we reach it by, and what every GB10 has."""
     head = hosts.get(service["hosts"][0])
-    taken = {entry["value"]["port"]: (name, entry["value"]["everywhere"]) for name, entry in facts()["listens"].items()}
-    if head:
-        taken[head.port] = ("sshd, by which Ansible comes", True)
+    taken = _listening(head)
     local = service["listen"] in ("0.0.0.0", "::") or service["listen"].startswith("127.")
     for port in ports_on_head(service["port"], service["hosts"]):
         who, everywhere = taken.get(port, ("", False))
@@ -523,6 +557,12 @@ def _ports_of_the_host(place: str, service: Mapping[str, Any], hosts: Mapping[st
                 expected="a port at which nothing else listens",
                 remedy="write another port, as 8000",
             )
+
+
+def _listening(host: Host | None) -> dict[int, tuple[str, bool]]:
+    """``{port: (whose, whether at every address)}``."""
+    taken = {entry["value"]["port"]: (name, entry["value"]["everywhere"]) for name, entry in facts()["listens"].items()}
+    return taken | ({host.port: ("sshd, by which Ansible comes", True)} if host else {})
 
 
 def _port_clashes(services: Mapping[str, Mapping[str, Any]]) -> list[Finding]:

@@ -20,6 +20,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry impor
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.environment import Slices
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.plan import plan_fabric
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, ordered
+from ansible_collections.gb10.fleet.plugins.module_utils._gateway.backends import aliases_of
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._host_tuning.subject import (
     host_tuning,
@@ -31,14 +32,15 @@ from ansible_collections.gb10.fleet.plugins.module_utils._lock.lock import EMPTY
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Budget, plan_hosts
 from ansible_collections.gb10.fleet.plugins.module_utils._plan import slices
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.container import docker_options
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.decided import Decided
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import Declared, read_declaration
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fold import folded
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.gateway import Gateway, plan_gateway
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.listens import listens
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.models import chosen_recipe
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks import Configured, judged_container, plan_ranks
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.service import place
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.service_slice import service_slice
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.slices import Decided
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.summary import costs, summary
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.trust import trust_problems
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library
@@ -119,6 +121,8 @@ def plan_fleet(
     )
     findings.add(problems)
     _lock(sources, lock, relock, findings)
+    gateway = plan_gateway(declared.gateway, services.values(), declared.name)
+    findings.add(gateway.findings)
     hosts: dict[str, dict[str, Any]] = {}
     for name, host in declared.hosts.items():
         of_services = {
@@ -127,16 +131,18 @@ def plan_fleet(
             "retention": slices.retention(host, decided[name]),
             "services": [service_slice(service, name, declared.name) for service in decided[name]],
             "unread_images": slices.unread_images(decided[name]),
-            "listens": listens(decided[name], name),
+            "gateway": gateway.slice_of(name),
+            "listens": listens(decided[name], name, gateway),
             "memory": {service.name: budgets[name].lines(service.name) for service in here[name]},
         }
-        parts = of_services | _of_subjects(host, declared, decided[name], of_services)
+        parts = of_services | _of_subjects(host, declared, decided[name], gateway, of_services)
         named = [path for _, path in named_paths(tuning[name])]
         needs = slices.needs(decided[name], name, budgets[name].total, requests, named, parts)
         hosts[name] = parts | {"needs": needs}
     workloads = {service.name: [*service.settings["workload"]] for service in placed}
     plan = {
         "inventory": declared.name,
+        "gateway": gateway.shown(),
         "hosts": hosts,
         "services": {name: dict(service.plan) for name, service in services.items()},
         "drift": slices.drift(declared.drift),
@@ -165,9 +171,18 @@ def _placed(
         if recipe is not None:
             hosts = [declared.hosts[host] for host in settings["hosts"]]
             placed, problems = place(name, settings, recipe, hosts, library, fabric, engines)
+            if placed is not None and (aliases := _aliases(placed, declared)):
+                again = {**settings, "aliases": aliases}
+                placed, problems = place(name, again, recipe, hosts, library, fabric, engines)
             findings.add(problems, settings["hosts"])
             if placed is not None:
                 yield placed
+
+
+def _aliases(placed: Placed, declared: Declared) -> list[str]:
+    """Further names of its model at the gateway, which can't change a request's body: its engine has to know them."""
+    wanted = declared.gateway["aliases"] if declared.gateway else {}
+    return aliases_of(placed.engine.served_name(placed, placed.flags), wanted) if wanted else []
 
 
 def _size(placed: Placed, observed: Observed, findings: _Findings) -> Sizing:
@@ -243,7 +258,8 @@ def _decide(
             ],
         ),
     }
-    return configured, Decided(placed, plan_ranks(configured, shares), plan)
+    slots = placed.engine.sequences(configured.flags)
+    return configured, Decided(placed, plan_ranks(configured, shares), plan, slots)
 
 
 def _reported(placed: Placed) -> dict[str, Any]:
@@ -329,13 +345,13 @@ def _reasoned(placed: Placed, rows: Iterable[Mapping[str, Any]]) -> list[dict[st
 
 
 def _of_subjects(
-    host: Host, declared: Declared, services: Sequence[Decided], decided: Mapping[str, Any]
+    host: Host, declared: Declared, services: Sequence[Decided], gateway: Gateway, decided: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The parts of ``hosts.<name>`` that subjects decide, each from what the others say by then."""
     parts: dict[str, Any] = {}
     of_fleet = {"firewall": declared.firewall, "name": declared.name, "ca": declared.ca}
     for subject in SUBJECTS:
         if subject.slice is not None:
-            here = slices.here(host, of_fleet, services, {**decided, **parts})
+            here = slices.here(host, of_fleet, services, gateway, {**decided, **parts})
             parts[subject.name] = subject.slice(here)
     return parts

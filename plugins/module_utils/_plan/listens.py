@@ -6,22 +6,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import ranks_port
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.slices import Decided
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.decided import Decided
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.gateway import Gateway
 
 
-def listens(services: Iterable[Decided], host: str) -> list[dict[str, Any]]:
+def listens(services: Iterable[Decided], host: str, gateway: Gateway) -> list[dict[str, Any]]:
     """Every port that is opened on the host, and for whom."""
-    return [row for service in services for row in _listens(service, host)]
+    return [row for service in services for row in _listens(service, host, gateway.hosts)] + [*gateway.listens(host)]
 
 
-def _listens(service: Decided, host: str) -> Iterator[dict[str, Any]]:
+def _listens(service: Decided, host: str, gateways: Sequence[str]) -> Iterator[dict[str, Any]]:
     placed, name = service.placed, service.placed.name
-    keyed = "clients with the key" if placed.settings.get("api_key_file") else "everybody, without a key (open: true)"
-    keyed += ", over TLS" if placed.tls else ""
+    keyed = _clients(placed, gateways) + (", over TLS" if placed.tls else "")
     if placed.head.name == host:
         yield {"port": placed.settings["port"], "address": placed.settings["listen"], "service": name, "who": keyed}
     if not placed.is_group:
@@ -41,3 +42,10 @@ def _listens(service: Decided, host: str) -> Iterator[dict[str, Any]]:
         "service": name,
         "who": f"NCCL, Gloo and {placed.engine.spec.title} on {peers}",
     }
+
+
+def _clients(placed: Placed, gateways: Sequence[str]) -> str:
+    has_key = bool(placed.settings.get("api_key_file"))
+    if gateways:
+        return f"the gateway on {', '.join(gateways)}" + (", with the key" if has_key else "")
+    return "clients with the key" if has_key else "everybody, without a key (open: true)"

@@ -70,7 +70,7 @@ def place(
     config, wrong = library.config_of(model, f"{where}.model.config")
     findings += wrong
     placed = Placed(name, engine, settings, recipe, hosts, image, model, config)
-    findings += [*engine.problems(placed), *_host_count(placed), *_without_tls(placed)]
+    findings += [*engine.problems(placed), *_host_count(placed), *_without_tls(placed), *_without_aliases(placed)]
     overlays, wrong = _overlays(placed, library)
     findings += wrong
     if any(finding.severity == "error" for finding in findings):
@@ -126,6 +126,17 @@ def _without_tls(placed: Placed) -> Iterator[Finding]:
             found=f"{placed.engine.spec.title} speaks no TLS by itself",
             expected="tls: none",
             remedy="write it, listen: 127.0.0.1, and put a proxy of your own before it",
+        )
+
+
+def _without_aliases(placed: Placed) -> Iterator[Finding]:
+    if placed.settings.get("aliases") and not placed.engine.spec.aliases:
+        yield error(
+            "input-gateway-alias",
+            "fleet_gateway.aliases",
+            found=f"{', '.join(placed.settings['aliases'])} for {placed.name}, whose engine knows one name of a model",
+            expected=f"no alias of a model that {placed.engine.spec.title} serves",
+            remedy="take it out, or write served_name in the service",
         )
 
 

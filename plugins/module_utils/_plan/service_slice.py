@@ -14,8 +14,9 @@ from typing import Any
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.decided import Decided
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks import Rank, written_folders
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.slices import Decided, observation
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.slices import observation
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.unit import rank_unit
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import gib
 

@@ -7,27 +7,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import image_key
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Placed
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks import Rank
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.decided import Decided
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.gateway import Gateway
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import Here, with_defaults
-
-
-@dataclass(frozen=True)
-class Decided:
-    """A placed service, its ranks, head first, and what was decided for it as a whole (``services.<name>``)."""
-
-    placed: Placed
-    ranks: Sequence[Rank]
-    plan: Mapping[str, Any]
-
-    def rank_on(self, host: str) -> Rank:
-        return next(rank for rank in self.ranks if rank.host.name == host)
 
 
 def drift(declared: Mapping[str, Any]) -> dict[str, Any]:
@@ -116,15 +104,21 @@ def unread_images(services: Iterable[Decided]) -> list[dict[str, Any]]:
     )
 
 
-def here(host: Host, of_fleet: Mapping[str, Any], services: Sequence[Decided], decided: Mapping[str, Any]) -> Here:
+def here(
+    host: Host,
+    of_fleet: Mapping[str, Any],
+    services: Sequence[Decided],
+    gateway: Gateway,
+    decided: Mapping[str, Any],
+) -> Here:
     """What the subjects' slices of a host are made from. decided: what its slice holds already."""
     apis = [
-        {"port": service.placed.settings["port"], "service": service.placed.name}
+        {"port": service.placed.port, "from": gateway.sources, "reason": f"the API of {service.placed.name}"}
         for service in services
         if service.placed.head.name == host.name
     ]
     peers = [address for service in services for address in service.rank_on(host.name).supervisor["peers"]]
-    return Here(host.settings, of_fleet, decided, apis, peers)
+    return Here(host.settings, of_fleet, decided, [*apis, *gateway.apis(host.name)], peers)
 
 
 def needs(
@@ -179,9 +173,10 @@ def needs(
 
 def _installs(parts: Mapping[str, Any]) -> list[str]:
     """The packages that roles install on the host where it lacks them; NVIDIA's toolkit only where it has a GPU."""
-    closing = ["nftables"] if parts["firewall"]["state"] == "closed" else []
+    closing = ["nftables"] if parts["firewall"]["state"] != "open" else []
+    gateway = ["haproxy"] if parts["gateway"] else []
     rdma = ["ibverbs-utils", "perftest"] if parts["fabric"]["interfaces"] else []
-    return sorted(["docker.io", "nvidia-container-toolkit", *closing, *rdma])
+    return sorted(["docker.io", "nvidia-container-toolkit", *closing, *gateway, *rdma])
 
 
 def _made(parts: Mapping[str, Any]) -> Iterator[dict[str, str]]:

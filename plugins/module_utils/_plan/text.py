@@ -74,7 +74,8 @@ def as_text(plan: Mapping[str, Any], hosts: Sequence[str], width: int = WIDTH) -
     findings = concerning(plan, hosts)
     chosen = [name for name, service in plan["services"].items() if set(service["hosts"]) & set(hosts)]
     rows = [row for row in plan["summary"] if set(row["hosts"]) & set(hosts)]
-    details = ["\n".join(_service(name, plan, hosts, width)) for name in chosen]
+    details = ["\n".join(_gateway(plan["gateway"], width))] if plan["gateway"] else []
+    details += ["\n".join(_service(name, plan, hosts, width)) for name in chosen]
     details += ["\n".join(_host(name, plan["hosts"][name], width)) for name in hosts]
     refused = any(finding["severity"] == "error" for finding in findings)
     found = "\n".join(_findings(findings, width, worst_last=refused))
@@ -157,6 +158,32 @@ def _tls(name: str, services: Sequence[Mapping[str, Any]]) -> str:
     if tls["ca"]:
         return f"by the local CA, which clients trust: {tls['ca']}"
     return f"{tls['certificate']['source']} on this machine"
+
+
+def _gateway(gateway: Mapping[str, Any], width: int) -> Iterator[str]:
+    yield _heading(f"gateway on {', '.join(gateway['hosts'])}")
+    yield f"endpoint   {gateway['url']}   model: one of those below"
+    yield _wrapped(
+        f"clients    those of {gateway['clients']} on this machine, each with a key of its own", width, " " * 11
+    )
+    trusted = f"by the local CA, which clients trust: {gateway['ca']}" if gateway["ca"] else "a certificate of yours"
+    yield _wrapped(f"TLS        {trusted}", width, " " * 11)
+    sources = ", ".join(gateway["addresses"])
+    yield _wrapped(f"behind it  the services below, whose hosts let in {sources} alone", width, " " * 11)
+    yield table(
+        [
+            {
+                "model": row["model"],
+                "also called": ", ".join(row["aliases"]) or "-",
+                "by": ", ".join(row["services"]),
+                "at once": str(row["slots"]),
+                "then wait": str(gateway["queue"]),
+                "context": f"{row['context']:,}" if row["context"] else "-",
+            }
+            for row in gateway["models"]
+        ],
+        width,
+    )
 
 
 # A service ----------------------------------------------------------------------------------------------------------

@@ -93,17 +93,24 @@ def read_units(folder: Path = Path(_layout.UNITS), services: Path = Path(_layout
 
     inventory: that wrote it, empty where not known. ranks: of its service, 1 where not known.
     """
-    ours = ((path, _layout.service_of(path.name)) for path in sorted(folder.glob("*.service")))
+    ours = (path for path in sorted(folder.glob("*.service")) if _is_ours(path.name))
     return [
-        {"unit": path.name, "inventory": _inventory(path), "ranks": _ranks(services / f"{service}.json")}
-        for path, service in ours
-        if service
+        {
+            "unit": path.name,
+            "inventory": _inventory(path),
+            "ranks": _ranks(services / f"{_layout.service_of(path.name)}.json"),
+        }
+        for path in ours
     ]
 
 
 def _ranks(file: Path) -> int:
     ranks = look(file, lambda content: int(json.loads(content)["ranks"]))[0]
     return 1 if ranks is None else ranks
+
+
+def _is_ours(unit: str) -> bool:
+    return unit == _layout.GATEWAY_UNIT or _layout.service_of(unit) is not None
 
 
 def _inventory(unit: Path) -> str:

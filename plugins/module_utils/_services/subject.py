@@ -13,7 +13,7 @@ from typing import Any
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Difference
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import ROOT, fact
-from ansible_collections.gb10.fleet.plugins.module_utils._managed import Managed, ManagedJson, managed
+from ansible_collections.gb10.fleet.plugins.module_utils._managed import Managed, ManagedJson, keyed, managed
 from ansible_collections.gb10.fleet.plugins.module_utils._services.reading import READS
 from ansible_collections.gb10.fleet.plugins.module_utils._services.undeclared import FOREIGN, Undeclared, undeclared
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import duration
@@ -54,9 +54,8 @@ def _files(services: Sequence[Mapping[str, Any]]) -> Iterator[Managed | ManagedJ
             yield Managed(service["secret"]["path"], "file", "0600", secret=True, service=name, shared=True)
         if service["key"]:
             key = service["key"]
-            yield Managed(
-                key["path"], "file", "0600", secret=True, service=name, source=key["source"], form=key["form"]
-            )
+            made = {"source": key["source"], "rendered": keyed(key["form"])}
+            yield Managed(key["path"], "file", "0600", secret=True, service=name, **made)
         if service["tls"]:
             for kind, mode in (("certificate", "0644"), ("key", "0600")):
                 file = service["tls"][kind]
@@ -169,7 +168,13 @@ def _short(digest: str) -> str:
 def _undeclared(view: View) -> Iterator[Difference]:
     """Units of ours that are no longer declared, and containers that nobody declared."""
     placed = {name: service["hosts"] for name, service in view.plan["services"].items()}
-    run = {"inventory": view.plan["inventory"], "placed": placed, "hosts": [*view.plan["hosts"]], "retire": []}
+    run = {
+        "inventory": view.plan["inventory"],
+        "placed": placed,
+        "gateway": view.plan["gateway"]["hosts"] if view.plan["gateway"] else [],
+        "hosts": [*view.plan["hosts"]],
+        "retire": [],
+    }
     left = undeclared(view.state["our_units"] or (), view.host, run)
     for one in left:
         if one.fate in FOREIGN:
@@ -184,7 +189,7 @@ def _undeclared(view: View) -> Iterator[Difference]:
         )
     expected = {*containers(view.plan, view.host), *view.settings["expect"]["containers"]}
     # named with their units, of which a stopped container would only start again; or left to the inventory they are of
-    expected |= {one.container for one in left}
+    expected |= {one.container for one in left if one.container}
     for name, have in sorted((view.state["running"] or {}).items()):
         if name not in expected:
             yield view.differs(

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""Services on a host that the inventory does not have there: what a run may do with each, and what it says of them.
+"""Services and gateways on a host that the inventory does not have there: what a run may do with each, and reports.
 
 Absence is no order. A service is removed when it was ordered by name, or when it is declared on other hosts of the run.
 What another inventory wrote is left alone.
@@ -21,13 +21,16 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import Findin
 # are out of reach. renamed: declared here, by a unit of an earlier release, which named them otherwise. gone: declared
 # nowhere. foreign: of another inventory. joined: so, and a rank of a group. taken: so, and its name is declared here.
 Fate = Literal["ordered", "moved", "away", "waiting", "renamed", "gone", "foreign", "joined", "taken"]
+# The name by which a run is ordered to remove the gateway, which no service beside it has.
+GATEWAY = "gateway"
 REMOVED: tuple[Fate, ...] = ("ordered", "moved", "renamed")
 FOREIGN: tuple[Fate, ...] = ("foreign", "joined")
 
 
 @dataclass(frozen=True)
 class Undeclared:
-    """A unit of ours on a host. files: all that was written for it. inventory: that wrote it; empty where not known.
+    """A unit of ours on a host. files, folders: all that was written for it. inventory: that wrote it; empty where not
+    known. container: that it runs; empty for the gateway's.
 
     hosts: where its service is declared now.
     """
@@ -36,6 +39,7 @@ class Undeclared:
     unit: str
     container: str
     files: tuple[str, ...]
+    folders: tuple[str, ...]
     inventory: str
     hosts: tuple[str, ...]
     fate: Fate
@@ -48,21 +52,33 @@ def undeclared(units: Iterable[Mapping[str, Any]], host: str, run: Mapping[str, 
     """units: ``{unit, inventory, ranks}`` of a reading (`_services.reading.read_units`).
 
     run: what the run is about, as `gb10.fleet.plan` returns it: ``inventory``, its name; ``placed``, the hosts of each
-    service; ``hosts`` of the run; ``retire``, the services to be removed. ``alive``: the hosts that go on, if known.
+    service; ``gateway``, the hosts of it; ``hosts`` of the run; ``retire``, the services to be removed. ``alive``: the
+    hosts that go on, if known.
     """
     found = []
     for one in sorted(units, key=lambda unit: unit["unit"]):
-        name = _layout.service_of(one["unit"])
+        is_gateway = one["unit"] == _layout.GATEWAY_UNIT
+        name = GATEWAY if is_gateway else _layout.service_of(one["unit"])
         if name is None:
             continue
-        hosts = run["placed"].get(name, ())
+        hosts = run.get("gateway", ()) if is_gateway else run["placed"].get(name, ())
         is_foreign = bool(one["inventory"]) and one["inventory"] != run["inventory"]
-        if host in hosts and not is_foreign and one["unit"] == _layout.unit(name):
+        if host in hosts and not is_foreign and (is_gateway or one["unit"] == _layout.unit(name)):
             continue
         fate = _of_another(one, host, hosts) if is_foreign else _fate(name, host, hosts, run)
-        files = (f"{_layout.UNITS}/{one['unit']}", *_files_of(name, goes_on=fate == "renamed"))
-        container = one["unit"].removesuffix(".service")
-        found.append(Undeclared(name, one["unit"], container, files, one["inventory"], tuple(hosts), fate))
+        files = () if is_gateway else _files_of(name, goes_on=fate == "renamed")
+        found.append(
+            Undeclared(
+                name,
+                one["unit"],
+                "" if is_gateway else one["unit"].removesuffix(".service"),
+                (f"{_layout.UNITS}/{one['unit']}", *files),
+                (_layout.GATEWAY,) if is_gateway else (),
+                one["inventory"],
+                tuple(hosts),
+                fate,
+            )
+        )
     return found
 
 
@@ -95,7 +111,8 @@ def findings(found: Iterable[Undeclared], run: Mapping[str, Any]) -> Iterator[Fi
     """What a run has to say of them before its first change: errors refuse it, on all its hosts."""
     for one in found:
         place = one.service
-        its = f"its unit, its container {one.container}, its settings and secrets"
+        container = f"its container {one.container}, " if one.container else ""
+        its = f"its unit, {container}its settings and secrets"
         elsewhere = ", ".join(one.hosts)
         if one.fate == "renamed":
             found_now = f"{one.unit} is replaced by {_layout.unit(one.service)}, and the service starts anew"

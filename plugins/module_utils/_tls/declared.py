@@ -16,14 +16,14 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import Findin
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 
 LOCAL, NONE = "local", "none"
-_NAME = r"[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?)*"
+NAME_PATTERN = r"[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?)*"
 _NAMES: Spec = {
     "type": "list",
     "min": 1,
     "elements": {
         "type": "str",
         "max": 253,
-        "pattern": rf"{_NAME}|[0-9a-fA-F:.]+",
+        "pattern": rf"{NAME_PATTERN}|[0-9a-fA-F:.]+",
         "expected": "a name or an address by which clients reach the service",
     },
 }
@@ -78,7 +78,7 @@ def decide(
             remedy="write both; without them the collection makes a certificate of its own (tls: local)",
         )
         return
-    reached = [name for name in dict.fromkeys(reached_by) if re.fullmatch(_NAME, name) or is_address(name)]
+    reached = [name for name in dict.fromkeys(reached_by) if re.fullmatch(NAME_PATTERN, name) or is_address(name)]
     names = list(named.get("names", ()))
     main = names[0] if names else ""
     if own:

@@ -47,14 +47,15 @@ def problems(read: Mapping[str, Any], names: Collection[str]) -> Iterator[Proble
         yield Problem("warning", "certificate-names", f"it names {has}", f"{', '.join(missing)} as well")
 
 
-def of_owner(service: str, tls: Mapping[str, Any], read: Mapping[str, Any]) -> Iterator[Finding]:
-    """What is wrong with a certificate of the owner's, before a run. tls: of the service's slice. read: as above."""
+def of_owner(place: str, tls: Mapping[str, Any], read: Mapping[str, Any]) -> Iterator[Finding]:
+    """What is wrong with a certificate of the owner's, before a run. place: where it is declared. tls: of the
+    service's or the gateway's slice. read: as above."""
     certificate, key = (tls[kind]["source"] for kind in ("certificate", "key"))
     for one in problems(read, tls["names"]):
         yield Finding(
             one.severity,
             one.rule,
-            f"fleet_services.{service}.tls.certificate",
+            f"{place}.tls.certificate",
             found=f"{certificate}: {one.found}",
             expected=one.expected,
             remedy=f"have it renewed, with its key in {key}; or tls: local for one that the collection makes",

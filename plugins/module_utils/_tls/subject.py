@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""The local CA that a host trusts, and the certificates of the services whose head it is."""
+"""The local CA that a host trusts, and the certificates of the services whose head it is, and of the gateway."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._tls.reading import REA
 
 def _trusted(here: Here) -> dict[str, Any]:
     """``tls``: path: where a host keeps the certificate of the local CA of this inventory, whose name is ``inventory``.
-    source: that certificate on the controller; None where no service of the fleet has one of it."""
+    source: that certificate on the controller; None where neither a service nor the gateway has one of it."""
     name = here.fleet["name"]
     return {"path": _layout.trusted_ca(name), "source": here.fleet["ca"], "inventory": name}
 
@@ -31,8 +31,10 @@ def _files(part: Mapping[str, Any]) -> Iterator[Managed]:
 
 
 def _shown(slice_: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The services of a host that have a certificate."""
-    return [service for service in slice_["services"] if service["tls"]]
+    """The services of a host that have a certificate, and the gateway."""
+    gateway = slice_["gateway"]
+    served = [{"name": service["name"], "tls": service["tls"]} for service in slice_["services"] if service["tls"]]
+    return served + ([{"name": "gateway", "tls": gateway["tls"]}] if gateway else [])
 
 
 def _questions(plan: Mapping[str, Any], host: str) -> Mapping[str, Any]:

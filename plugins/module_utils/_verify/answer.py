@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""The form of what hosts answer about ranks and services: `_verify.ranks` and `_verify.service`."""
+"""The form of what hosts answer about ranks, services and gateways: `_verify.ranks`, `.service` and `.gateway`."""
 
 from __future__ import annotations
 
@@ -84,4 +84,33 @@ SERVICE: Spec = {
         "boot_log": _TEXTS,
         "log_tail": _TEXTS,
     },
+}
+_SERVER: Spec = {
+    "type": "map",
+    "options": {
+        "up": {"type": "bool", "required": True},
+        "status": _TEXT,
+        **dict.fromkeys(("running", "waiting"), _COUNT),
+    },
+}
+_SERVERS: Spec = {"type": "map", "max": 1000, "values": _SERVER}
+GATEWAY: Spec = {
+    "type": "map",
+    "options": {
+        "gateway": {
+            "type": "map",
+            "required": True,
+            "options": {
+                "unit": _UNIT,
+                "unread": {**_TEXTS, "required": False, "nullable": True, "default": None},
+                "servers": {"type": "map", "nullable": True, "default": None, "max": 1000, "values": _SERVERS},
+                "why": _MAYBE_TEXT,
+                "problems": _TEXTS,
+            },
+        }
+    },
+}
+GATEWAY_ANSWERS: Spec = {
+    "type": "map",
+    "options": {"answers": {"type": "map", "required": True, "max": 1000, "values": {"type": "str"}}},
 }

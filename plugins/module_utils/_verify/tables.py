@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import shutil
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain, repeat
+from types import MappingProxyType
 from typing import Any, Literal
 
 from ansible_collections.gb10.fleet.plugins.module_utils._report import table
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import duration, size
+from ansible_collections.gb10.fleet.plugins.module_utils._verify.gateway import model_rows
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.ranks import health, problems
 
 # What a run did to a host that it did not finish. refused: before its first change. untouched: the run ended elsewhere.
@@ -30,12 +32,13 @@ def end_table(
     ranks: Mapping[tuple[str, str], Mapping[str, Any]],
     stopped: Mapping[str, tuple[Stopped, str]],
     removed: Mapping[tuple[str, str], str] | None = None,
+    proved: Collection[str] = (),
 ) -> str:
     """The end of a run about these services and hosts: a row for each rank, then the answers, then what went wrong.
 
     verified: (host, service) -> what a head's endpoint gave: state, answer, comparison, problems. ranks: (host,
     service) -> how its rank does: health. stopped: host -> whether it failed, and the reason. removed: (host, service)
-    -> ``removed``, or ``would be removed``.
+    -> ``removed``, or ``would be removed``. proved: hosts whose gateway was.
 
     A rank's state is what was seen of it last: what stopped its host says nothing of a service that was proved before.
     """
@@ -56,6 +59,7 @@ def end_table(
                 answers.append(f"{name}: clients trust the CA in {here['tls']['ca']}")
             if proof and proof["comparison"]:
                 answers.append(f"{name} on {host}: {proof['comparison']}")
+    answers += [*_gateway_answers(plan["gateway"], proved)]
     others = [{"host": host, "service": name, "state": word} for (host, name), word in sorted((removed or {}).items())]
     seen = {row["host"] for row in (*rows, *others)}
     others += [{"host": host, "state": _unseen(host, stopped, "no service")} for host in hosts if host not in seen]
@@ -64,6 +68,15 @@ def end_table(
     problems = [f"{host}: {_reason(*why)}" for host, why in stopped.items() if host in hosts]
     problems += [f"{host}: {sentence}" for (host, _name), proof in verified.items() for sentence in proof["problems"]]
     return "\n\n".join(part for part in (table(rows), "\n".join(answers), _wrapped(problems)) if part)
+
+
+def _gateway_answers(gateway: Mapping[str, Any] | None, proved: Collection[str]) -> Iterator[str]:
+    if gateway and proved:
+        models = ", ".join(name for row in gateway["models"] for name in (row["model"], *row["aliases"]))
+        yield f"gateway: {gateway['url']} serves {models}"
+        yield f"gateway: clients send a key of {gateway['clients']}"
+        if gateway["ca"]:
+            yield f"gateway: clients trust the CA in {gateway['ca']}"
 
 
 def _proof_row(name: str, service: Mapping[str, Any], state: str) -> dict[str, str]:
@@ -108,10 +121,12 @@ def status_table(
     services: Sequence[str],
     ranks: Mapping[tuple[str, str], Mapping[str, Any]],
     stopped: Mapping[str, tuple[Stopped, str]],
+    gateways: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
 ) -> str:
-    """One row a rank, then one line a problem with its remedy.
+    """One row a rank, one a model of the gateway, then one line a problem with its remedy.
 
-    ranks: (host, service) -> what `read_ranks` found. stopped: host -> why it could not be asked.
+    ranks: (host, service) -> what `read_ranks` found. stopped: host -> why it could not be asked. gateways: host ->
+    what `gb10.fleet.gateway_info` returned.
     """
     rows = []
     lines = [f"{host}: {_reason(*why)}" for host, why in stopped.items()]
@@ -121,7 +136,16 @@ def status_table(
             row, sentences = rank_shown(name, number, host, ranks.get((host, name)), unseen)
             rows.append(row)
             lines += sentences
-    return "\n\n".join(part for part in (table(rows), "\n".join(lines) or "no problems") if part)
+    lines += [f"{host}: {problem}" for host, gateway in gateways.items() for problem in gateway["problems"]]
+    behind = [row for host, gateway in gateways.items() for row in _gateway_rows(host, plan, gateway)]
+    parts = (table(rows), table(behind) if behind else "", "\n".join(lines) or "no problems")
+    return "\n\n".join(part for part in parts if part)
+
+
+def _gateway_rows(host: str, plan: Mapping[str, Any], gateway: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    names = {row["services"][0]: row["model"] for row in plan["gateway"]["models"]}
+    for row in model_rows(plan["hosts"][host]["gateway"], gateway, names):
+        yield {"gateway": host, "health": gateway["unit"]["active"], **row}
 
 
 def rank_shown(

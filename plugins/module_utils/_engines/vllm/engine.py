@@ -97,6 +97,9 @@ class Vllm:
     def served_name(self, placed: Placed, flags: Mapping[str, Value]) -> str:
         return placement.served_name(placed, flags)
 
+    def sequences(self, flags: Mapping[str, Value]) -> int:
+        return sizing.sequences(flags)
+
     def launch(self, placed: Placed, flags: Mapping[str, Value], rank: int) -> Launch:
         return launch.launch(placed, flags, rank)
 

@@ -87,7 +87,18 @@ def flags(placed: Placed, written: Sequence[Layer]) -> dict[str, Value]:
     count = len(placed.hosts)
     shown = count in placed.recipe["host_counts"]
     ranks = split(merge(written), count, placed.image["release"], shape(placed), shown=shown)
-    return merge([_of_kind(placed), _media(placed.image["release"]), *written, ranks, _from_placement(placed)])
+    decided = merge([_of_kind(placed), _media(placed.image["release"]), *written, ranks, _from_placement(placed)])
+    return {**decided, **_aliases(placed, decided)}
+
+
+def _aliases(placed: Placed, decided: Mapping[str, Value]) -> dict[str, Value]:
+    """Further names beside those that the model has: who writes ``served-model-name`` replaces the repository's."""
+    aliases, name = placed.settings.get("aliases", ()), "served-model-name"
+    if not aliases:
+        return {}
+    names = decided[name].value if name in decided else placed.model["repository"]
+    every = [*(names if isinstance(names, list) else [names]), *aliases]
+    return {name: Value([*dict.fromkeys(every)], "computed", "the model's name, and fleet_gateway.aliases")}
 
 
 def _of_kind(placed: Placed) -> Layer:

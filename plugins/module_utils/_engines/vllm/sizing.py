@@ -47,9 +47,10 @@ from ansible_collections.gb10.fleet.plugins.module_utils._models.config import C
 from ansible_collections.gb10.fleet.plugins.module_utils._models.parameters import size_of_weights
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import gib, is_bytes, quantity, size
 
-# vLLM's own choice for `vllm serve` on a GPU of this size up to 0.32, where the model isn't known well enough to ask
+# vLLM's own choices for `vllm serve` on a GPU of this size up to 0.32, where the model isn't known well enough to ask
 # `kv` (vllm/engine/arg_utils.py, _set_default_max_num_seqs_and_batched_tokens_args).
 BATCHED_TOKENS = 8192
+SEQUENCES = 256
 _POOL = ("tokens", "block_size", "num_blocks", "max_concurrency", "bytes_per_request")
 
 
@@ -222,7 +223,7 @@ def size_service(placed: Placed, observed: Observed) -> tuple[Sizing, list[Findi
         requested=partial(requested_bytes, release=parse(placed.image["release"] or "")),
         ranks=len(placed.hosts),
         enforce_eager=eager,
-        max_num_seqs=_whole(values.get("max-num-seqs"), 256),
+        max_num_seqs=_whole(values.get("max-num-seqs"), SEQUENCES),
         max_num_batched_tokens=batched,
         vocab_size=ConfigJson(config or {}).vocabulary,
         weights_bytes=weights.size,
@@ -366,7 +367,7 @@ def _start(config: Mapping[str, Any], kv: ServiceKv | None, flags: Mapping[str, 
     dense = not ConfigJson(config).is_mixture
     return Start(
         tokens=batched,
-        sequences=kv.layout.settings.max_num_seqs if kv else _whole(flags.get("max-num-seqs"), 256),
+        sequences=kv.layout.settings.max_num_seqs if kv else _whole(flags.get("max-num-seqs"), SEQUENCES),
         ranks=_whole(flags.get("tensor-parallel-size"), 1),
         drafts="speculative-config" in flags,
         second_runner=release is not None and release.since("0.25") and dense and not hybrid,
@@ -495,6 +496,11 @@ def memory_flags(written: Mapping[str, Value], shares: Sequence[Share]) -> Layer
     if pools:
         values["kv-cache-memory-bytes"] = min(pools)
     return Layer("computed", {name: value for name, value in values.items() if name not in written}, shares[0].reasons)
+
+
+def sequences(flags: Mapping[str, Value]) -> int:
+    """Requests that one engine works on at once."""
+    return _whole(flags["max-num-seqs"].value if "max-num-seqs" in flags else None, SEQUENCES)
 
 
 def _whole(value: Any, default: int) -> int:

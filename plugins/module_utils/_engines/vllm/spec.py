@@ -68,6 +68,7 @@ SPEC = EngineSpec(
     # what is worth keeping between starts (source 001, section 3; peers.md 4.6)
     caches={"flashinfer": "/root/.cache/flashinfer", "triton": "/root/.triton", "vllm": "/root/.cache/vllm"},
     reads_images=True,
+    aliases=True,
     boot_lines=LINES,
     code_flags=("trust-remote-code",),
     development_env={

@@ -1,0 +1,266 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""A gateway as HAProxy's configuration, one text that 2.6, 2.8 and 3.0 read, and the maps and answers beside it.
+
+OpenAI's clients write the model behind the messages, so that a body is read to its end before it is sent anywhere. The
+buffer is as large as the largest body; only pages that were written take memory. HTTP/2's frames must stay below
+16 MiB, and HAProxy takes the buffer's size for them unless it is given one (measured with 2.6.12: from 16 MiB on every
+request over HTTP/2 failed; with frames of 1 MiB, 28 MB with the model last passed by both, at 80 MB of memory).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+from ansible_collections.gb10.fleet.plugins.module_utils._gateway.backends import Backend, Endpoint
+from ansible_collections.gb10.fleet.plugins.module_utils._gateway.reading import CONFIG
+
+# 20 MB of pictures are 27 MB in base64, and the words around them.
+_MOST_BODY = 32 << 20
+# Headers, and what HAProxy notes of each part of a message beside it.
+_BESIDE_BODY = 256 << 10
+_RETRY_S = 5
+# How long running streams may go on when the gateway is stopped.
+_STOP_S = 120
+# What senders can take of a host whose memory is its models'.
+_MEMORY_MIB = 2048
+MODELS_MAP, MODELS = f"{_layout.GATEWAY}/models.map", f"{_layout.GATEWAY}/models.json"
+MODEL_ANSWERS = f"{_layout.GATEWAY}/model_answers.map"
+
+
+def config(gateway: Mapping[str, Any], offered: Sequence[Backend]) -> str:
+    """``haproxy.cfg``. gateway: the checked ``fleet_gateway`` (`_gateway.declared`)."""
+    names = ", ".join(sorted(name for backend in offered for name in backend.names)) or "none"
+    redirect = _REDIRECT.format(**gateway, port_part="" if gateway["port"] == 443 else f":{gateway['port']}")
+    return _TEXT.format(
+        folder=_layout.GATEWAY,
+        status=_layout.GATEWAY_STATUS,
+        port=gateway["port"],
+        body=_MOST_BODY,
+        buffer=_MOST_BODY + _BESIDE_BODY,
+        unauthorized=_answer(
+            401,
+            "invalid_api_key",
+            "a key of this gateway is needed: Authorization: Bearer KEY; its owner gives one",
+        ),
+        no_path=_answer(404, "not_found", "this gateway answers /v1/... alone"),
+        no_model=_answer(
+            404,
+            "model_not_found",
+            f"no such model; there are: {names}. Where a request is no JSON, name it by the header X-Model",
+        ),
+        too_large=_answer(413, "request_too_large", f"a request may have {_MOST_BODY >> 20} MiB; send less at once"),
+        malformed=_answer(400, "bad_request", "this is no HTTP request that the gateway understands"),
+        unfinished=_answer(408, "request_timeout", "the request did not come to its end in time; send it again"),
+        redirect=redirect if gateway["redirect_port"] else "",
+        backends="".join(_backend(backend, gateway["queue"]) for backend in offered),
+    )
+
+
+def _answer(status: int, code: str, message: str) -> str:
+    """An answer in the form of OpenAI's errors, as words of ``http-request return``."""
+    kind = "invalid_request_error" if status < 500 else "server_error"
+    body = json.dumps({"error": {"message": message, "type": kind, "param": None, "code": code}})
+    return f"status {status} content-type application/json string {quoted(body)}"
+
+
+def quoted(text: str) -> str:
+    """A word of HAProxy's configuration: between single quotes nothing has a meaning but a single quote."""
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def _backend(backend: Backend, queue: int) -> str:
+    busy = _answer(429, "rate_limit_exceeded", f"{backend.model} has as many requests as it can take; try again")
+    away = _answer(503, "service_unavailable", f"no host serves {backend.model} now; try again")
+    broken = _answer(502, "bad_gateway", f"the host that served {backend.model} failed; try again")
+    slow = _answer(504, "gateway_timeout", f"{backend.model} was silent for too long")
+    later = f"hdr Retry-After {_RETRY_S}"
+    key = f'%[str(key),map({_layout.gateway_key(backend.name)}),json_query("$.key")]'
+    once = "default-server check inter 1s fall 2 rise 1 init-addr libc,none"
+    lines = [
+        "balance leastconn",
+        f"option httpchk GET {backend.servers[0].health}",
+        f"http-request return {busy} {later} if {{ queue gt {queue} }}",
+        # the client's own key is the gateway's business alone
+        "http-request del-header Authorization",
+        "http-request del-header X-Api-Key",
+        *([f"http-request set-header Authorization 'Bearer {key}'"] if backend.key else []),
+        f"http-error {broken}",
+        f"http-error {away} {later}",
+        f"http-error {slow}",
+        once,
+        *(_server(server) for server in backend.servers),
+    ]
+    return f"\nbackend {backend.name}\n" + "".join(f"    {line}\n" for line in lines)
+
+
+def _server(server: Endpoint) -> str:
+    """A host that its name doesn't lead to yet is one that is away (init-addr), and keeps no other from starting."""
+    address = f"[{server.address}]" if ":" in server.address else server.address
+    tls = f" ssl verify required ca-file @system-ca sni str({server.tls_name}) verifyhost {server.tls_name}"
+    words = f"server {server.service} {address}:{server.port} maxconn {server.slots}"
+    return words + (f"{tls} check-sni {server.tls_name}" if server.tls_name else "")
+
+
+def models_map(offered: Iterable[Backend]) -> str:
+    """``{model: backend}`` as HAProxy's map."""
+    rows = sorted((name, backend.name) for backend in offered for name in backend.names)
+    return "".join(f"{name} {backend}\n" for name, backend in rows)
+
+
+def models_json(offered: Iterable[Backend]) -> str:
+    """What ``GET /v1/models`` answers: the plan's models, whether they serve now or not."""
+    return json.dumps({"object": "list", "data": [*_models(offered).values()]}, indent=1) + "\n"
+
+
+def model_answers(offered: Iterable[Backend]) -> str:
+    """``{model: answer}`` of ``GET /v1/models/MODEL`` as HAProxy's map."""
+    return "".join(f"{name} {json.dumps(model)}\n" for name, model in _models(offered).items())
+
+
+def _models(offered: Iterable[Backend]) -> dict[str, dict[str, Any]]:
+    return {
+        name: {
+            "id": name,
+            "object": "model",
+            # clients compare it with nothing, and a clock would make each plan another
+            "created": 0,
+            "owned_by": "gb10.fleet",
+            **({} if backend.context is None else {"max_model_len": backend.context}),
+        }
+        for name, backend in sorted((name, backend) for backend in offered for name in backend.names)
+    }
+
+
+def unit(inventory: str) -> str:
+    """The systemd unit. inventory: whose gateway it is; systemd passes over sections of this kind.
+
+    A configuration that HAProxy refuses is never gone on with: neither a start nor a reload comes to it. A reload keeps
+    the earlier process until its streams have ended. It keeps a time of its last reading, by which a run sees that
+    files are newer. A stop lets streams end for a while.
+    """
+    check = f"/usr/sbin/haproxy -q -c -f {CONFIG}"
+    return f"""\
+# Managed by gb10.fleet: changes are overwritten by site.yml and reported by drift.yml.
+[Unit]
+Description=gb10.fleet: the gateway to all services
+Wants=network-online.target
+After=network-online.target
+StartLimitIntervalSec=0
+
+[Service]
+Type=notify
+RuntimeDirectory={PurePath(_layout.GATEWAY_STATUS).name}
+RuntimeDirectoryMode=0700
+ExecStartPre={check}
+ExecStartPre=/usr/bin/touch {_layout.GATEWAY_READ}
+ExecStart=/usr/sbin/haproxy -Ws -f {CONFIG}
+ExecReload={check}
+ExecReload=/usr/bin/touch {_layout.GATEWAY_READ}
+ExecReload=/bin/kill -USR2 $MAINPID
+KillMode=mixed
+KillSignal=SIGUSR1
+TimeoutStopSec={_STOP_S}
+SuccessExitStatus=143
+Restart=always
+RestartSec=2
+LimitNOFILE=65536
+MemoryMax={_MEMORY_MIB}M
+OOMScoreAdjust=-500
+NoNewPrivileges=yes
+PrivateTmp=yes
+ProtectHome=yes
+ProtectSystem=strict
+ReadWritePaths={_layout.GATEWAY_STATUS}
+ProtectKernelTunables=yes
+ProtectKernelModules=yes
+ProtectControlGroups=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
+CapabilityBoundingSet=CAP_NET_BIND_SERVICE CAP_SETUID CAP_SETGID CAP_KILL
+SyslogIdentifier=gb10-gateway
+
+[Install]
+WantedBy=multi-user.target
+
+[X-Gb10Fleet]
+Inventory={inventory}
+"""
+
+
+_REDIRECT = """\
+
+frontend plain
+    bind :::{redirect_port} v4v6
+    http-request return status 400 content-type text/plain string "a host is needed" unless {{ req.hdr(host) -m found }}
+    http-request redirect code 308 location https://%[req.hdr(host),field(1,:)]{port_part}%[capture.req.uri]
+"""
+
+_TEXT = """\
+# Managed by gb10.fleet: changes are overwritten by site.yml and reported by drift.yml.
+global
+    log stdout format raw local0
+    stats socket {status}/admin.sock mode 600 level admin
+    user haproxy
+    group haproxy
+    maxconn 4096
+    # an earlier process goes on with its streams after a reload
+    hard-stop-after 24h
+    tune.bufsize {buffer}
+    tune.h2.max-frame-size 1048576
+    # messages under way at once; more wait, and the unit bounds their memory
+    tune.buffers.limit 512
+    ssl-default-bind-options ssl-min-ver TLSv1.2 no-tls-tickets
+    ssl-default-bind-ciphers ECDHE+AESGCM:ECDHE+CHACHA20
+
+defaults
+    mode http
+    log global
+    option dontlognull
+    option redispatch 1
+    retries 3
+    # nothing of an answer has been sent on then
+    retry-on conn-failure empty-response 503
+    timeout connect 2s
+    timeout http-request 30s
+    timeout http-keep-alive 60s
+    timeout queue 2m
+    # silence, and not length: a long prefill says nothing, a stream may go on for hours
+    timeout client 1h
+    timeout server 1h
+    timeout tunnel 24h
+
+frontend metrics
+    bind {status}/metrics.sock mode 600
+    no log
+    http-request use-service prometheus-exporter
+
+frontend fleet
+    bind :::{port} v4v6 ssl crt {folder}/tls.crt alpn h2,http/1.1
+    log-format '{{"client":"%[var(txn.client)]","from":"%ci","model":"%[var(txn.backend)]","host":"%s","status":%ST,"queued_ms":%Tw,"first_byte_ms":%Tr,"ms":%Ta,"sent":%U,"received":%B,"ended":"%tsc"}}'
+    http-error {malformed}
+    http-error {unfinished}
+    http-request return status 200 content-type text/plain string ok if {{ path /health }}
+    http-request set-var(txn.client) http_auth_bearer,sha2(256),hex,map({folder}/clients.map)
+    http-request set-var(txn.client) req.hdr(x-api-key),sha2(256),hex,map({folder}/clients.map) unless {{ var(txn.client) -m found }}
+    http-request return {unauthorized} hdr WWW-Authenticate Bearer unless {{ var(txn.client) -m found }}
+    http-request return status 200 content-type application/json file {folder}/models.json if METH_GET {{ path /v1/models /v1/models/ }}
+    http-request set-var(txn.answer) path,regsub(^/v1/models/,),map({folder}/model_answers.map) if METH_GET {{ path_beg /v1/models/ }}
+    http-request return status 200 content-type application/json lf-string %[var(txn.answer)] if {{ var(txn.answer) -m found }}
+    http-request return {no_path} unless {{ path_beg /v1/ }}
+    http-request return {too_large} if {{ req.body_size gt {body} }}
+    http-request set-var(txn.model) req.hdr(x-model)
+    # also where the model is known: over HTTP/2 curl takes an answer before the body's end for a failure
+    http-request wait-for-body time 60s if METH_POST
+    # of a body without a length it is known only now
+    http-request return {too_large} if {{ req.body_size gt {body} }}
+    http-request set-var(txn.model) req.body,json_query('$.model') if METH_POST !{{ var(txn.model) -m len gt 0 }}
+    http-request set-var(txn.backend) var(txn.model),map({folder}/models.map)
+    http-request return {no_model} unless {{ var(txn.backend) -m found }}
+    use_backend %[var(txn.backend)]
+{redirect}{backends}"""  # noqa: E501 - what HAProxy reads is one line

@@ -1,0 +1,108 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The gateway on its hosts: its files, what no plan holds, whether it goes by them, and the servers behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, host_error
+from ansible_collections.gb10.fleet.plugins.module_utils._gateway.clients import clients_map
+from ansible_collections.gb10.fleet.plugins.module_utils._gateway.reading import READS, secret_paths
+from ansible_collections.gb10.fleet.plugins.module_utils._managed import Managed, ManagedJson, keyed, managed
+from ansible_collections.gb10.fleet.plugins.module_utils._subject import Differences, Look, Subject, Unknown, View
+
+_PROCESS = "haproxy"
+
+
+def _files(part: Mapping[str, Any]) -> Iterator[Managed | ManagedJson]:
+    yield from managed(part)
+    if part:
+        yield Managed(
+            part["clients"]["path"],
+            "file",
+            "0600",
+            secret=True,
+            source=part["clients"]["source"],
+            rendered=clients_map,
+        )
+        for key in part["backend_keys"]:
+            yield Managed(key["path"], "file", "0600", secret=True, source=key["source"], rendered=keyed(key["form"]))
+        for kind, mode in (("certificate", "0644"), ("key", "0600")):
+            file = part["tls"][kind]
+            yield Managed(file["path"], "file", mode, secret=True, source=file["source"])
+
+
+def files_of(slice_: Mapping[str, Any]) -> list[str]:
+    """What a gateway reads when it starts, of its host's slice; none where it is no gateway's."""
+    part, trusted = slice_["gateway"], slice_["tls"]
+    if not part:
+        return []
+    return sorted([*part["files"], *secret_paths(part), *([trusted["path"]] if trusted["source"] else [])])
+
+
+def _questions(plan: Mapping[str, Any], host: str) -> Mapping[str, Any]:
+    return {"gateway": files_of(plan["hosts"][host])}
+
+
+def _differences(view: View) -> Differences:
+    """Whether it read its files as they are, and which of its servers are down."""
+    part, read = view.slice["gateway"], view.state["gateway"]
+    unit = (view.state["units"] or {}).get(part.get("unit"))
+    if not part or read is None or not unit or unit["active"] != "active":
+        return  # reported with the units
+    if read["unread"]:
+        yield view.differs(
+            "error",
+            "gateway-unread",
+            f"unit {part['unit']}",
+            found=f"{', '.join(read['unread'])} changed since it read them",
+            expected="a gateway that goes by its files",
+        )
+    if read["servers"] is None:
+        yield Unknown(view.host, "the gateway's servers", read["why"])
+        return
+    for backend, servers in sorted(part["servers"].items()):
+        for server, host in sorted(servers.items()):
+            seen = read["servers"].get(backend, {}).get(server)
+            if seen is None or not seen["up"]:
+                yield view.differs(
+                    "error",
+                    "gateway-server",
+                    f"server {server} of the gateway",
+                    found=seen["status"] if seen else "it has no such server",
+                    expected=f"{server} on {host} serves, and this gateway reaches it",
+                    remedy=f"ansible-playbook gb10.fleet.status -e service={server}",
+                    service=server,
+                )
+
+
+def _obstacles(look: Look) -> Iterator[Finding]:
+    """Ports that another program has: nobody is cut off unasked."""
+    part = look.slice.get("gateway")
+    if not part:
+        return
+    ours = any(one["unit"] == part["unit"] for one in look.part("our_units") or ())
+    for port in part["listens"]:
+        holders = {one["process"] for one in look.state.get("listening") or () if one["port"] == port}
+        if holders - ({_PROCESS} if ours else set()):
+            yield host_error(
+                "gateway-port-taken",
+                "fleet_gateway",
+                found=f"{' and '.join(sorted(holders)) or 'a program'} listens on port {port}",
+                expected="a free port",
+                remedy=f"stop it, or write another {'port' if port == part['listens'][0] else 'redirect_port'}",
+            )
+
+
+GATEWAY = Subject(
+    "gateway",
+    files=_files,
+    questions=_questions,
+    read=READS,
+    differences=_differences,
+    obstacles=_obstacles,
+)

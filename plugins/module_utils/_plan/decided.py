@@ -1,0 +1,30 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""A service of which everything is decided."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks import Rank
+
+
+@dataclass(frozen=True)
+class Decided:
+    """A placed service, its ranks, head first, and what was decided for it as a whole (``services.<name>``).
+
+    slots: requests that it works on at once.
+    """
+
+    placed: Placed
+    ranks: Sequence[Rank]
+    plan: Mapping[str, Any]
+    slots: int
+
+    def rank_on(self, host: str) -> Rank:
+        return next(rank for rank in self.ranks if rank.host.name == host)

@@ -1,0 +1,71 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: gateway_info
+short_description: Read how the gateway of a host does
+version_added: 0.1.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Reads its systemd unit, whether it goes by its files as they are, and which services it sends requests to. Asks no
+    model, so it takes no time.
+  - C(status.yml) shows the result.
+extends_documentation_fragment:
+  - gb10.fleet.attributes.reads_only
+options:
+  host:
+    description: The host's name in the inventory.
+    type: str
+    required: true
+  plan:
+    description: C(gateway) of the host's slice of the plan.
+    type: dict
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Look at the gateway
+  gb10.fleet.gateway_info:
+    host: "{{ inventory_hostname }}"
+    plan: "{{ fleet_slice.gateway }}"
+"""
+
+RETURN = r"""
+gateway:
+  description:
+    - C(unit), C(unread) (files that changed since it read them), C(servers) (by model and service C(up), C(status),
+      C(running) and C(waiting)), and C(why), where they could not be read. C(problems) are sentences with their
+      remedies.
+  returned: always
+  type: dict
+"""
+
+from functools import partial
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gb10.fleet.plugins.module_utils._gateway.reading import read_gateway, secret_paths
+from ansible_collections.gb10.fleet.plugins.module_utils._verify.gateway import problems
+from ansible_collections.gb10.fleet.plugins.module_utils._verify.service import unit_state
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={"host": {"type": "str", "required": True}, "plan": {"type": "dict", "required": True}},
+        supports_check_mode=True,
+    )
+    host, plan = module.params["host"], module.params["plan"]
+    try:
+        unit = unit_state(partial(module.run_command, handle_exceptions=False), plan["unit"])
+    except (OSError, ValueError) as error:
+        module.fail_json(msg=f"the gateway of this host can't be read: {error}")
+    read = {"unit": unit, **read_gateway([*plan["files"], *secret_paths(plan)])}
+    found = [problem.sentence() for problem in problems(host, plan, read)]
+    module.exit_json(changed=False, gateway=read | {"problems": found})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,467 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The gateway: what is refused, whom it knows, where it sends requests, and what drift and status see of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleFilterError
+from ansible.parsing.dataloader import DataLoader
+from ansible_collections.gb10.fleet.plugins.filter.gateway_clients import gateway_clients
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import compare
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.managed import managed_files
+from ansible_collections.gb10.fleet.plugins.module_utils._gateway import reading
+from ansible_collections.gb10.fleet.plugins.module_utils._gateway.clients import client_problems, first_key
+from ansible_collections.gb10.fleet.plugins.module_utils._gateway.haproxy import quoted
+from ansible_collections.gb10.fleet.plugins.module_utils._gateway.subject import GATEWAY
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
+from ansible_collections.gb10.fleet.plugins.module_utils._rank.client import Reply
+from ansible_collections.gb10.fleet.plugins.module_utils._subject import Look
+from ansible_collections.gb10.fleet.plugins.module_utils._verify import gateway as proof
+from ansible_collections.gb10.fleet.plugins.module_utils._verify.tables import status_table
+from drift_fleet import LIBRARY, OF_RECIPES, changed, readings
+
+CONFIG, MODELS_MAP = f"{_layout.GATEWAY}/haproxy.cfg", f"{_layout.GATEWAY}/models.map"
+KEYS = "anna: key-of-anna-0000001\nbert: key-of-bert-0000002\n"
+ADDRESSES = {"titan": "10.0.0.1", "spark-2": "10.0.0.2", "spark-3": "10.0.0.3"}
+A: dict[str, Any] = {"recipe": "lab-tiny", "hosts": ["titan"], "port": 8000, "served_name": "tiny"}
+B = {**A, "hosts": ["spark-2"], "tls": "local"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Of the inventory, with the keys of two clients and one key of services."""
+    for name, text in (("clients.yml", KEYS), ("own.key", "key-of-all-services"), ("other.key", "key-of-another-one")):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o600)
+    return tmp_path
+
+
+def plan_of(
+    folder: Path, gateway: Any = None, services: Any = None, addresses: Any = None, host: Any = None
+) -> dict[str, Any]:
+    both = {"a": {**A, "api_key_file": "own.key"}, "b": {**B, "api_key_file": "own.key"}}
+    variables = {
+        "fleet_services": both if services is None else services,
+        "fleet_host": {"memory_kib": 15728640, **(host or {})},
+        **(
+            {}
+            if gateway == {}
+            else {"fleet_gateway": {"hosts": ["titan"], "keys_file": "clients.yml", **(gateway or {})}}
+        ),
+    }
+    hosts = {
+        name: {"address": address, "variables": variables} for name, address in (ADDRESSES | (addresses or {})).items()
+    }
+    return plan_fleet({"hosts": hosts, "folder": str(folder)}, LIBRARY, OF_RECIPES)
+
+
+def errors(plan: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(one["rule"], one["place"]) for one in plan["findings"] if one["severity"] == "error"]
+
+
+def config(plan: dict[str, Any]) -> str:
+    text: str = plan["hosts"]["titan"]["gateway"]["files"][CONFIG]["content"]
+    return text
+
+
+# The declaration --------------------------------------------------------------------------------------------------
+
+
+def keyed(name: str, **others: Any) -> dict[str, Any]:
+    return {**A, "api_key_file": f"{name}.key", **others}
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule", "place"),
+    [
+        ({"gateway": {"hosts": ["titan", "sprk-2"]}}, "input-unknown-host", "fleet_gateway.hosts"),
+        ({"gateway": {"hosts": ["titan", "titan"]}}, "input-host-twice", "fleet_gateway.hosts"),
+        ({"gateway": {"hosts": []}}, "schema-range", "fleet_gateway.hosts"),
+        ({"gateway": {"port": 8000}}, "input-port-twice", "fleet_gateway.port"),
+        ({"gateway": {"redirect_port": 22}}, "input-port-twice", "fleet_gateway.redirect_port"),
+        ({"gateway": {"port": 80}}, "input-port-twice", "fleet_gateway.redirect_port"),
+        ({"gateway": {"tls": "none"}}, "input-gateway-tls", "fleet_gateway.tls"),
+        ({"gateway": {"tls": {"certificate": "x.crt"}}}, "input-tls", "fleet_gateway.tls"),
+        ({"gateway": {"name": "no name"}}, "schema-pattern", "fleet_gateway.name"),
+        ({"gateway": {"keys_file": "away.yml"}}, "input-gateway-keys", "fleet_gateway.keys_file"),
+        ({"gateway": {"keys_file": "own.key"}}, "input-gateway-keys", "fleet_gateway.keys_file"),
+        ({"gateway": {"aliases": {"gpt-4o": "tiny2"}}}, "input-gateway-alias", "fleet_gateway.aliases.gpt-4o"),
+        ({"gateway": {"aliases": {"tiny": "tiny"}}}, "input-gateway-alias", "fleet_gateway.aliases.tiny"),
+        ({"gateway": {"addresses": ["titan.lan"]}}, "input-gateway-address", "fleet_gateway.addresses"),
+        ({"addresses": {"titan": "titan.lan"}}, "input-gateway-address", "fleet_gateway.hosts"),
+        ({"services": {"gateway": keyed("own")}}, "input-gateway-name", "fleet_services.gateway"),
+        (
+            {"services": {"a": keyed("own"), "b": keyed("other", port=8001)}},
+            "input-gateway-key",
+            "fleet_services.b.api_key_file",
+        ),
+        (
+            {"services": {"a": keyed("own"), "b": {**A, "open": True, "port": 8001}}},
+            "input-gateway-key",
+            "fleet_services.b.api_key_file",
+        ),
+        (
+            {"services": {"a": keyed("own", served_name="my model")}},
+            "input-gateway-model",
+            "fleet_services.a.served_name",
+        ),
+        (
+            {"services": {"b": keyed("own", hosts=["spark-2"], listen="127.0.0.1")}},
+            "input-gateway-listen",
+            "fleet_services.b.listen",
+        ),
+    ],
+)
+def test_what_can_not_be_is_refused(folder: Path, changes: dict[str, Any], rule: str, place: str) -> None:
+    assert errors(plan_of(folder, **changes)) == [(rule, place)]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"gateway": {"hosts": ["titan", "spark-3"], "name": "llm.home", "redirect_port": None, "queue": 0}},
+        {"gateway": {"addresses": ["10.0.0.0/24", "fd00::5"]}, "addresses": {"titan": "titan.lan"}},
+        {"services": {"a": keyed("own", listen="127.0.0.1")}},  # on the gateway's own host
+        {"services": {"a": keyed("own"), "b": keyed("other", served_name="other", port=8001)}},
+        {"services": {}},
+    ],
+)
+def test_what_can_be_is_valid_for_haproxy(folder: Path, changes: dict[str, Any]) -> None:
+    plan = plan_of(folder, **changes)
+    assert errors(plan) == []
+    require_valid(plan, folder)
+
+
+def require_valid(plan: dict[str, Any], folder: Path) -> None:
+    """By HAProxy itself, where this machine has it; another one than in PATH by HAPROXY."""
+    program = os.environ.get("HAPROXY") or shutil.which("haproxy", path=f"{os.environ['PATH']}:/usr/sbin")
+    if program is None:
+        pytest.skip("this machine has no haproxy; molecule/gateway has one")
+    place = folder / "gateway"
+    (place / "keys").mkdir(parents=True)
+    part = plan["hosts"]["titan"]["gateway"]
+    for path, file in part["files"].items():
+        text = file["content"].replace(_layout.GATEWAY_STATUS, str(folder)).replace(_layout.GATEWAY, str(place))
+        (place / Path(path).name).write_text(re.sub(r" +(user|group) haproxy\n| ssl .*", "", text))
+    for key in part["backend_keys"]:
+        (place / "keys" / Path(key["path"]).name).write_text(key["form"] % json.dumps("x"))
+    (place / "clients.map").write_text(gateway_clients(KEYS))
+    done = subprocess.run([program, "-c", "-f", place / "haproxy.cfg"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_without_a_gateway_nothing_is_of_one(folder: Path) -> None:
+    plan = plan_of(folder, gateway={})
+    assert plan["gateway"] is None
+    assert {json.dumps(host["gateway"]) for host in plan["hosts"].values()} == {"{}"}
+    assert {host["firewall"]["state"] for host in plan["hosts"].values()} == {"open"}
+    assert "gateway on" not in as_text(plan, [*plan["hosts"]])
+
+
+# Clients ----------------------------------------------------------------------------------------------------------
+
+CANARY = "canary-7f0e5c1d9a3b"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        f"- {CANARY}",
+        CANARY,
+        f"anna: {CANARY}\n  bert: {{",
+        f'anna: "{CANARY} two words"',
+        "anna: short",
+        "anna: 1234567890123456789",
+        "anna: null",
+        f"anna: {CANARY}\nbert: {CANARY}",
+        f"anna: {CANARY}\nanna: {CANARY}2",
+        f"'{CANARY} #': {CANARY}",
+        "7: 0123456789abcdef0",
+        f"{CANARY}ffffffffffffffffffffffffffff: anna",
+        f"0123456789abcdef0123456789abcdef: [{CANARY}]",
+    ],
+)
+def test_a_file_that_can_not_work_is_named_without_a_key(text: str) -> None:
+    found = [*client_problems("place", "clients.yml", text)]
+    assert found and all(one.severity == "error" for one in found)
+    shown = " ".join(one.sentence() for one in found)
+    assert CANARY not in shown and "0123456789abcdef" not in shown
+    with pytest.raises(AnsibleFilterError) as refused:
+        gateway_clients(text)
+    assert CANARY not in str(refused.value)
+
+
+def test_a_gateway_knows_digests_alone() -> None:
+    rows = dict(line.split() for line in gateway_clients(KEYS).splitlines())
+    assert rows == {
+        hashlib.sha256(f"key-of-{name}-000000{number}".encode()).hexdigest().upper(): name
+        for number, name in enumerate(("anna", "bert"), 1)
+    }
+    assert first_key(KEYS) == "key-of-anna-0000001"
+
+
+def test_the_clients_are_read_as_ansible_loads_them(tmp_path: Path) -> None:
+    """Its loader gives a kind of str, which knows its file and may be decrypted."""
+    (tmp_path / "clients.yml").write_text(KEYS)
+    loaded = DataLoader().get_text_file_contents(str(tmp_path / "clients.yml"))
+    assert first_key(loaded) == first_key(KEYS)
+    assert [*client_problems("place", "path", loaded)] == []
+
+
+# Where requests go ------------------------------------------------------------------------------------------------
+
+
+def test_services_of_one_model_share_its_requests(folder: Path) -> None:
+    plan = plan_of(folder, gateway={"aliases": {"gpt-4o": "tiny"}, "queue": 7})
+    lines = [line.strip() for line in config(plan).splitlines()]
+    slots = plan["gateway"]["models"][0]["slots"] // 2
+    assert [line for line in lines if line.startswith("server ")] == [
+        f"server a 10.0.0.1:8000 maxconn {slots}",
+        f"server b 10.0.0.2:8000 maxconn {slots} ssl verify required ca-file @system-ca sni str(spark-2) "
+        "verifyhost spark-2 check-sni spark-2",
+    ]
+    assert any(line.endswith("if { queue gt 7 }") for line in lines)
+    assert plan["hosts"]["titan"]["gateway"]["files"][MODELS_MAP]["content"] == "gpt-4o a\ntiny a\n"
+    assert [row["services"] for row in plan["gateway"]["models"]] == [["a", "b"]]
+
+
+def test_an_alias_is_a_further_name_of_its_services(folder: Path) -> None:
+    """HAProxy can't change a request's body, so that the engine has to know the name."""
+    services = {"a": keyed("own"), "c": keyed("own", served_name="other", port=8001)}
+    plans = [plan_of(folder, gateway={"aliases": aliases}, services=services) for aliases in ({}, {"gpt-4o": "tiny"})]
+    words = [
+        {one["name"]: one["container"]["arguments"] for one in plan["hosts"]["titan"]["services"]} for plan in plans
+    ]
+    assert words[0]["c"] == words[1]["c"]
+    assert [word for word in words[1]["a"] if word not in words[0]["a"]] == ["gpt-4o"]
+    name = words[1]["a"].index("--served-model-name")
+    assert words[1]["a"][name + 1 : name + 3] == ["tiny", "gpt-4o"]
+
+
+def test_no_secret_is_in_the_plan(folder: Path) -> None:
+    text = json.dumps(plan_of(folder)) + as_text(plan_of(folder), [*ADDRESSES])
+    assert not [word for word in ("key-of-anna", "key-of-bert", "key-of-all") if word in text]
+
+
+@pytest.mark.parametrize("text", ["it's", "''", 'a "b" $c \\ #d %e'])
+def test_a_word_is_one_word_for_haproxy(text: str) -> None:
+    """Its quoting is that of a shell's single quotes."""
+    echoed = subprocess.run(["sh", "-c", f"printf %s {quoted(text)}"], capture_output=True, text=True, check=True)
+    assert echoed.stdout == text
+
+
+# The packet filter ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("host", "changes", "state", "opened"),
+    [
+        ("titan", {}, "limited", [(8000, ["10.0.0.1"])]),
+        ("spark-2", {}, "limited", [(8000, ["10.0.0.1"])]),
+        ("spark-3", {}, "open", []),
+        ("spark-2", {"gateway": {"addresses": ["10.9.0.0/24"]}}, "limited", [(8000, ["10.9.0.0/24"])]),
+        (
+            "titan",
+            {"host": {"firewall": {"state": "closed"}}},
+            "closed",
+            [(8000, ["10.0.0.1"]), (443, []), (80, [])],
+        ),
+        (
+            "spark-2",
+            {"host": {"firewall": {"allow": [{"port": 8000, "from": ["10.0.0.9"]}, {"port": 9100}]}}},
+            "limited",
+            [(8000, ["10.0.0.1"]), (8000, ["10.0.0.9"])],
+        ),
+    ],
+)
+def test_the_services_ports_are_the_gateways_alone(
+    folder: Path, host: str, changes: dict[str, Any], state: str, opened: list[Any]
+) -> None:
+    plan = plan_of(folder, **changes)["hosts"][host]["firewall"]
+    assert (plan["state"], [(one["port"], one["from"]) for one in plan["open"]]) == (state, opened)
+
+
+# Drift and status -------------------------------------------------------------------------------------------------
+
+
+def down(state: dict[str, Any]) -> None:
+    state["gateway"]["servers"]["a"]["b"] = {
+        "up": False,
+        "status": "DOWN, Connection refused",
+        "running": 0,
+        "waiting": 0,
+    }
+
+
+def at(path: str, **other: Any) -> Callable[[dict[str, Any]], None]:
+    return lambda state: state["files"][path].update(other)
+
+
+@pytest.mark.parametrize(
+    ("change", "rule", "place"),
+    [
+        (down, "gateway-server", "server b of the gateway"),
+        (lambda state: state["gateway"]["servers"].pop("a"), "gateway-server", "server a of the gateway"),
+        (lambda state: state["gateway"].update(unread=["x"]), "gateway-unread", "unit gb10-gateway.service"),
+        (
+            lambda state: state["units"]["gb10-gateway.service"].update(active="failed"),
+            "unit-active",
+            "unit gb10-gateway.service",
+        ),
+        (at(CONFIG, sha256="0" * 64), "file-content", f"file {CONFIG}"),
+        (at(f"{_layout.GATEWAY}/clients.map", same=False), "file-content", f"file {_layout.GATEWAY}/clients.map"),
+        (at(f"{_layout.GATEWAY}/keys/a.map", same=False), "file-content", f"file {_layout.GATEWAY}/keys/a.map"),
+        (at(f"{_layout.GATEWAY}/keys/a.map", mode="0644"), "file-access", f"file {_layout.GATEWAY}/keys/a.map"),
+        (
+            lambda state: state["certificates"][f"{_layout.GATEWAY}/tls.crt"].update(days_left=5.0),
+            "certificate-ending",
+            f"file {_layout.GATEWAY}/tls.crt",
+        ),
+        (
+            lambda state: state["listening"].append(
+                {"port": 8404, "local": False, "process": "haproxy", "container": ""}
+            ),
+            "port-undeclared",
+            "port 8404",
+        ),
+    ],
+)
+def test_each_difference_is_reported(
+    folder: Path, change: Callable[[dict[str, Any]], None], rule: str, place: str
+) -> None:
+    plan = plan_of(folder)
+    assert compare(plan, readings(plan), "2026-11-22").differences == ()
+    found = compare(plan, changed(plan, "titan", change), "2026-11-22")
+    assert (rule, place) in [(one.rule, one.place) for one in found.differences]
+
+
+def test_what_is_secret_is_shown_to_nobody(folder: Path) -> None:
+    files = {one.path: one for one in managed_files(plan_of(folder)["hosts"]["titan"])}
+    own = [one for path, one in files.items() if path.startswith(f"{_layout.GATEWAY}/") and one.source]
+    assert len(own) == 4 and all(one.secret and one.content is None for one in own)
+    assert files[f"{_layout.GATEWAY}/keys/a.map"].rendered("a-key\n") == 'key {"key": "a-key"}\n'
+
+
+STAT = """\
+# pxname,svname,qcur,scur,status,last_chk,
+fleet,FRONTEND,,3,OPEN,,
+a,a,0,2,UP,L7OK,
+a,b,0,0,DOWN,"L4CON, refused",
+a,BACKEND,1,3,UP,,
+"""
+
+
+def test_servers_are_read_of_haproxys_statistics() -> None:
+    assert reading.servers_of(STAT) == {
+        "a": {
+            "a": {"up": True, "status": "UP", "running": 2, "waiting": 0},
+            "b": {"up": False, "status": "DOWN, L4CON, refused", "running": 0, "waiting": 0},
+            "BACKEND": {"up": True, "status": "UP", "running": 3, "waiting": 1},
+        }
+    }
+
+
+def test_files_that_changed_since_the_last_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_layout, "GATEWAY_READ", str(tmp_path / "read"))
+    monkeypatch.setattr(reading, "PROGRAM", str(tmp_path / "haproxy"))
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.touch()
+    assert reading.unread([str(old)]) is None  # it has read nothing yet
+    (tmp_path / "read").touch()
+    since = old.stat().st_ctime_ns
+    os.utime(tmp_path / "read", ns=(since, since))
+    assert reading.unread([str(old), str(tmp_path / "none")]) == []
+    os.utime(tmp_path / "read", ns=(since - 1, since - 1))
+    new.touch()
+    os.utime(new, ns=(0, 0))  # as of a package, whose files are as old as their build
+    assert reading.unread([str(old), str(new)]) == [str(old), str(new)]
+
+
+def test_status_shows_each_model_and_what_is_wrong(folder: Path) -> None:
+    plan = plan_of(folder)
+    read = {"unit": {"active": "active"}, "unread": [], "servers": reading.servers_of(STAT), "why": ""}
+    part = plan["hosts"]["titan"]["gateway"]
+    found = [one.sentence() for one in proof.problems("titan", part, read)]
+    text = status_table(plan, [], {}, {}, {"titan": {**read, "problems": found}})
+    assert re.search(r"titan +active +tiny +1 of 2 +2 \+ 1", text)
+    assert "b on spark-2 gets no requests: DOWN, L4CON, refused" in text
+    stopped = {**read, "unit": {"active": "failed"}}
+    assert [one.rule for one in proof.problems("titan", part, stopped)] == ["gateway-down"]
+
+
+@pytest.mark.parametrize(
+    ("listening", "ours", "taken"),
+    [
+        ([], False, False),
+        ([(443, "nginx")], False, True),
+        ([(80, "haproxy")], False, True),  # the owner's own
+        ([(80, "haproxy"), (443, "haproxy")], True, False),
+        ([(443, "nginx")], True, True),
+        ([(8443, "nginx")], False, False),
+    ],
+)
+def test_a_port_of_another_program_is_in_the_way(folder: Path, listening: list[Any], ours: bool, taken: bool) -> None:
+    state = {
+        "listening": [{"port": port, "process": process} for port, process in listening],
+        "our_units": [{"unit": "gb10-gateway.service", "inventory": "x"}] if ours else [],
+    }
+    found = [one.rule for one in GATEWAY.obstacles(Look("titan", plan_of(folder)["hosts"]["titan"], state))]
+    assert found == (["gateway-port-taken"] if taken else [])
+
+
+# The proof --------------------------------------------------------------------------------------------------------
+
+MODELS = json.dumps({"data": [{"id": "tiny"}]})
+CHAT = json.dumps({"choices": [{"message": {"content": "hello"}}]})
+
+
+@pytest.mark.parametrize(
+    ("replies", "words"),
+    [
+        ({}, ""),
+        ({"/v1/models": Reply(200, "<html>")}, "no list of models"),
+        ({"/v1/models": Reply(200, '{"data": []}')}, "lists nothing, expected tiny"),
+        ({"unkeyed": Reply(200, MODELS)}, "without a client's key it gave 200"),
+        ({"/v1/chat/completions": Reply(404, "no such model")}, "a request for tiny gave 404"),
+        ({"/v1/chat/completions": Reply(200, "{}")}, "came back without an answer"),
+    ],
+)
+def test_it_is_proved_as_a_client_sees_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, replies: dict[str, Reply], words: str
+) -> None:
+    usual = {
+        "/health": Reply(200, "ok"),
+        "/v1/models": Reply(200, MODELS),
+        "/v1/chat/completions": Reply(200, CHAT),
+        "unkeyed": Reply(401, ""),
+    }
+
+    def fetch(url: str, key: str, _timeout_s: float, _body: Any = None, **_others: Any) -> Reply:
+        path = url.removeprefix("https://127.0.0.1:443")
+        return (usual | replies)[path if key == "right" or path == "/health" else "unkeyed"]
+
+    monkeypatch.setattr(proof, "fetch", fetch)
+    monkeypatch.setattr(proof, "trusting", lambda _file: None)
+    wanted = plan_of(folder)["hosts"]["titan"]["gateway"]["proof"]
+    if words:
+        with pytest.raises(proof.GatewayError, match=re.escape(words)):
+            proof.prove(wanted, "right")
+    else:
+        assert proof.prove(wanted, "right") == {"tiny": "hello"}
