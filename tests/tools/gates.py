@@ -300,7 +300,7 @@ def table(results: Iterable[Result]) -> str:
 def why(result: Result) -> str:
     """What failed in a job, for the end of the output: the tests by pytest's own summary, else the job's last lines."""
     lines = [line for line in map(plain, result.output) if line]
-    tests = [line for line in lines if line.startswith(("FAILED ", "ERROR "))]
+    tests = [line for line in lines if re.match(r"(FAILED|ERROR) \S", line)]
     return "\n".join(f"  {line}" for line in tests or lines[-_LAST_LINES:])
 
 

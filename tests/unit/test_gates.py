@@ -80,6 +80,7 @@ def test_a_scenario_run_by_hand_finds_the_tools(monkeypatch: pytest.MonkeyPatch)
             id="pytest names its tests",
         ),
         pytest.param(["ERROR tests/x.py - boom\n", "\n"], ["ERROR tests/x.py - boom"], id="a file that can't be read"),
+        pytest.param(["FAILED a.py::b\n", "ERROR    molecule's own\n"], ["FAILED a.py::b"], id="a tool's errors"),
         pytest.param(["one\n", "\n", "E501 too long\n"], ["one", "E501 too long"], id="no pytest"),
         pytest.param([f"{n}\n" for n in range(40)], [str(n) for n in range(28, 40)], id="no pytest, its last lines"),
     ],
