@@ -50,7 +50,8 @@ class Hub:
     def sibling(self, name: str) -> dict[str, object]:
         """A file as the API tells of it with ``blobs=true``."""
         row = {"rfilename": name, "size": len(self.files[name]), "blobId": self.sum_of(name)}
-        return row | ({"lfs": {"sha256": self.sum_of(name)}} if name.endswith(LFS) else {})
+        large = {"sha256": self.sum_of(name), "size": row["size"], "pointerSize": 134}
+        return row | ({"lfs": large} if name.endswith(LFS) else {})
 
 
 @contextlib.contextmanager

@@ -99,7 +99,20 @@ LOCKED = {"images": {f"{NANO_IMAGE}@{DIGEST}": {"digest": DIGEST, "identity": HA
 RECORD = {"hosts": 1, "release": "0.23.0", "weights_gib": 17.7, "non_kv_gib": 20.05, "source": "me"}
 BOOT = {"service": "solo", "booted": "2026-11-01", "requested_bytes": 40 << 30,
         "log": {"weights_gib": 17.7, "available_kv_gib": 1.0}}  # fmt: skip
+G = ("fleet_gateway",)
+# A gateway that may be: its clients' file is there.
+BEFORE = {G: {"hosts": ["spark-4"], "keys_file": "secrets/clients.yml"},
+          ("file", "secrets/clients.yml"): "anna: key-of-anna-0000000001\n"}  # fmt: skip
 BY_HAND = [
+    # The gateway
+    Row("input-gateway-alias", {(*G, "aliases"): {"gpt": f"{NANO_MODEL}s"}}, "write",
+        {(*G, "aliases"): {"gpt": NANO_MODEL}}, also=BEFORE),
+    Row("input-gateway-alias", {(*G, "aliases"): {NANO_MODEL: NANO_MODEL}}, "take the alias out",
+        {(*G, "aliases"): GONE}, also=BEFORE),
+    Row("input-gateway-listen", {(*S, "listen"): "127.0.0.1"}, "take listen out", {(*S, "listen"): GONE}, also=BEFORE),
+    Row("input-gateway-tls-name", {(*S, "tls"): {"certificate": "a.crt", "key": "a.key", "names": ["10.0.0.1"]}},
+        "tls: local", {(*S, "tls"): "local"},
+        also={**BEFORE, ("file", "a.crt"): "-", ("file", "a.key"): "-"}),
     # The inventory
     Row("input-no-services", {("fleet_services",): GONE}, "fleet_services: {}", {("fleet_services",): {}}),
     Row("input-unknown-variable", {("fleet_servces",): {}}, "fleet_services", {("fleet_servces",): GONE}),

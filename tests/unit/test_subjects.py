@@ -137,7 +137,7 @@ def test_a_role_writes_the_files_of_its_slice_and_no_others(role: str) -> None:
     written = {words.get("dest") or words["path"] for name, words in mine if name in WRITERS}
     assert written == {path for of, path in OTHERWISE if of == role}
     given = [words["files"] for name, words in mine if name == "host_files" and "files" in words]
-    sources = ("_plan.files", f"__{role}_files", "services_supervisor.files", "item.files")
+    sources = ("_plan.files", f"__{role}_files", "services_supervisor.files", "| first).files")
     assert all(any(source in text for source in sources) for text in given)
 
 

@@ -119,9 +119,9 @@ def test_a_withdrawn_key_and_a_stream_under_way(host: Host, titan: Host, playboo
 def drift(playbook: Playbook) -> str:
     """What differs on titan, as the report has it."""
     variables = json.dumps(FLEET | {"drift_format": "json"})
-    said = playbook("drift.yml", "-l", "titan", "--extra-vars", variables).stdout
-    start = said.index("\n{\n") + 1
-    report = json.loads(said[start : said.index("\n}\n", start) + 2])
+    output = playbook("drift.yml", "-l", "titan", "--extra-vars", variables).stdout
+    start = output.index("\n{\n") + 1
+    report = json.loads(output[start : output.index("\n}\n", start) + 2])
     return "\n".join(f"{one['rule']} {one['resource']}" for one in report["findings"])
 
 

@@ -49,7 +49,7 @@ class Cache:
         """The revision that ``main`` stands for, if any."""
         return read_main(self.folder)
 
-    def stands_for(self, revision: str) -> bool:
+    def is_main(self, revision: str) -> bool:
         """Whether ``main`` is this revision, by its reference and by the link that an engine's options name."""
         link = self.folder / "main"
         return self.main() == revision and link.is_symlink() and str(link.readlink()) == f"snapshots/{revision}"

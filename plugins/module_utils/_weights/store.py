@@ -225,7 +225,7 @@ class ModelStore:
             if not wrong:
                 cache, revision = Cache(self._root, wanted.repository), record.manifest.revision
                 require_readable_model(self._root, cache.folder)
-                is_linked = not wanted.is_main or cache.stands_for(revision)
+                is_linked = not wanted.is_main or cache.is_main(revision)
                 found = f"present, revision {revision}"
                 return Step(wanted, found, "nothing" if is_linked else "link", here=record.manifest)
             found = f"revision {record.manifest.revision}, but {wrong}"
