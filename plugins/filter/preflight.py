@@ -29,9 +29,11 @@ options:
       - The readings of the other hosts of a service, by name; without them only what staging needs is judged.
     type: dict
   severity:
-    description: Which problems, those that refuse the run or those that are only shown.
+    description:
+      - Which problems, those that refuse this host (V(error)), those that are only shown (V(warning)), or those that
+        refuse the run on all its hosts (V(run)), since they are its controller's.
     type: str
-    choices: [error, warning]
+    choices: [error, warning, run]
     default: error
   kept:
     description:
@@ -59,7 +61,7 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import ordered
-from ansible_collections.gb10.fleet.plugins.module_utils._preflight.needs import obstacles, preflight
+from ansible_collections.gb10.fleet.plugins.module_utils._preflight.needs import OF_THE_CONTROLLER, obstacles, preflight
 
 
 def preflight_sentences(
@@ -69,7 +71,11 @@ def preflight_sentences(
         raise AnsibleFilterError(f"gb10.fleet.preflight takes maps, not {type(plan)}, {type(state)} and {type(others)}")
     in_the_way = obstacles(host, plan, state) if others is not None else []
     found = ordered([*preflight(plan["needs"], state, others, kept), *in_the_way])
-    return [finding.sentence() for finding in found if finding.severity == severity]
+    return [
+        finding.sentence()
+        for finding in found
+        if severity == ("run" if finding.rule in OF_THE_CONTROLLER else finding.severity)
+    ]
 
 
 class FilterModule:

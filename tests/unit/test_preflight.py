@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.filter.preflight import preflight_sentences
 from ansible_collections.gb10.fleet.plugins.module_utils._host.state import filesystem
 from ansible_collections.gb10.fleet.plugins.module_utils._preflight.needs import preflight
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.reading import indexed_bytes
@@ -90,6 +91,9 @@ def test_a_secret_that_another_controller_made_is_not_made_again(
     found = preflight(NEEDS, there, kept=kept)
     assert [one.rule for one in found] == expected
     assert all("copy /mine/.fleet/keys from there" in one.remedy for one in found)
+    # on no host of the run: they would get what is of another secret
+    ends = [preflight_sentences({"needs": NEEDS}, "titan", there, severity=of, kept=kept) for of in ("run", "error")]
+    assert ends == [[one.sentence() for one in found], []]
 
 
 LAUNCH: dict[str, Any] = {

@@ -69,6 +69,10 @@ def _files(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Findi
             )
 
 
+# What a controller lacks: other hosts of its run would be changed by what this one must not get.
+OF_THE_CONTROLLER = ("preflight-secret",)
+
+
 def _made_elsewhere(needs: Mapping[str, Any], state: Mapping[str, Any], kept: Collection[str]) -> Iterator[Finding]:
     """A run makes what is missing: another key or CA than clients were given by the controller that made the first."""
     for secret in needs["secrets"]:
