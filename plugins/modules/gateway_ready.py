@@ -63,6 +63,7 @@ def main() -> None:
             "clients": {"type": "path"},
             "key": {"type": "str", "no_log": True},
         },
+        supports_check_mode=True,  # its action asks nothing then
     )
     try:
         answers = prove(module.params["proof"], module.params["key"] or "")
