@@ -418,7 +418,7 @@ def test_a_command_in_a_container_is_asked_before_the_container_is_stopped(
         ours = container.Container("gb10-service-pair", lambda _line: None, {})
         await ours._attach(["sleep", "60"])
         await ours.execute([str(command), "a-model"])
-        while not (tmp_path / "pid").exists():
+        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
             await asyncio.sleep(0.01)
         await ours.stop(1)
 

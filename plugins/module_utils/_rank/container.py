@@ -25,6 +25,8 @@ _START_S = 120.0
 _POLL_S = 0.2
 # After its kill a container may still take long: the kernel gives the GPU's memory back.
 _KILLED_S = 30.0
+# Docker's clients end with their container, but for those whose daemon is gone.
+_CLIENT_S = 2.0
 # Of `docker run`: Docker itself could not do it.
 _NOT_RUN = 125
 
@@ -125,11 +127,21 @@ class Container:
             await self._removed()
         else:
             await self._signalled(left)
+        # Docker's clients end with what they show. One is asked to only when it is known to run: `terminate` looks for
+        # the status of an ended one itself, and asyncio, which comes too late then, makes 255 of it.
+        await self._ended_clients(_CLIENT_S)
         for client in self._clients:
-            with contextlib.suppress(ProcessLookupError):
-                client.terminate()
+            if client.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    client.terminate()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=5)
+
+    async def _ended_clients(self, patience_s: float) -> None:
+        """Wait until all have ended, for so long."""
+        clients = [client for client in self._clients if client.returncode is None]
+        if clients:
+            await asyncio.wait([asyncio.ensure_future(client.wait()) for client in clients], timeout=patience_s)
 
     async def _end_executed(self, stop_s: float) -> None:
         """Ask the commands of `execute` to end. `docker stop` reaches the container's first process alone, and an
