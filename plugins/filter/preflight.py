@@ -61,7 +61,7 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import ordered
-from ansible_collections.gb10.fleet.plugins.module_utils._preflight.needs import OF_THE_CONTROLLER, obstacles, preflight
+from ansible_collections.gb10.fleet.plugins.module_utils._preflight.needs import made_elsewhere, obstacles, preflight
 
 
 def preflight_sentences(
@@ -69,13 +69,11 @@ def preflight_sentences(
 ) -> list[str]:
     if not all(isinstance(given, Mapping) for given in (plan, state, others or {})):
         raise AnsibleFilterError(f"gb10.fleet.preflight takes maps, not {type(plan)}, {type(state)} and {type(others)}")
+    if severity == "run":
+        return [finding.sentence() for finding in made_elsewhere(plan["needs"], state, kept)]
     in_the_way = obstacles(host, plan, state) if others is not None else []
-    found = ordered([*preflight(plan["needs"], state, others, kept), *in_the_way])
-    return [
-        finding.sentence()
-        for finding in found
-        if severity == ("run" if finding.rule in OF_THE_CONTROLLER else finding.severity)
-    ]
+    found = ordered([*preflight(plan["needs"], state, others), *in_the_way])
+    return [finding.sentence() for finding in found if finding.severity == severity]
 
 
 class FilterModule:

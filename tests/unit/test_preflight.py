@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from ansible_collections.gb10.fleet.plugins.filter.preflight import preflight_sentences
 from ansible_collections.gb10.fleet.plugins.module_utils._host.state import filesystem
-from ansible_collections.gb10.fleet.plugins.module_utils._preflight.needs import preflight
+from ansible_collections.gb10.fleet.plugins.module_utils._preflight.needs import made_elsewhere, preflight
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.reading import indexed_bytes
 
 GIB = 1 << 30
@@ -88,7 +88,7 @@ def test_a_secret_that_another_controller_made_is_not_made_again(
     kept: list[str] | None, is_there: bool, expected: list[str]
 ) -> None:
     there = FINE | {"paths": FINE["paths"] | {"/etc/nano.key": {"exists": is_there, "free_bytes": 0}}}
-    found = preflight(NEEDS, there, kept=kept)
+    found = [*made_elsewhere(NEEDS, there, kept)]
     assert [one.rule for one in found] == expected
     assert all("copy /mine/.fleet/keys from there" in one.remedy for one in found)
     # on no host of the run: they would get what is of another secret

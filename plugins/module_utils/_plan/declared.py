@@ -46,14 +46,10 @@ from ansible_collections.gb10.fleet.plugins.module_utils._tls.declared import NO
 from ansible_collections.gb10.fleet.plugins.module_utils._tls.declared import decide as decide_tls
 from ansible_collections.gb10.fleet.plugins.module_utils._yaml_text import written_twice
 
+_OF_THE_FLEET = ("fleet_services", "fleet_fabric", "fleet_firewall", "fleet_drift", "fleet_tls", "fleet_gateway")
 # Of the fleet, of a host, of a run (extra variables).
 VARIABLES = (
-    "fleet_services",
-    "fleet_fabric",
-    "fleet_firewall",
-    "fleet_drift",
-    "fleet_tls",
-    "fleet_gateway",
+    *_OF_THE_FLEET,
     "fleet_recipe_dirs",
     "fleet_name",
     "fleet_host",
@@ -189,16 +185,7 @@ def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Findi
         hosts[name] = Host(name, host["address"], {} if problems else settings, host.get("port", 22))
     findings += [replace(problem, place=f"{first_of(names)}: {problem.place}") for problem, names in of_hosts.items()]
     findings += _same_addresses(hosts)
-    keys = (
-        "fleet_name",
-        "fleet_services",
-        "fleet_fabric",
-        "fleet_firewall",
-        "fleet_drift",
-        "fleet_tls",
-        "fleet_gateway",
-    )
-    written = {key: _of_the_fleet(key, inventory, findings) for key in keys}
+    written = {key: _of_the_fleet(key, inventory, findings) for key in ("fleet_name", *_OF_THE_FLEET)}
     closed, problems = check(firewall.FLEET, _written_or(written["fleet_firewall"]), "fleet_firewall")
     findings += problems or [*firewall.wrong_sources(closed["allow"], "fleet_firewall")]
     if problems:  # nothing of it can be read

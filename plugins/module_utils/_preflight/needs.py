@@ -33,17 +33,14 @@ def preflight(
     needs: Mapping[str, Any],
     state: Mapping[str, Any],
     others: Mapping[str, Mapping[str, Any]] | None = None,
-    kept: Collection[str] | None = None,
 ) -> list[Finding]:
     """needs: `hosts.<host>.needs` of the plan; state: a `host_info` reading. What can't be read is not judged.
 
     others: the readings of all hosts of the run, for services on several of them; None leaves those alone.
-    kept: those of ``needs.secrets`` that the controller has; None where a run makes none.
     Errors refuse the run; warnings are shown.
     """
     own = [*_files(needs, state), *_disk(needs, state), *_ports(needs, state), *_memory(needs, state)]
     own += [*_weights(needs, state), *_launches(needs, state)]
-    own += _made_elsewhere(needs, state, kept) if kept is not None else ()
     return ordered([*own, *(of_groups(needs["groups"], others) if others is not None else ())])
 
 
@@ -69,14 +66,16 @@ def _files(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Findi
             )
 
 
-# What a controller lacks: other hosts of its run would be changed by what this one must not get.
-OF_THE_CONTROLLER = ("preflight-secret",)
+def made_elsewhere(
+    needs: Mapping[str, Any], state: Mapping[str, Any], kept: Collection[str] | None
+) -> Iterator[Finding]:
+    """A run makes what is missing: another key or CA than clients were given by the controller that made the first.
 
-
-def _made_elsewhere(needs: Mapping[str, Any], state: Mapping[str, Any], kept: Collection[str]) -> Iterator[Finding]:
-    """A run makes what is missing: another key or CA than clients were given by the controller that made the first."""
+    It is the controller's fault, and refuses the run on all its hosts. kept: those of ``needs.secrets`` that the
+    controller has; None where a run makes none.
+    """
     for secret in needs["secrets"]:
-        if secret["source"] not in kept and _is_there(secret["path"], state):
+        if kept is not None and secret["source"] not in kept and _is_there(secret["path"], state):
             source, path = secret["source"], secret["path"]
             yield host_error(
                 "preflight-secret",

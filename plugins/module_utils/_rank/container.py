@@ -129,7 +129,7 @@ class Container:
             await self._signalled(left)
         # Docker's clients end with what they show. One is asked to only when it is known to run: `terminate` looks for
         # the status of an ended one itself, and asyncio, which comes too late then, makes 255 of it.
-        await self._ended_clients(_CLIENT_S)
+        await self._ended(self._clients, _CLIENT_S)
         for client in self._clients:
             if client.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
@@ -137,11 +137,12 @@ class Container:
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=5)
 
-    async def _ended_clients(self, patience_s: float) -> None:
-        """Wait until all have ended, for so long."""
-        clients = [client for client in self._clients if client.returncode is None]
-        if clients:
-            await asyncio.wait([asyncio.ensure_future(client.wait()) for client in clients], timeout=patience_s)
+    @staticmethod
+    async def _ended(clients: Sequence[asyncio.subprocess.Process], patience_s: float) -> None:
+        """Wait until all of them have ended, for so long."""
+        running = [asyncio.ensure_future(client.wait()) for client in clients if client.returncode is None]
+        if running:
+            await asyncio.wait(running, timeout=patience_s)
 
     async def _end_executed(self, stop_s: float) -> None:
         """Ask the commands of `execute` to end. `docker stop` reaches the container's first process alone, and an
@@ -153,7 +154,7 @@ class Container:
         for pid in judge.process_ids(commands, self._executed):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGTERM)
-        await asyncio.wait([asyncio.ensure_future(client.wait()) for client in clients], timeout=stop_s)
+        await self._ended(clients, stop_s)
 
     async def _signalled(self, stop_s: float) -> None:
         """As `docker stop` does it, without Docker's daemon: systemd starts one that was killed only when this unit has
