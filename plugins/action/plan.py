@@ -16,6 +16,7 @@ from typing import Any
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.gb10.fleet.plugins.module_utils import _secret_files
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import FOLDER, read_observed
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway.clients import client_problems
@@ -33,7 +34,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import (
     not_inventories,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.keys import is_encrypted, key_problems, secret_file
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.keys import key_problems, secret_file
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.models import unread_models
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import (
     WIDTH,
@@ -140,13 +141,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         findings: list[Finding] = []
         for name in services:
             key = _of_head(plan, name)["key"]
-            if key and is_encrypted(path := Path(key["source"])):
+            if key and _secret_files.is_encrypted(path := Path(key["source"])):
                 # without the Vault's password a plan can be read all the same: the role that needs the key asks for it
                 with contextlib.suppress(AnsibleError):
                     content = self._loader.get_text_file_contents(str(path)).encode()
                     findings += key_problems(f"fleet_services.{name}.api_key_file", path, content)
         gateway = _gateway(plan)
-        if gateway and is_encrypted(path := Path(gateway["clients"]["source"])):
+        if gateway and _secret_files.is_encrypted(path := Path(gateway["clients"]["source"])):
             with contextlib.suppress(AnsibleError):
                 text = self._loader.get_text_file_contents(str(path))
                 findings += client_problems("fleet_gateway.keys_file", str(path), text)

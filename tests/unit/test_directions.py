@@ -24,6 +24,7 @@ GROUND = {
     "_own_files",
     "_report",
     "_schema",
+    "_secret_files",
     "_sizes",
     "_subject",
     "_yaml_text",
@@ -32,6 +33,7 @@ GROUND_MAY_IMPORT = {
     "_gb10": "_layers _yaml_text",
     "_managed": "_gb10",
     "_schema": "_findings _sizes",
+    "_secret_files": "_findings",
     "_subject": "_findings _gb10 _managed _schema",
 }
 
@@ -98,6 +100,7 @@ IO_MODULES = {
 IO = {
     "_gb10.py": "reads data/gb10.yml",
     "_own_files.py": "reads and replaces what we keep, and moves it away when it is damaged",
+    "_secret_files.py": "reads secrets on the controller",
     "_container_engine/reading.py": "reads Docker's settings",
     "_engines/vllm/catalogue/extract.py": "reads a checkout of vLLM",
     "_engines/vllm/catalogue/image.py": "reads vLLM's source out of an image",

@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean, error, warning
+from ansible_collections.gb10.fleet.plugins.module_utils import _secret_files
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean, error
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway.clients import client_problems
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 from ansible_collections.gb10.fleet.plugins.module_utils._tls.declared import LOCAL, NAME_PATTERN, TLS, is_address
@@ -54,7 +55,6 @@ GATEWAY: Spec = {
         "addresses": {"type": "list", "min": 1, "elements": {"type": "str"}},
     },
 }
-_VAULT = b"$ANSIBLE_VAULT;"
 _MOST_BYTES = 1 << 20
 
 
@@ -175,9 +175,8 @@ def _keys(path: Path) -> Iterator[Finding]:
             remedy=f"""(umask 077; mkdir -p {path.parent}; echo "me: $(openssl rand -hex 32)" > {path})""",
         )
         return
-    with path.open("rb") as stream:
-        content = stream.read(_MOST_BYTES + 1)
-    if content.startswith(_VAULT):
+    content = _secret_files.read(path, _MOST_BYTES)
+    if content is None:
         return  # the plan's action looks at it once it is decrypted
     if len(content) > _MOST_BYTES:
         yield error(
@@ -189,11 +188,4 @@ def _keys(path: Path) -> Iterator[Finding]:
         )
         return
     yield from client_problems(place, str(path), content.decode("utf-8", "replace"))
-    if path.stat().st_mode & 0o077:
-        yield warning(
-            "input-gateway-keys",
-            place,
-            found=f"{path} can be read by other accounts of this machine",
-            expected="mode 0600",
-            remedy=f"chmod 600 {path}",
-        )
+    yield from _secret_files.others_may_read("input-gateway-keys", place, path)

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, warning
+from ansible_collections.gb10.fleet.plugins.module_utils import _secret_files
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
 
 # Beside the inventory, in a folder that no inventory plugin reads.
 MADE = ".fleet/keys"
-_VAULT = b"$ANSIBLE_VAULT;"
 # A header's value without quoting anywhere on its way, which no engine takes for an option of its own; what an endless
 # file may cost to find that it is none.
 _KEY = re.compile(r"[A-Za-z0-9._~+/=][A-Za-z0-9._~+/=-]{15,}")
@@ -70,12 +70,11 @@ def secret_file(place: str, path: Path, what: str) -> Iterator[Finding]:
         found = f"no file {path}" if not os.path.lexists(path) else f"{path} is no file"
     else:
         try:
-            with path.open("rb") as stream:
-                content = stream.read(_KEY_BYTES)
+            content = _secret_files.read(path, _KEY_BYTES)
         except OSError as problem:
             found = f"{path} can't be read: {problem.strerror}"
         else:
-            if content.startswith(_VAULT) or _is_one_line(content):
+            if content is None or _is_one_line(content):
                 return
             found = f"{path} is empty" if not content.strip() else f"{path} holds more than one line"
     yield error(
@@ -89,7 +88,7 @@ def secret_file(place: str, path: Path, what: str) -> Iterator[Finding]:
 
 def _is_one_line(content: bytes) -> bool:
     words = content.decode("utf-8", "replace").strip()
-    return words.isprintable() and bool(words) and len(content) < _KEY_BYTES
+    return words.isprintable() and bool(words) and len(content) <= _KEY_BYTES
 
 
 def _in_the_way(path: Path) -> Path | None:
@@ -99,18 +98,10 @@ def _in_the_way(path: Path) -> Path | None:
 
 
 def _content_problems(place: str, path: Path) -> Iterator[Finding]:
-    content = path.read_bytes()[:_KEY_BYTES]
-    if content.startswith(_VAULT):
-        return
-    yield from key_problems(place, path, content)
-    if path.stat().st_mode & 0o077:
-        yield warning(
-            "input-key-file",
-            place,
-            found=f"{path} can be read by other accounts of this machine",
-            expected="mode 0600",
-            remedy=f"chmod 600 {path}",
-        )
+    content = _secret_files.read(path, _KEY_BYTES)
+    if content is not None:
+        yield from key_problems(place, path, content)
+        yield from _secret_files.others_may_read("input-key-file", place, path)
 
 
 def key_problems(place: str, path: Path, content: bytes) -> Iterator[Finding]:
@@ -125,12 +116,3 @@ def key_problems(place: str, path: Path, content: bytes) -> Iterator[Finding]:
             expected="one key of at least 16 characters of A-Z, a-z, 0-9 and ._~+/=-, which begins with no -",
             remedy=f"(umask 077; openssl rand -hex 32 > {path})",
         )
-
-
-def is_encrypted(path: Path) -> bool:
-    """Whether ansible-vault has to decrypt it before it can be judged."""
-    try:
-        with path.open("rb") as stream:
-            return stream.read(len(_VAULT)) == _VAULT
-    except OSError:
-        return False

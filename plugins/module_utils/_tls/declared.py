@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, warning
+from ansible_collections.gb10.fleet.plugins.module_utils import _secret_files
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 
 LOCAL, NONE = "local", "none"
@@ -112,16 +113,5 @@ def _file_problems(place: str, own: Mapping[str, str]) -> Iterator[Finding]:
                 expected=f"the {key} in PEM form",
                 remedy=f"write it there, or tls: {LOCAL} for a certificate that the collection makes",
             )
-        elif key == "key" and Path(path).stat().st_mode & 0o077 and not _is_encrypted(Path(path)):
-            yield warning(
-                "input-tls",
-                f"{place}.{key}",
-                found=f"{path} can be read by other accounts of this machine",
-                expected="mode 0600",
-                remedy=f"chmod 600 {path}",
-            )
-
-
-def _is_encrypted(path: Path) -> bool:
-    with path.open("rb") as stream:
-        return stream.read(14) == b"$ANSIBLE_VAULT"
+        elif key == "key" and not _secret_files.is_encrypted(Path(path)):
+            yield from _secret_files.others_may_read("input-tls", f"{place}.{key}", Path(path))
