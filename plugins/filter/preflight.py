@@ -61,7 +61,12 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import ordered
-from ansible_collections.gb10.fleet.plugins.module_utils._preflight.needs import made_elsewhere, obstacles, preflight
+from ansible_collections.gb10.fleet.plugins.module_utils._preflight.needs import (
+    lets_others_in,
+    made_elsewhere,
+    obstacles,
+    preflight,
+)
 
 
 def preflight_sentences(
@@ -70,7 +75,8 @@ def preflight_sentences(
     if not all(isinstance(given, Mapping) for given in (plan, state, others or {})):
         raise AnsibleFilterError(f"gb10.fleet.preflight takes maps, not {type(plan)}, {type(state)} and {type(others)}")
     if severity == "run":
-        return [finding.sentence() for finding in made_elsewhere(plan["needs"], state, kept)]
+        found = [*made_elsewhere(plan["needs"], state, kept), *lets_others_in(plan["peer_access"], state)]
+        return [finding.sentence() for finding in found]
     in_the_way = obstacles(host, plan, state) if others is not None else []
     found = ordered([*preflight(plan["needs"], state, others), *in_the_way])
     return [finding.sentence() for finding in found if finding.severity == severity]

@@ -14,10 +14,15 @@ description:
   - Where there are readers, makes an account (C(gb10-peer)) whose SSH keys may start one program, as root and without
     arguments, and nothing else. The program and the account's rule for sudo are files of the host's slice of the plan.
   - Pins the SSH host keys of the hosts that this one reads from, by their inventory names.
-  - A host that is left out of O(readers) can't log in any more.
+  - A host that is left out of O(readers) can't log in any more. Without any, the program and the rule go as well; but
+    whom another inventory lets in is left alone.
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
 options:
+  inventory:
+    description: Which inventory the readers are of.
+    type: str
+    default: ""
   readers:
     description: By host that may read from this one, its addresses in the fabric, as far as the plan knows them.
     type: dict
@@ -59,6 +64,7 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._peers.reading import read_inventory
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer import access
 
 
@@ -66,6 +72,7 @@ def main() -> None:
     names = {"type": "list", "elements": "str", "default": []}
     module = AnsibleModule(
         argument_spec={
+            "inventory": {"type": "str", "default": ""},
             "readers": {"type": "dict", "default": {}},
             "reader_keys": {"type": "dict", "default": {}, "no_log": False},
             "reader_addresses": {"type": "dict", "default": {}},
@@ -74,12 +81,15 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    wanted = wanted_files(module)
+    is_ours = bool(module.params["readers"]) or not access.is_of_another(read_inventory(), module.params["inventory"])
+    wanted = wanted_files(module, is_ours)
+    gone = [path for path in access.ENTRIES if is_ours and not module.params["readers"] and Path(path).exists()]
     account_missing = bool(module.params["readers"]) and not has_account()
     changed = [path for path, (content, _) in wanted.items() if read(path) != content]
+    after = {path: wanted[path][0] for path in changed} | dict.fromkeys(gone, b"")
     diff = [
-        {"before_header": path, "after_header": path, "before": read(path).decode(), "after": wanted[path][0].decode()}
-        for path in changed
+        {"before_header": path, "after_header": path, "before": read(path).decode(), "after": content.decode()}
+        for path, content in after.items()
     ]
     known = wanted.get(access.KNOWN_HOSTS, (b"", 0))[0].decode()
     for host in access.unknown_hosts(known, module.params["reads"]):
@@ -95,17 +105,19 @@ def main() -> None:
             make_account(module)
         for path in changed:
             replace_file(Path(path), *wanted[path])
-    module.exit_json(changed=account_missing or bool(changed), diff=diff)
+        for path in gone:
+            Path(path).unlink()
+    module.exit_json(changed=account_missing or bool(changed or gone), diff=diff)
 
 
-def wanted_files(module: AnsibleModule) -> dict[str, tuple[bytes, int]]:
-    """Content and mode of both files of keys."""
+def wanted_files(module: AnsibleModule, is_ours: bool) -> dict[str, tuple[bytes, int]]:
+    """Content and mode of both files of keys. is_ours: whether it is this inventory's to say who comes to this host."""
     parameters = module.params
     files: dict[str, tuple[bytes, int]] = {}
     if parameters["reads"] or read(access.KNOWN_HOSTS):
         known = access.known_hosts(read(access.KNOWN_HOSTS).decode(), parameters["reads"], parameters["host_keys"])
         files[access.KNOWN_HOSTS] = known.encode(), 0o644
-    if parameters["readers"] or read(access.AUTHORIZED_KEYS):
+    if is_ours and (parameters["readers"] or read(access.AUTHORIZED_KEYS)):
         found = read(access.AUTHORIZED_KEYS).decode()
         answered = parameters["reader_keys"], parameters["reader_addresses"]
         keys = access.authorized_keys(found, parameters["readers"], *answered)

@@ -105,7 +105,7 @@ class Fleet:
     def give_access(self) -> None:
         """Every host may read from every other, as in a fleet that has staged before."""
         ends = {host: [address] for host, address in self._addresses.items()}
-        every = peers.with_files({"reads": ends, "readers": ends})
+        every = peers.with_files({"reads": ends, "readers": ends}, "bench")
         self.stage({host: {"images": [], "models": [], "access": every} for host in self.hosts})
 
     def stage(self, plan: Mapping[str, Any], *options: str) -> tuple[float, str]:

@@ -156,6 +156,7 @@ def state_of(plan: dict[str, Any], host: str) -> dict[str, Any]:
         "gateway": _gateway(mine["gateway"]),
         "deep": {"good": [], "bad": {}, "left": []},
         "peers": _peers(mine["peer_access"]),
+        "peers_inventory": plan["inventory"] if mine["peer_access"]["readers"] else None,
     }
 
 

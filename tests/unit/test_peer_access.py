@@ -13,8 +13,11 @@ from ansible_collections.gb10.fleet.plugins.module_utils._transfer.access import
     addresses_in,
     authorized_keys,
     bare,
+    given_by,
+    is_of_another,
     known_hosts,
     options,
+    sudoers,
     unknown_hosts,
 )
 from hypothesis import given
@@ -44,6 +47,20 @@ def test_a_reader_without_a_key_or_an_address_is_not_let_in() -> None:
     assert authorized_keys("", B, {"b": ""}, AT) == ""
     assert authorized_keys("", B, {"b": ONE}, {}) == ""
     assert authorized_keys("somebody's own line\n", {}, {}, {}) == ""
+
+
+@pytest.mark.parametrize(
+    ("rule", "given"),
+    [
+        (sudoers("home"), "home"),
+        ('gb10-peer ALL=(root) NOPASSWD: /usr/local/lib/gb10-fleet/peer-serve ""\n', ""),
+        ("# Inventory=a b\n", ""),
+        ("", ""),
+    ],
+)
+def test_the_rule_for_sudo_names_the_inventory_whose_readers_are_let_in(rule: str, given: str) -> None:
+    assert given_by(rule) == given
+    assert [is_of_another(given, name) for name in ("home", "work")] == [False, bool(given)]
 
 
 @pytest.mark.parametrize(
@@ -121,5 +138,7 @@ def test_host_keys_are_known_by_name() -> None:
     found = known_hosts("", ["a", "b"], {"a": f"{ONE} root@a"})
     assert found == f"a {ONE}\n"
     assert known_hosts(found, ["a"], {}) == found
-    assert known_hosts(found, ["b"], {"b": OTHER}) == f"b {OTHER}\n"
+    both = f"a {ONE}\nb {OTHER}\n"  # which another inventory may need
+    assert known_hosts(found, ["b"], {"a": NEW, "b": OTHER}) == known_hosts(both, [], {}) == both
+    assert known_hosts(both, ["a", "b"], {"a": NEW}) == f"a {NEW}\nb {OTHER}\n"
     assert unknown_hosts(found, ["b", "a", "c"]) == ["b", "c"]

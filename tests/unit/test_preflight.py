@@ -8,10 +8,15 @@ from typing import Any
 import pytest
 from ansible_collections.gb10.fleet.plugins.filter.preflight import preflight_sentences
 from ansible_collections.gb10.fleet.plugins.module_utils._host.state import filesystem
-from ansible_collections.gb10.fleet.plugins.module_utils._preflight.needs import made_elsewhere, preflight
+from ansible_collections.gb10.fleet.plugins.module_utils._preflight.needs import (
+    lets_others_in,
+    made_elsewhere,
+    preflight,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.reading import indexed_bytes
 
 GIB = 1 << 30
+NO_READERS: dict[str, Any] = {"inventory": "mine", "reads": {}, "readers": {}, "files": {}}
 NEEDS: dict[str, Any] = {
     "paths": ["/srv/tiny", "/store/snap", "/store"],
     "files": [{"path": "/srv/tiny", "place": "recipes/tiny.yml: model.source.path", "unless": "/store/snap"}],
@@ -92,7 +97,30 @@ def test_a_secret_that_another_controller_made_is_not_made_again(
     assert [one.rule for one in found] == expected
     assert all("copy /mine/.fleet/keys from there" in one.remedy for one in found)
     # on no host of the run: they would get what is of another secret
-    ends = [preflight_sentences({"needs": NEEDS}, "titan", there, severity=of, kept=kept) for of in ("run", "error")]
+    plan = {"needs": NEEDS, "peer_access": NO_READERS}
+    ends = [preflight_sentences(plan, "titan", there, severity=of, kept=kept) for of in ("run", "error")]
+    assert ends == [[one.sentence() for one in found], []]
+
+
+@pytest.mark.parametrize(
+    ("readers", "given", "expected"),
+    [
+        ({"beast": []}, "home", ["peer-access-foreign"]),
+        ({"beast": []}, "mine", []),
+        ({"beast": []}, "", []),
+        ({"beast": []}, None, []),
+        ({}, "home", []),
+    ],
+)
+def test_a_host_lets_readers_of_one_inventory_in(
+    readers: dict[str, Any], given: str | None, expected: list[str]
+) -> None:
+    plan = {"needs": NEEDS, "peer_access": NO_READERS | {"readers": readers}}
+    state = FINE | {"peers_inventory": given}
+    found = [*lets_others_in(plan["peer_access"], state)]
+    assert [one.rule for one in found] == expected
+    assert all("for beast" in one.remedy and "fleet_name: home" in one.remedy for one in found)
+    ends = [preflight_sentences(plan, "titan", state, severity=of) for of in ("run", "error")]
     assert ends == [[one.sentence() for one in found], []]
 
 

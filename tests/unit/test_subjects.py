@@ -43,7 +43,7 @@ def peers() -> dict[str, Any]:
     plan = planned()
     for host, other in (("titan", "spark-2"), ("spark-2", "titan")):
         ends = {"reads": {other: ["10.0.0.9"]}, "readers": {other: ["192.168.100.9"]}}
-        plan["hosts"][host]["peer_access"] = with_files(ends)
+        plan["hosts"][host]["peer_access"] = with_files(ends, plan["inventory"])
     return plan
 
 
@@ -149,8 +149,6 @@ def test_a_role_writes_the_files_of_its_slice_and_no_others(role: str) -> None:
         ("titan", SERVER, "file", "0644"),
         ("titan", AUTHORIZED_KEYS, "file", "0644"),
         ("titan", KNOWN_HOSTS, "file", "0644"),
-        ("spark-3", PROGRAM, "absent", ""),
-        ("spark-3", SUDOERS, "absent", ""),
         ("spark-2", "/usr/local/lib/gb10-fleet/netplan/__main__.py", "file", "0644"),
         ("spark-2", "/etc/systemd/system/gb10-netplan-recover.service", "file", "0644"),
         ("titan", "/usr/local/lib/gb10-fleet/gb10_rank/supervise.py", "file", "0644"),
@@ -209,6 +207,30 @@ def test_what_lets_others_in_is_compared(change: Callable[[dict[str, Any]], Any]
     found["spark-2"] = type(found["spark-2"])(other, {})
     (one,) = compare(PEERS, found, "2026-11-22").differences
     assert (one.host, one.place, one.rule) == ("titan", place, rule)
+
+
+@pytest.mark.parametrize(
+    ("given", "rules"),
+    [
+        (None, []),
+        ("", ["peer-access-undeclared", "peer-key-undeclared"]),
+        ("inventory", ["peer-access-undeclared", "peer-key-undeclared"]),
+        ("another", []),
+    ],
+)
+def test_what_lets_others_in_where_nobody_reads_is_drift_unless_another_inventory_wrote_it(
+    given: str | None, rules: list[str]
+) -> None:
+    assert PEERS["inventory"] == "inventory"
+    assert PEERS["hosts"]["spark-3"]["peer_access"]["files"] == {}
+
+    def change(state: dict[str, Any]) -> None:
+        state["peers_inventory"] = given
+        if given is not None:
+            line(state, f"{OURS} ssh-ed25519 B", "spark-9")
+
+    found = compare(PEERS, changed(PEERS, "spark-3", change), "2026-11-22").differences
+    assert sorted(one.rule for one in found) == rules
 
 
 def test_managed_files_have_one_owner() -> None:

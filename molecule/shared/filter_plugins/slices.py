@@ -13,10 +13,14 @@ from ansible_collections.gb10.fleet.plugins.module_utils._firewall import subjec
 from ansible_collections.gb10.fleet.plugins.module_utils._peers import subject as peers
 
 
+def peer_access(who: Mapping[str, Any]) -> dict[str, Any]:
+    return peers.with_files(who, "scenario")
+
+
 def with_guard(files: Mapping[str, Any]) -> dict[str, Any]:
     return {**files, **guard_files()}
 
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"firewall_slice": firewall.with_files, "peer_access_slice": peers.with_files, "with_guard": with_guard}
+        return {"firewall_slice": firewall.with_files, "peer_access_slice": peer_access, "with_guard": with_guard}

@@ -60,6 +60,7 @@ UNASKED = (
     "kernel",
     "network",
     "our_units",
+    "peers_inventory",
     "platform",
     "sudo",
 )

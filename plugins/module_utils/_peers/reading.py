@@ -38,6 +38,11 @@ def read_peers(
     }
 
 
+def read_inventory(sudoers: Path = Path(access.SUDOERS)) -> str | None:
+    """Which inventory lets readers in; empty where an earlier release did, None where nobody is let in."""
+    return access.given_by(_text(sudoers)) if sudoers.exists() else None
+
+
 def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
@@ -64,4 +69,7 @@ def _local(address: str) -> Iterable[str]:
             yield probe.getsockname()[0].partition("%")[0]
 
 
-READS: Mapping[str, Part] = {"peers": lambda _run, ask: read_peers(reads=ask["reads"])}
+READS: Mapping[str, Part] = {
+    "peers": lambda _run, ask: read_peers(reads=ask["reads"]),
+    "peers_inventory": lambda _run, _ask: read_inventory(),
+}

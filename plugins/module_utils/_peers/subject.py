@@ -20,28 +20,26 @@ from ansible_collections.gb10.fleet.plugins.module_utils._transfer import access
 
 
 def peer_access(here: Here) -> dict[str, Any]:
-    """``peer_access_plan``: ``{reads, readers, files}``; the hosts follow from the sources of images and models."""
-    return with_files(here.slices["peer_access"])
+    """``peer_access_plan``: ``{reads, readers, files, inventory}``; the hosts follow from the sources of images and
+    models."""
+    return with_files(here.slices["peer_access"], here.fleet["name"])
 
 
-def with_files(who: Mapping[str, Any]) -> dict[str, Any]:
-    """``{reads, readers}`` with the files that let the readers in, or none of them."""
+def with_files(who: Mapping[str, Any], inventory: str) -> dict[str, Any]:
+    """``{reads, readers}`` with the files that let the readers of that inventory in; without readers there are none,
+    and the module `peer_access` takes away what is there, unless another inventory lets others in."""
     if not who["readers"]:
-        nothing = {path: {"mode": mode, "content": None} for path, mode in _ENTRIES.items()}
-        return {**who, "files": nothing}
+        return {**who, "files": {}, "inventory": inventory}
     places = json.dumps({"folder": STATE, "models": MODELS, "caches": list(CACHES)}, indent=1, sort_keys=True) + "\n"
     return {
         **who,
+        "inventory": inventory,
         "files": {
             **program_files(),
             access.PLACES: {"mode": "0644", "content": places},
-            access.SUDOERS: {"mode": _ENTRIES[access.SUDOERS], "content": access.SUDOERS_TEXT},
+            access.SUDOERS: {"mode": access.ENTRIES[access.SUDOERS], "content": access.sudoers(inventory)},
         },
     }
-
-
-# Without these nobody gets in.
-_ENTRIES = {access.PROGRAM: "0755", access.SUDOERS: "0440"}
 
 
 def _files(plan: Mapping[str, Any]) -> Iterator[Managed | ManagedJson]:
@@ -54,10 +52,14 @@ def _files(plan: Mapping[str, Any]) -> Iterator[Managed | ManagedJson]:
 
 
 def _differences(view: View) -> Differences:
-    present, plan = view.state["peers"], view.slice["peer_access"]
+    present, given, plan = view.state["peers"], view.state["peers_inventory"], view.slice["peer_access"]
     if present is not None:
-        yield from _authorized(view, present["authorized"], plan["readers"])
+        if plan["readers"] or not access.is_of_another(given, plan["inventory"]):
+            yield from _authorized(view, present["authorized"], plan["readers"])
         yield from _known(view, present["known"], plan["reads"])
+    if not plan["readers"] and given in ("", plan["inventory"]):
+        place, expected = f"file {access.SUDOERS}", "no such file, since no host reads from this one"
+        yield view.differs("error", "peer-access-undeclared", place, found="it is there", expected=expected)
 
 
 def _authorized(view: View, lines: Mapping[str, str], readers: Mapping[str, Collection[str]]) -> Iterator[Difference]:

@@ -87,6 +87,23 @@ def made_elsewhere(
             )
 
 
+def lets_others_in(access: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Finding]:
+    """Where two inventories let hosts read from this one, each would lock out the other's at every run.
+
+    access: ``peer_access`` of the slice. It refuses the run on all its hosts, as above.
+    """
+    given = state.get("peers_inventory")
+    if access["readers"] and given not in (None, "", access["inventory"]):
+        yield host_error(
+            "peer-access-foreign",
+            "peer_access",
+            found=f"the inventory {given} lets hosts of its own read images or models from this one",
+            expected=f"no readers of another inventory than this one, {access['inventory']}",
+            remedy=f"name another source for {', '.join(access['readers'])} (source: of image or model); where both "
+            f"are the same inventory, write fleet_name: {given} in its group_vars/all",
+        )
+
+
 def _disk(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Finding]:
     wanted: dict[int, list[Mapping[str, Any]]] = {}
     for write in needs["disk"]:

@@ -22,13 +22,32 @@ KNOWN_HOSTS = f"{FOLDER}/known_hosts"
 PLACES = f"{FOLDER}/places.json"
 AUTHORIZED_KEYS = f"{HOME}/.ssh/authorized_keys"
 SUDOERS = "/etc/sudoers.d/gb10-peer"
-# The account may start the program without arguments, and nothing else, as root.
-SUDOERS_TEXT = f'{ACCOUNT} ALL=(root) NOPASSWD: {PROGRAM} ""\n'
+# Without these nobody gets in.
+ENTRIES = {PROGRAM: "0755", SUDOERS: "0440"}
 
 # More than a host has, and less than a line of sshd's may have.
 _MOST_ADDRESSES = 64
 # IPv6 addresses change by themselves within their network (RFC 8981).
 _IPV6_PREFIX = 64
+
+
+def sudoers(inventory: str) -> str:
+    """The account may start the program without arguments, and nothing else, as root.
+
+    inventory: which lets the readers in; one alone may (`given_by`).
+    """
+    return f'# Inventory={inventory}\n{ACCOUNT} ALL=(root) NOPASSWD: {PROGRAM} ""\n'
+
+
+def given_by(rule: str) -> str:
+    """The inventory in the text of `sudoers`; empty where it has none, as earlier releases wrote it."""
+    found = re.search(r"^# Inventory=(\S+)$", rule, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def is_of_another(given: str | None, inventory: str) -> bool:
+    """Whether another inventory lets readers in. given: as `given_by`, or None where nobody is let in."""
+    return bool(given) and given != inventory
 
 
 def options(addresses: Iterable[str]) -> str:
@@ -86,10 +105,14 @@ def without_line(authorized: str, readers: Iterable[str]) -> list[str]:
 
 
 def known_hosts(found: str, reads: Iterable[str], keys: Mapping[str, Any]) -> str:
-    """The hosts' SSH host keys by inventory name, whatever address they are reached at. Arguments as above."""
+    """The hosts' SSH host keys by inventory name, whatever address they are reached at.
+
+    found: the file as it is, whose other lines stay: another inventory may need them, and they open nothing. reads: the
+    hosts that this one reads from. keys: by host its key, as it has answered; one without keeps the line that it has.
+    """
     lines = {line.partition(" ")[0]: line for line in found.splitlines()}
-    lines |= {name: f"{name} {bare(key)}" for name, key in keys.items() if bare(key)}
-    return "".join(f"{lines[name]}\n" for name in sorted(set(reads)) if name in lines)
+    lines |= {name: f"{name} {bare(keys[name])}" for name in reads if bare(keys.get(name))}
+    return "".join(f"{line}\n" for _name, line in sorted(lines.items()))
 
 
 def unknown_hosts(known: str, reads: Iterable[str]) -> list[str]:
