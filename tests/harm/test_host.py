@@ -176,7 +176,7 @@ HARMS = [
          right=f"cmp {WEIGHTS} /srv/lab/tiny/model.safetensors && test {RUN}/tiny/started -nt {WEIGHTS}",
          group="a"),
     Harm("rules-not-utf-8 (Z9)", f"printf '\\377' >> {RULES}", right=f"iconv -f utf-8 {RULES}", group="b"),
-    Harm("rules-flushed", "nft flush ruleset", right="nft list table inet gb10_fleet", group="c"),
+    Harm("rules-flushed", "nft flush ruleset", right="nft list table inet gb10_fleet"),
     Harm("sysctl-file-a-link-to-null", f"rm {SYSCTL}; ln -s /dev/null {SYSCTL}; sysctl -w vm.swappiness=60",
          right=f"test $(sysctl -n vm.swappiness) != 60 -a -f {SYSCTL} -a ! -L {SYSCTL}",
          group="a"),
