@@ -446,6 +446,19 @@ SEEDS = [
         alone=True,
         task=DOCKER_UNIT,
     ),
+    Seed(
+        "docker-rules-flushed",
+        "titan",
+        "nft flush ruleset",
+        "systemctl restart docker.service; nft -f /etc/gb10-fleet/firewall.nft",
+        "Docker",
+        "docker-rules",
+        "made when it started",
+        "are gone",
+        also=("firewall-live",),
+        alone=True,
+        task=DOCKER_UNIT,
+    ),
     # Images and weights
     Seed(
         "image-retagged",

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._container_engine import reading
 from ansible_collections.gb10.fleet.plugins.module_utils._services.reading import read_containers
 
 
@@ -45,3 +47,61 @@ def test_what_docker_adds_for_the_hosts_ipc_is_not_read_as_an_option(
     ipc: str, options: list[str] | None, read: list[str]
 ) -> None:
     assert _read(IpcMode=ipc, SecurityOpt=options)["security"] == read
+
+
+CHAIN = "the chain DOCKER of iptables' table "
+TABLE = "nftables' table ip docker-bridges"
+NFT = {"FirewallBackend": {"Driver": "nftables"}}
+NO_CHAIN = (1, "", "iptables: No chain/target/match by that name.\n")
+NO_TABLE = (1, "", "Error: No such file or directory\nlist table ip docker-bridges\n")
+BUSY = (4, "", "Another app is currently holding the xtables lock.\n")
+
+
+@pytest.mark.parametrize(
+    ("info", "settings", "unit", "kernel", "missing"),
+    [
+        ({}, {}, "", {}, []),
+        ({}, {}, "", {"nat": NO_CHAIN, "filter": NO_CHAIN}, [CHAIN + "nat", CHAIN + "filter"]),
+        ({"FirewallBackend": {"Driver": "iptables"}}, {}, "", {"filter": NO_CHAIN}, [CHAIN + "filter"]),
+        ({"FirewallBackend": {"Driver": "iptables+firewalld"}}, {}, "", {"nat": NO_CHAIN}, [CHAIN + "nat"]),
+        (NFT, {}, "", {"nat": NO_CHAIN, "ip": NO_TABLE}, [TABLE]),
+        (NFT, {}, "", {"nat": NO_CHAIN}, []),
+        # nobody can tell
+        ({}, {}, "", {"nat": BUSY}, []),
+        ({"FirewallBackend": {"Driver": "another"}}, {}, "", {"nat": NO_CHAIN, "ip": NO_TABLE}, []),
+        ({}, {}, "", {"nat": None, "filter": None}, []),
+        # its owner makes the rules
+        ({}, {"iptables": False}, "", {"nat": NO_CHAIN}, []),
+        ({}, {"iptables": True}, "", {"nat": NO_CHAIN}, [CHAIN + "nat"]),
+        ({}, {}, "--iptables=false", {"nat": NO_CHAIN}, []),
+        ({}, {}, "--config-file=/etc/mine.json", {"nat": NO_CHAIN}, []),
+    ],
+)
+def test_rules_of_docker_that_somebody_flushed(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    info: dict[str, Any],
+    settings: dict[str, Any],
+    unit: str,
+    kernel: dict[str, tuple[int, str, str] | None],
+    missing: list[str],
+) -> None:
+    """By what iptables and nft say. kernel: by the table that is asked for; None: there is no such program."""
+    monkeypatch.setattr(reading, "_DAEMON", tmp_path / "daemon.json")
+    (tmp_path / "daemon.json").write_text(json.dumps(settings))
+
+    def run(words: list[str]) -> tuple[int, str, str]:
+        if words[0] == "docker":
+            return 0, json.dumps({"ServerVersion": "29.0.0", "Driver": "overlay2"} | info), ""
+        if words[0] == "systemctl":
+            return (
+                0,
+                f"LoadState=loaded\nExecStart={{ path=/usr/bin/dockerd ; argv[]=/usr/bin/dockerd {unit} ; }}\n",
+                "",
+            )
+        answer = next((kernel[table] for table in kernel if table in words), (0, "-N DOCKER\n", ""))
+        if answer is None:
+            raise FileNotFoundError
+        return answer
+
+    assert reading.read_engine(run)["missing_rules"] == missing

@@ -113,6 +113,9 @@ Inst perftest (24.01.0+0.38-1build2 Ubuntu:24.04/noble [arm64])
 
 
 # (fleet, host, what is wrong, verdict's severity, rule, a word of the remedy)
+LIMITS = {"max-size": "50m", "max-file": "3"}
+OURS = {"features": {"cdi": True}, "icc": False, "log-driver": "json-file", "log-opts": LIMITS}
+GONE = ["the chain DOCKER of iptables' table nat"]
 OBSTACLES: list[tuple[Any, str, Change, str, str, str]] = [
     (GROUP, "spark-2", put("kernel", "release", "7.0.0-1019-nvidia"), "error", "known-bad kernel-7.0.0-1019",
      "nvidia-spark-grub-kho"),
@@ -158,6 +161,8 @@ OBSTACLES: list[tuple[Any, str, Change, str, str, str]] = [
     (PLAN, "titan", put("daemon", "masked", True), "error", "docker-masked", "sudo systemctl unmask docker.service"),
     (PLAN, "titan", put("daemon", "file", "/etc/mine.json"), "error", "docker-other-file", "take --config-file out"),
     (PLAN, "titan", runs("open-webui"), "error", "docker-restart", "restart: true"),
+    (PLAN, "titan", each(runs("open-webui"), put("daemon", "settings", OURS), put("engine", "missing_rules", GONE)),
+     "error", "docker-restart", "stop them, or write `restart: true` in fleet_host.container_engine"),
     (PLAN, "titan", memory(13 * GIB, swapped=8 * GIB), "error", "swap-does-not-fit", "restart the host"),
     (NAMED, "titan", put("paths", "/proc/sys/net/ipv4/tcp_rmen", "exists", False), "error", "tuning-unknown", "null"),
     (NAMED, "titan", put("paths", "/usr/lib/systemd/system/mine.target", "exists", False), "error", "tuning-unknown",
@@ -458,8 +463,6 @@ def test_nvidias_drop_in_is_read_and_its_options_may_not_come_twice() -> None:
     assert looked(plan, "titan", put("daemon", "flags", flags)).findings == ()
 
 
-LIMITS = {"max-size": "50m", "max-file": "3"}
-OURS = {"features": {"cdi": True}, "icc": False, "log-driver": "json-file", "log-opts": LIMITS}
 STORE = {"containerd-snapshotter": True}
 
 
@@ -476,6 +479,25 @@ STORE = {"containerd-snapshotter": True}
 def test_docker_restarts_only_for_what_merging_changes(settings: dict[str, Any], named: str | None) -> None:
     found = looked(PLAN, "titan", each(runs("open-webui"), put("daemon", "settings", settings))).findings
     assert [named in one.found for one in found if one.rule == "docker-restart"] == [True] * bool(named)
+
+
+@pytest.mark.parametrize(
+    ("settings", "container", "found"),
+    [
+        (
+            OURS,
+            "open-webui",
+            "the chain DOCKER of iptables' table nat is gone, so Docker restarts, and with it open-webui",
+        ),
+        (OURS | {"icc": True}, "open-webui", "icc change, and the chain DOCKER of iptables' table nat is gone, so"),
+        (OURS | {"live-restore": True}, "open-webui", None),
+        (OURS, "gb10-service-tiny", None),
+    ],
+)
+def test_docker_restarts_for_rules_that_are_gone(settings: dict[str, Any], container: str, found: str | None) -> None:
+    change = each(runs(container), put("daemon", "settings", settings), put("engine", "missing_rules", GONE))
+    restarts = [one.found for one in looked(PLAN, "titan", change).findings if one.rule == "docker-restart"]
+    assert [found in restart for restart in restarts] == [True] * bool(found)
 
 
 def test_an_option_of_dockerd_is_known_by_file_and_line(tmp_path: Path) -> None:

@@ -99,6 +99,9 @@ CASES: list[tuple[str, Change, str, str, str, str]] = [
     ("titan", put("clock", 1100.0), "clock", "clock-off", "within 5 s", "98 s ahead"),
     ("titan", put("clock", 900.0), "clock", "clock-off", "within 5 s", "100 s behind"),
     ("titan", put("engine", {"installed": True, "running": False}), "Docker", "docker-down", "runs", "not answer"),
+    # harm of our own: nft flush ruleset
+    ("titan", put("engine", "missing_rules", ["the chain DOCKER"]), "Docker", "docker-rules", "made when it started",
+     "the chain DOCKER is gone"),
     # an owner's drop-in of docker.service that wins over ours, by file and line
     ("titan", put("daemon", "file", "/etc/mine.json"), "/etc/docker/daemon.json", "docker-other-file", "this file",
      "/etc/mine.json instead (systemctl cat docker)"),

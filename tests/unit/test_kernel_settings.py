@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
+from ansible_collections.gb10.fleet.plugins.module_utils._host_tuning.subject import host_tuning
 from ansible_collections.gb10.fleet.plugins.module_utils._settings import kernel_settings as settings
 
 LIVE = {"vm.swappiness": "60", "vm.dirty_bytes": "0", "nvme0n1/queue/read_ahead_kb": "128", "swap": "/swap.img"}
@@ -78,6 +83,71 @@ def test_a_value_that_the_kernel_rounded_is_an_error(monkeypatch: pytest.MonkeyP
     with pytest.raises(FleetError, match="it says '8192' now"):
         settings.write_live(settings.Wanted({"vm.dirty_bytes": 1}), {"vm.dirty_bytes": "1"}, lambda _argv: (0, "", ""))
     assert key.read_text() == "1\n"
+
+
+class Kernel(dict[str, str]):
+    """Settings by their keys, of which it takes even values alone, and one can't be read."""
+
+    def path(self, key: str) -> SimpleNamespace:
+        def read_text(**_encoding: str) -> str:
+            if key not in self or key == "vm.write_only":
+                number = errno.EACCES if key in self else errno.ENOENT
+                raise OSError(number, os.strerror(number))
+            return self[key]
+
+        def write_text(value: str, **_encoding: str) -> None:
+            if not value.strip().isdecimal():
+                raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+            self[key] = str(int(value) // 2 * 2)
+
+        return SimpleNamespace(read_text=read_text, write_text=write_text)
+
+
+@pytest.mark.parametrize(
+    ("sysctl", "rule", "typed", "after"),
+    [
+        ({"vm.swapiness": "1"}, "tuning-unreadable", {"vm.swapiness": None}, "60"),
+        ({"vm.swapiness": "2"}, "tuning-unreadable", {"vm.swapiness": None, "vm.swappiness": "2"}, "2"),
+        ({"vm.write_only": "1"}, "tuning-unreadable", {"vm.write_only": None}, "60"),
+        ({"vm.swappiness": "one"}, "tuning-refused", {"vm.swappiness": "2"}, "2"),
+        ({"vm.swappiness": "one"}, "tuning-refused", {"vm.swappiness": None}, "60"),
+        ({"vm.swappiness": "5"}, "tuning-refused", {"vm.swappiness": "4"}, "4"),
+    ],
+)
+def test_the_remedies_of_what_a_kernel_does_not_take(
+    monkeypatch: pytest.MonkeyPatch, sysctl: dict[str, str], rule: str, typed: dict[str, str | None], after: str
+) -> None:
+    """Correct the key, write a value that it takes, or null: typed into fleet_host, and the finding is gone."""
+    kernel = Kernel({"vm.swappiness": "60", "vm.write_only": ""} | dict.fromkeys(fact("host_tuning", "sysctl"), "60"))
+    monkeypatch.setattr(settings, "sysctl_path", kernel.path)
+
+    def run(own: dict[str, str | None]) -> None:
+        declared = {"host_tuning": {"sysctl": dict.fromkeys(fact("host_tuning", "sysctl")) | own}}
+        planned = host_tuning(SimpleNamespace(settings=declared))["sysctl"]  # type: ignore[arg-type]
+        wanted = settings.Wanted(planned)
+        settings.write_live(wanted, wanted.differing(settings.read_live(planned)), lambda _words: (0, "", ""))
+
+    with pytest.raises(FleetError) as caught:
+        run({**sysctl})
+    [found] = caught.value.findings
+    assert found.rule == rule
+    assert all(
+        word in found.remedy for word in ("null", "correct the key" if "read" in rule else "a value that it takes")
+    )
+    kernel["vm.swappiness"] = "60"
+    run(sysctl | typed)
+    assert kernel["vm.swappiness"] == after
+
+
+@pytest.mark.parametrize("typed", [None, False])
+def test_the_remedy_of_swap_that_stays(monkeypatch: pytest.MonkeyPatch, typed: bool | None) -> None:
+    """null leaves it as it is."""
+    monkeypatch.setattr(settings, "read_live", lambda _sysctl: {"swap": "/swap.img"})
+    wanted = settings.Wanted(
+        {}, swap=host_tuning(SimpleNamespace(settings={"host_tuning": {"swap": typed}})).get("swap")
+    )  # type: ignore[arg-type]
+    with contextlib.nullcontext() if typed is None else pytest.raises(FleetError, match="or null to leave it"):
+        settings.write_live(wanted, wanted.differing({"swap": "/swap.img"}), lambda _words: (255, "", "swapoff failed"))
 
 
 def test_a_swapoff_that_fails_gives_the_reason() -> None:

@@ -380,6 +380,21 @@ def test_a_launch_that_fails(
     assert type(found.value) is kind
 
 
+def test_of_a_container_that_never_ran_the_launch_alone_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else its end comes first, and a start is used up: all three while Docker's chains were gone."""
+    monkeypatch.setattr(container, "inspect", lambda _name: {})
+    monkeypatch.setattr(container, "_POLL_S", 0.3)
+    cannot = from_plan(WRITTEN | {"run": ["sh", "-c", "exit 125"], "gids": None})
+    ends: list[str] = []
+
+    async def launch() -> None:
+        with pytest.raises(host.NotLaunchedError, match="the container ended at once"):
+            await local.LocalRank(cannot, Report(cannot, [], tmp_path), ends.append).launch()
+
+    asyncio.run(launch())
+    assert ends == []
+
+
 @pytest.mark.parametrize(
     ("heeds", "kinds"),
     [(True, ["TERM to the command", "docker stop -t 1"]), (False, ["docker stop -t 1"])],
@@ -462,6 +477,12 @@ def test_a_first_process_is_known_by_its_control_group(tmp_path: Path) -> None:
     assert host.commands_of(42, "4567", tmp_path) == {}
 
 
+RULES = (
+    "Docker's own rules are gone from the packet filter, as after `nft flush ruleset` or a restart of nftables.service:"
+    " site.yml, or `sudo systemctl restart docker`, makes them again"
+)
+
+
 @pytest.mark.parametrize(
     ("lines", "last"),
     [
@@ -470,6 +491,21 @@ def test_a_first_process_is_known_by_its_control_group(tmp_path: Path) -> None:
         (["docker: no such image.", "See 'docker run --help'."], "docker: no such image."),
         (["docker: no.", "", "Run 'docker run --help' for more information"], "docker: no."),
         (["x" * 400], "x" * 300),
+        (
+            ["INFO", "docker: Error response: no.", " (exit status 1)).", "Run 'docker run --help'"],
+            "docker: Error response: no. (exit status 1)).",
+        ),
+        (["docker: an image's own words", *"abcdef"], "f"),
+        (
+            [
+                "docker: driver failed (iptables failed: iptables --wait -t nat -A DOCKER ! -i docker0: iptables: "
+                "No chain/target/match by that name.",
+                " (exit status 1)).",
+                "",
+                "Run 'docker run --help' for more",
+            ],
+            RULES,
+        ),
     ],
 )
 def test_the_last_words_of_a_container(lines: list[str], last: str) -> None:

@@ -363,7 +363,7 @@ ELSEWHERE = {
     "hosts that have something else, relocked or given the same: test_lock": ("lock-differs", "lock-hosts-differ"),
     "shown only where neither R112 nor R113 is (fold.py), whose remedies are typed: test_remedies": ("kv-length",),
     "a file of a recipe's folder and its sum, corrected: test_recipe": ("recipe-overlay-changed",),
-    "a host, before or while it is changed: test_doctor, test_kernel_settings": (
+    "a host, before or while it is changed, its settings typed: test_doctor, test_kernel_settings": (
         *("tuning-refused", "tuning-unknown", "tuning-unreadable"),
     ),
     "an engine that ends no TLS: test_tls": ("service-tls-engine",),

@@ -21,6 +21,17 @@ _DAEMON = Path("/etc/docker/daemon.json")
 _FIELDS = "LoadState,ExecStart,FragmentPath,DropInPaths"
 # Options of dockerd that daemon.json knows by another name.
 _SHORT = {"H": "hosts", "host": "hosts", "s": "storage-driver", "l": "log-level", "D": "debug", "g": "data-root"}
+# What Docker makes in the kernel when it starts, and never again: by the backend of its packet filter, how to ask.
+_RULES: Mapping[str, Mapping[str, list[str]]] = {
+    "iptables": {
+        f"the chain DOCKER of iptables' table {table}": ["iptables", "--wait", "-t", table, "--list-rules", "DOCKER"]
+        for table in ("nat", "filter")
+    },
+    "nftables": {
+        "nftables' table ip docker-bridges": ["nft", "--terse", "list", "table", "ip", "docker-bridges"],
+    },
+}
+_GONE = re.compile("No chain/target/match by that name|No such file or directory")
 # Settings whose values may be shown; of others, a proxy's password might be among them, only the names are read.
 SHOWN = frozenset(
     {
@@ -31,6 +42,7 @@ SHOWN = frozenset(
         "features",
         "fixed-cidr",
         "icc",
+        "iptables",
         "live-restore",
         "log-driver",
         "log-opts",
@@ -95,7 +107,7 @@ def daemon_flags(shown: str) -> list[str]:
 
 
 def read_engine(run: Run) -> dict[str, Any]:
-    """``{installed, running, version, store}``; store: ``containerd``, or the graph driver's name."""
+    """``{installed, running, version, store, missing_rules}``; store: ``containerd``, or the graph driver's name."""
     try:
         code, out, err = run(["docker", "info", "--format", "{{json .}}"])
     except FileNotFoundError:
@@ -108,7 +120,32 @@ def read_engine(run: Run) -> dict[str, Any]:
         raise UnreadableError(message.strip() or f"docker info ended with {code}")
     driver = dict(info.get("DriverStatus") or ()).get("driver-type", "")
     store = "containerd" if driver.startswith("io.containerd.snapshotter") else info["Driver"]
-    return {"installed": True, "running": True, "version": info["ServerVersion"], "store": store}
+    # Docker before 28.1 does not tell, and knows iptables alone; "iptables+firewalld" is iptables.
+    backend = (info.get("FirewallBackend") or {}).get("Driver", "iptables").partition("+")[0]
+    return {
+        "installed": True,
+        "running": True,
+        "version": info["ServerVersion"],
+        "store": store,
+        "missing_rules": missing_rules(run, backend, read_daemon(run)),
+    }
+
+
+def missing_rules(run: Run, backend: str, daemon: Mapping[str, Any]) -> list[str]:
+    """What a running Docker has made in the kernel and somebody took away, such as `nft flush ruleset`: no container
+    with a published port starts without. daemon: as of ``read_daemon``, which tells whether Docker makes rules at all.
+    """
+    if daemon["settings"].get("iptables") is False or "iptables" in daemon["flags"] or daemon["file"]:
+        return []
+    return [what for what, ask in _RULES.get(backend, {}).items() if _is_gone(run, ask)]
+
+
+def _is_gone(run: Run, ask: list[str]) -> bool:
+    try:
+        code, _out, err = run(ask)
+    except FileNotFoundError:
+        return False
+    return code != 0 and bool(_GONE.search(err))
 
 
 READS: Mapping[str, Part] = {

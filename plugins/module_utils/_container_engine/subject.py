@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
@@ -31,6 +31,11 @@ UNIT = "docker.service"
 _DAEMON = "/etc/docker/daemon.json"
 _CAT = "systemctl cat docker"
 _LOGINS = "/root/.docker/config.json"
+_MADE = "the rules that Docker made when it started"
+_FLUSHED = (
+    "no container with a published port starts without them, and Docker makes them at its start alone; `nft flush "
+    "ruleset`, which a restart of nftables.service does, takes them"
+)
 _REGISTRY: dict[str, Spec] = {
     "name": {"type": "str", "required": True},
     "username": {"type": "str", "required": True},
@@ -95,21 +100,32 @@ def _differences(view: View) -> Differences:
     if engine is not None and not engine["running"] and not masked:
         found = "it does not answer" if engine["installed"] else "not installed"
         yield view.differs("error", "docker-down", "Docker", found=found, expected="runs")
+    if missing := (engine or {}).get("missing_rules"):
+        yield view.differs("error", "docker-rules", "Docker", found=_gone(missing), expected=_MADE, reason=_FLUSHED)
+
+
+def _gone(missing: Sequence[str]) -> str:
+    return f"{' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} gone"
 
 
 def _obstacles(look: Look) -> Iterator[Finding]:
     daemon, plan = look.part("daemon"), look.slice["container_engine"]
     yield from _overruled(daemon, plan)
-    others = [one["name"] for one in look.state.get("containers") or () if not _is_ours(one["name"])]
-    changes = _needs_restart(plan, daemon)
-    if others and changes and not plan["restart"] and not daemon.get("settings", {}).get("live-restore"):
+    others = sorted(one["name"] for one in look.state.get("containers") or () if not _is_ours(one["name"]))
+    changes, missing = _needs_restart(plan, daemon), look.part("engine").get("missing_rules")
+    asked = others and not plan["restart"] and not daemon.get("settings", {}).get("live-restore")
+    if asked and (changes or missing):
+        why = [f"{', '.join(changes)} change"] if changes else []
+        why += [_gone(missing)] if missing else []
+        ways = ["stop them", "write `restart: true` in fleet_host.container_engine"]
+        ways += [] if missing else [f"leave these keys alone ({', '.join(f'{key}: null' for key in changes)})"]
         yield error(
             "docker-restart",
             "Docker",
-            found=f"{', '.join(changes)} change, so Docker restarts, and with it {', '.join(sorted(others))}",
+            found=f"{', and '.join(why)}, so Docker restarts, and with it {', '.join(others)}",
             expected="no containers of others, or a yes",
-            remedy="stop them, write `restart: true` in fleet_host.container_engine, or leave these keys alone "
-            f"({', '.join(f'{key}: null' for key in changes)})",
+            remedy=f"{', '.join(ways[:-1])}, or {ways[-1]}",
+            reason=_FLUSHED if missing else "",
             kind="host",
         )
 

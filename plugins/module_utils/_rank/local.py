@@ -53,8 +53,9 @@ class LocalRank:
         self._stopping = False
         exit_words = self._service.probes.exit_words
         container = self._container = Container(self._service.container, self._report.log, exit_words)
-        container.ended.add_done_callback(lambda ended: self._ended(container, ended.result()))
         await container.launch(host.with_environment(await asyncio.to_thread(self._words), self._variables))
+        # not before: of a container that never ran the launch says why, and no start is used up
+        container.ended.add_done_callback(lambda ended: self._ended(container, ended.result()))
 
     def _words(self) -> Sequence[str]:
         words = self._service.run

@@ -170,5 +170,6 @@ def _refused(name: str, value: str, why: str) -> Finding:
         name,
         found=why,
         expected=f"the kernel to take {value!r}",
-        remedy="see `journalctl -k -n 20` on that host; in a container the settings are the outer machine's",
+        remedy="write a value that it takes, or null to leave it as it is; `journalctl -k -n 20` on that host may say "
+        "more, and in a container the settings are the outer machine's",
     )

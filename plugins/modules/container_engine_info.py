@@ -1,0 +1,58 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: container_engine_info
+short_description: Read whether the packet filter still has Docker's own rules
+version_added: 0.1.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Docker makes its chains or tables when it starts. Whoever flushes all rules of the host takes them, too, and no
+    container with a published port starts until Docker has started anew.
+extends_documentation_fragment:
+  - gb10.fleet.attributes.reads_only
+"""
+
+EXAMPLES = r"""
+- name: Look for Docker's own rules
+  gb10.fleet.container_engine_info:
+  register: docker
+
+- name: Have Docker make them again
+  ansible.builtin.systemd_service:
+    name: docker.service
+    state: restarted
+  when: docker.missing_rules | length > 0
+"""
+
+RETURN = r"""
+missing_rules:
+  description: Chains or tables of Docker that are gone. None where Docker does not run, or makes no rules.
+  returned: success
+  type: list
+  elements: str
+  sample: [the chain DOCKER of iptables' table nat]
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gb10.fleet.plugins.module_utils._container_engine.reading import read_engine
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import UnreadableError, bounded_run
+
+COMMAND_SECONDS = 30
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
+    try:
+        engine = read_engine(bounded_run(COMMAND_SECONDS))
+    except UnreadableError as problem:
+        module.fail_json(msg=f"Docker can't be read: {problem}")
+    module.exit_json(changed=False, missing_rules=engine.get("missing_rules", []))
+
+
+if __name__ == "__main__":
+    main()
