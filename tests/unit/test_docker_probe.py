@@ -66,7 +66,7 @@ BUSY = (4, "", "Another app is currently holding the xtables lock.\n")
         ({"FirewallBackend": {"Driver": "iptables+firewalld"}}, {}, "", {"nat": NO_CHAIN}, [CHAIN + "nat"]),
         (NFT, {}, "", {"nat": NO_CHAIN, "ip": NO_TABLE}, [TABLE]),
         (NFT, {}, "", {"nat": NO_CHAIN}, []),
-        # nobody can tell
+        # not known
         ({}, {}, "", {"nat": BUSY}, []),
         ({"FirewallBackend": {"Driver": "another"}}, {}, "", {"nat": NO_CHAIN, "ip": NO_TABLE}, []),
         ({}, {}, "", {"nat": None, "filter": None}, []),

@@ -120,7 +120,7 @@ def read_engine(run: Run) -> dict[str, Any]:
         raise UnreadableError(message.strip() or f"docker info ended with {code}")
     driver = dict(info.get("DriverStatus") or ()).get("driver-type", "")
     store = "containerd" if driver.startswith("io.containerd.snapshotter") else info["Driver"]
-    # Docker before 28.1 does not tell, and knows iptables alone; "iptables+firewalld" is iptables.
+    # Docker before 28.1 does not report it, and knows iptables alone; "iptables+firewalld" is iptables.
     backend = (info.get("FirewallBackend") or {}).get("Driver", "iptables").partition("+")[0]
     return {
         "installed": True,
@@ -133,7 +133,7 @@ def read_engine(run: Run) -> dict[str, Any]:
 
 def missing_rules(run: Run, backend: str, daemon: Mapping[str, Any]) -> list[str]:
     """What a running Docker has made in the kernel and somebody took away, such as `nft flush ruleset`: no container
-    with a published port starts without. daemon: as of ``read_daemon``, which tells whether Docker makes rules at all.
+    with a published port starts without. daemon: as of ``read_daemon``; by its settings Docker may make no rules at all.
     """
     if daemon["settings"].get("iptables") is False or "iptables" in daemon["flags"] or daemon["file"]:
         return []

@@ -54,7 +54,7 @@ class LocalRank:
         exit_words = self._service.probes.exit_words
         container = self._container = Container(self._service.container, self._report.log, exit_words)
         await container.launch(host.with_environment(await asyncio.to_thread(self._words), self._variables))
-        # not before: of a container that never ran the launch says why, and no start is used up
+        # not before: where a container never ran the launch itself fails, and uses up no start
         container.ended.add_done_callback(lambda ended: self._ended(container, ended.result()))
 
     def _words(self) -> Sequence[str]:
