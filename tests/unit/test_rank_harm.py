@@ -380,7 +380,7 @@ def test_a_launch_that_fails(
     assert type(found.value) is kind
 
 
-def test_of_a_container_that_never_ran_the_launch_alone_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_launch_reports_a_container_that_never_ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else its end comes first, and a start is used up: all three while Docker's chains were gone."""
     monkeypatch.setattr(container, "inspect", lambda _name: {})
     monkeypatch.setattr(container, "_POLL_S", 0.3)

@@ -133,7 +133,7 @@ def read_engine(run: Run) -> dict[str, Any]:
 
 def missing_rules(run: Run, backend: str, daemon: Mapping[str, Any]) -> list[str]:
     """What a running Docker has made in the kernel and somebody took away, such as `nft flush ruleset`: no container
-    with a published port starts without. daemon: as of ``read_daemon``; by its settings Docker may make no rules at all.
+    with a published port starts without. daemon: as of ``read_daemon``; its settings may forbid rules.
     """
     if daemon["settings"].get("iptables") is False or "iptables" in daemon["flags"] or daemon["file"]:
         return []
