@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: container_engine_info
-short_description: Read whether the packet filter still has Docker's own rules
+short_description: Read whether Docker runs, with its own rules in the packet filter
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
@@ -18,7 +18,7 @@ extends_documentation_fragment:
 """
 
 EXAMPLES = r"""
-- name: Look for Docker's own rules
+- name: Look at Docker
   gb10.fleet.container_engine_info:
   register: docker
 
@@ -30,6 +30,10 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+running:
+  description: Whether Docker answers.
+  returned: success
+  type: bool
 missing_rules:
   description: Chains or tables of Docker that are gone. None where Docker does not run, or makes no rules.
   returned: success
@@ -51,7 +55,7 @@ def main() -> None:
         engine = read_engine(bounded_run(COMMAND_SECONDS))
     except UnreadableError as problem:
         module.fail_json(msg=f"Docker can't be read: {problem}")
-    module.exit_json(changed=False, missing_rules=engine.get("missing_rules", []))
+    module.exit_json(changed=False, running=engine["running"], missing_rules=engine.get("missing_rules", []))
 
 
 if __name__ == "__main__":
