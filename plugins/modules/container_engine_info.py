@@ -43,7 +43,7 @@ missing_rules:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._container_engine.reading import read_engine
+from ansible_collections.gb10.fleet.plugins.module_utils._container_engine.reading import RESTART, read_engine
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import UnreadableError, bounded_run
 
 COMMAND_SECONDS = 30
@@ -55,6 +55,8 @@ def main() -> None:
         engine = read_engine(bounded_run(COMMAND_SECONDS))
     except UnreadableError as problem:
         module.fail_json(msg=f"Docker can't be read: {problem}")
+    if engine.get("hangs"):
+        module.fail_json(msg=f"Docker does not answer ({engine['hangs']}): {RESTART}")
     module.exit_json(changed=False, running=engine["running"], missing_rules=engine.get("missing_rules", []))
 
 

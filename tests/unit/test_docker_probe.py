@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._container_engine import reading
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import UnreadableError
 from ansible_collections.gb10.fleet.plugins.module_utils._services.reading import read_containers
 
 
@@ -47,6 +48,14 @@ def test_what_docker_adds_for_the_hosts_ipc_is_not_read_as_an_option(
     ipc: str, options: list[str] | None, read: list[str]
 ) -> None:
     assert _read(IpcMode=ipc, SecurityOpt=options)["security"] == read
+
+
+def test_a_docker_that_hangs_is_no_docker_that_could_not_be_read() -> None:
+    def run(_words: list[str]) -> tuple[int, str, str]:
+        raise UnreadableError("docker did not end within 30 s")
+
+    found = reading.read_engine(run)
+    assert found == {"installed": True, "running": False, "hangs": "docker did not end within 30 s"}
 
 
 CHAIN = "the chain DOCKER of iptables' table "

@@ -158,6 +158,8 @@ OBSTACLES: list[tuple[Any, str, Change, str, str, str]] = [
      "firewall-unknown-listener", "protocol: udp"),
     (PLAN, "titan", put("daemon", "flags", ["hosts", "log-driver"]), "error", "docker-option-twice",
      "`log-driver: null`"),
+    (PLAN, "titan", put("engine", {"installed": True, "running": False, "hangs": "docker did not end within 30 s"}),
+     "error", "docker-hangs", "sudo systemctl restart docker"),
     (PLAN, "titan", put("daemon", "masked", True), "error", "docker-masked", "sudo systemctl unmask docker.service"),
     (PLAN, "titan", put("daemon", "file", "/etc/mine.json"), "error", "docker-other-file", "take --config-file out"),
     (PLAN, "titan", runs("open-webui"), "error", "docker-restart", "restart: true"),
@@ -227,7 +229,9 @@ BY_HAND = {
     "memory, disk and processes that are the owner's": (
         *("memory-short", "memory-leaked", "memory-fragmented", "swap-does-not-fit", "disk-low", "preflight-port"),
     ),
-    "files and units that are the owner's": ("docker-other-file", "docker-masked", "netplan-foreign", "clock-off"),
+    "files, units and a daemon that are the owner's": (
+        *("docker-other-file", "docker-masked", "docker-hangs", "netplan-foreign", "clock-off"),
+    ),
     "how the owner comes, and what the host reaches": ("sudo-password", "wifi-management", "server-unreachable"),
 }
 

@@ -99,6 +99,8 @@ CASES: list[tuple[str, Change, str, str, str, str]] = [
     ("titan", put("clock", 1100.0), "clock", "clock-off", "within 5 s", "98 s ahead"),
     ("titan", put("clock", 900.0), "clock", "clock-off", "within 5 s", "100 s behind"),
     ("titan", put("engine", {"installed": True, "running": False}), "Docker", "docker-down", "runs", "not answer"),
+    ("titan", put("engine", {"installed": True, "running": False, "hangs": "docker did not end within 30 s"}), "Docker",
+     "docker-down", "runs", "docker did not end within 30 s"),
     # harm of our own: nft flush ruleset
     ("titan", put("engine", "missing_rules", ["the chain DOCKER"]), "Docker", "docker-rules", "made when it started",
      "the chain DOCKER is gone"),

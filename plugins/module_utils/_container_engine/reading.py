@@ -31,6 +31,8 @@ _RULES: Mapping[str, Mapping[str, list[str]]] = {
         "nftables' table ip docker-bridges": ["nft", "--terse", "list", "table", "ip", "docker-bridges"],
     },
 }
+# What helps a daemon that hangs: systemd waits for it, and kills it in the end.
+RESTART = "sudo systemctl restart docker on that host, then run again"
 _GONE = re.compile("No chain/target/match by that name|No such file or directory")
 # Settings whose values may be shown; of others, a proxy's password might be among them, only the names are read.
 SHOWN = frozenset(
@@ -107,11 +109,17 @@ def daemon_flags(shown: str) -> list[str]:
 
 
 def read_engine(run: Run) -> dict[str, Any]:
-    """``{installed, running, version, store, missing_rules}``; store: ``containerd``, or the graph driver's name."""
+    """``{installed, running, hangs, version, store, missing_rules}``.
+
+    hangs: why a daemon that is there gave no answer in time; only there for such a one. store: ``containerd``, or the
+    graph driver's name; it, version and missing_rules are there of a daemon that answers.
+    """
     try:
         code, out, err = run(["docker", "info", "--format", "{{json .}}"])
     except FileNotFoundError:
         return {"installed": False, "running": False}
+    except UnreadableError as why:
+        return {"installed": True, "running": False, "hangs": str(why)}
     info = json.loads(out) if out.strip() else {}
     message = " ".join([*(info.get("ServerErrors") or []), err])
     if any(mark in message for mark in _DOWN):

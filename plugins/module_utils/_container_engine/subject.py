@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._container_engine.reading import READS
+from ansible_collections.gb10.fleet.plugins.module_utils._container_engine.reading import READS, RESTART
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._managed import Managed, ManagedJson
@@ -98,8 +98,9 @@ def _differences(view: View) -> Differences:
         yield view.differs("error", one.rule, one.place, **words)
     engine, masked = view.state["engine"], (view.state["daemon"] or {}).get("masked")
     if engine is not None and not engine["running"] and not masked:
-        found = "it does not answer" if engine["installed"] else "not installed"
-        yield view.differs("error", "docker-down", "Docker", found=found, expected="runs")
+        hangs = engine.get("hangs", "")
+        found = f"it does not answer{hangs and f': {hangs}'}" if engine["installed"] else "not installed"
+        yield view.differs("error", "docker-down", "Docker", found=found, expected="runs", remedy=hangs and RESTART)
     if missing := (engine or {}).get("missing_rules"):
         yield view.differs("error", "docker-rules", "Docker", found=_gone(missing), expected=_MADE, reason=_FLUSHED)
 
@@ -111,6 +112,8 @@ def _gone(missing: Sequence[str]) -> str:
 def _obstacles(look: Look) -> Iterator[Finding]:
     daemon, plan = look.part("daemon"), look.slice["container_engine"]
     yield from _overruled(daemon, plan)
+    if hangs := look.part("engine").get("hangs"):
+        yield error("docker-hangs", "Docker", found=hangs, expected="an answer", remedy=RESTART, kind="host")
     others = sorted(one["name"] for one in look.state.get("containers") or () if not _is_ours(one["name"]))
     changes, missing = _needs_restart(plan, daemon), look.part("engine").get("missing_rules")
     asked = others and not plan["restart"] and not daemon.get("settings", {}).get("live-restore")
