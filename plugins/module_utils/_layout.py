@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 # On the host.
 LIBRARY = "/usr/local/lib/gb10-fleet"
 STATE = "/var/lib/gb10-fleet"  # notes of the stores, and what they bring
@@ -56,9 +58,13 @@ def container(service: str) -> str:
 
 
 def service_of(name: str) -> str | None:
-    """The service whose unit or container has this name, also a former one; None for any other."""
+    """The service whose unit or container has this name, also a former one; None for any other.
+
+    A service's name begins with a letter or digit: it is the name of folders, too, which must not lead elsewhere.
+    """
     stem = name.removesuffix(".service")
-    return next((stem.removeprefix(prefix) for prefix in _PREFIXES if stem.startswith(prefix)), None)
+    found = (stem.removeprefix(prefix) for prefix in _PREFIXES if stem.startswith(prefix))
+    return next((service for service in found if service[:1].isalnum()), None)
 
 
 def rank_file(service: str) -> str:
@@ -99,6 +105,16 @@ def trusted_ca(inventory: str) -> str:
 def group_secret(service: str) -> str:
     """What the ranks of a group know each other by."""
     return f"{SECRETS}/{service}.group"
+
+
+def compiled(service: str) -> str:
+    """What a service has compiled, with all its images. For root alone: what lies there is code that it runs."""
+    return f"{COMPILED}/{service}"
+
+
+def compiled_key(reference: str, digest: str | None) -> str:
+    """The folder of an image, as it is pinned, in each service's: compiled kernels fit one image only."""
+    return hashlib.sha256(f"{reference}@{digest or ''}".encode()).hexdigest()[:32]
 
 
 def group_token(service: str) -> str:

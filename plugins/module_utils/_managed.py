@@ -9,7 +9,7 @@ A subject's part of a slice may hold, at any depth::
     files    {path: {mode, content}}, or {mode, source} with a file of this collection by its path in it; content null
              where no file is to be
     links    {path: target}; target null where no link is to be
-    folders  {path: mode}
+    folders  {path: mode}; mode null where it and the owner are left as they are
 
 `host_files` writes them, and drift compares them; neither knows the subject.
 """
@@ -52,7 +52,8 @@ def keyed(form: str) -> Callable[[str], str]:
 
 @dataclass(frozen=True)
 class Managed:
-    """One path. kind: what it is to be. content: of a file, None where only its access is ours. target: of a link.
+    """One path. kind: what it is to be. mode: empty where mode and owner are not ours. content: of a file, None where
+    only its access is ours. target: of a link.
 
     source: the controller's file that this one is made from, by ``rendered``; empty for any other.
     shared: a secret that has to be the same on several hosts.
@@ -108,7 +109,7 @@ def managed(value: Any, service: str = "") -> Iterator[Managed]:
                 yield Managed(path, kind, target=target or "", service=service)
         elif key == "folders" and isinstance(item, Mapping):
             for path, mode in item.items():
-                yield Managed(path, "folder", mode, service=service)
+                yield Managed(path, "folder", mode or "", service=service)
         else:
             yield from managed(item, service)
 

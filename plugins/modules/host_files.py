@@ -28,7 +28,7 @@ options:
     type: dict
     default: {}
   folders:
-    description: The mode of each folder, by its path.
+    description: The mode of each folder, by its path; with V(null) one that is there keeps its mode and owner.
     type: dict
     default: {}
   units:
@@ -96,11 +96,11 @@ def main() -> None:
     )
 
 
-def converge_folder(module: AnsibleModule, path: Path, mode: str) -> list[dict[str, Any]]:
+def converge_folder(module: AnsibleModule, path: Path, mode: str | None) -> list[dict[str, Any]]:
     if path.is_dir():
-        return access(module, path, mode)
+        return access(module, path, mode) if mode else []
     make_folders(module, path)
-    if not module.check_mode:
+    if mode and not module.check_mode:
         access(module, path, mode)
     return [headed(path, {"state": "absent"}, {"state": "directory"})]
 

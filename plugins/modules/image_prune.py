@@ -12,7 +12,8 @@ version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Removes images that M(gb10.fleet.container_images) brought and that are not wanted any more, but for the newest ones
-    of each repository. Images from elsewhere, and those that a container still needs, are left alone.
+    of each repository, and what services have compiled with them. Images from elsewhere, and those that a container
+    still needs, are left alone.
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
 options:
@@ -45,13 +46,15 @@ removed:
   elements: str
 """
 
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils._images.docker import Docker
-from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import parse_reference
+from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import Reference, parse_reference
 from ansible_collections.gb10.fleet.plugins.module_utils._images.records import ImageRecords
-from ansible_collections.gb10.fleet.plugins.module_utils._layout import STATE
+from ansible_collections.gb10.fleet.plugins.module_utils._layout import COMPILED, STATE, compiled_key
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer import pruning
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import LOCKS, held
@@ -77,13 +80,27 @@ def prune(module: AnsibleModule) -> list[str]:
     removed = []
     with held(LOCKS / "images.lock", "removing earlier images"):
         for reference, image in records.stale(map(parse_reference, module.params["references"]), module.params["keep"]):
-            name = str(reference) if records.refers_to(reference, image) else str(image["id"])
+            is_named = records.refers_to(reference, image)
+            name = str(reference) if is_named else str(image["id"])
             if module.check_mode:
                 removed.append(name)
             elif docker.remove(name):
+                for built in compiled_with(reference, image["digest"], is_named=is_named):
+                    shutil.rmtree(built, ignore_errors=True)
                 records.forget(reference, image)
                 removed.append(name)
     return removed
+
+
+def compiled_with(
+    reference: Reference, digest: str | None, *, is_named: bool, folder: Path = Path(COMPILED)
+) -> Iterator[Path]:
+    """What services have compiled with an image. is_named: whether the reference stands for it, rather than for a newer
+    image that has no digest of its own in the folder's name either."""
+    pins = {*([digest] if digest else []), *([None] if is_named else [])}
+    names = {str(reference), reference.full_name}
+    for key in sorted(compiled_key(name, pin) for name in names for pin in pins):
+        yield from sorted(folder.glob(f"*/{key}"))
 
 
 if __name__ == "__main__":

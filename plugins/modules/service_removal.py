@@ -90,7 +90,7 @@ def _remove(module: AnsibleModule, one: Undeclared) -> None:
     module.run_command(["systemctl", "disable", "--now", one.unit], check_rc=True)
     if one.container and (docker := module.get_bin_path("docker")):
         # its supervisor removes it, where there still is one
-        module.run_command([docker, "rm", "--force", one.container])
+        module.run_command([docker, "rm", "--force", "--volumes", one.container])
     for folder in one.folders:
         shutil.rmtree(folder, ignore_errors=True)
     for path in reversed(one.files):

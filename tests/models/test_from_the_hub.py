@@ -31,6 +31,7 @@ from transformers import Qwen3Config
 class TinyConfig(Qwen3Config):
     model_type = "lab_tiny"
 """
+SHIPPED = {"reference": "gb10-lab/vllm-cpu:with-a-cache", "family": "upstream", "release": "0.32.0"}
 ON_CPU: dict[str, Any] = {
     "hosts": ["titan"],
     "open": True,
@@ -92,8 +93,19 @@ def test_from_one_line_to_an_answer(owner: Owner) -> None:
     eventually(lambda: owner.answers(8000, PLAIN), "the model answers")
 
 
-def test_code_that_a_model_brings_runs_from_the_store_that_is_read_only(owner: Owner) -> None:
-    own = {"model": OWN, "port": 8010, **ON_CPU}
+def _image_with_a_cache(owner: Owner) -> None:
+    """The lab's image, which keeps what vLLM knows of models elsewhere, with that at vLLM's own place, for root."""
+    cache = "/root/.cache/vllm"
+    made = f"umask 77 && mkdir -p /root/.cache && cp -r /var/cache/vllm /root/.cache/ && echo yes > {cache}/shipped"
+    kept = f"""--change 'ENTRYPOINT ["vllm", "serve"]' --change 'CMD []' --change 'ENV VLLM_CACHE_ROOT={cache}'"""
+    base = str(IMAGE["reference"])
+    owner.fleet.root("titan", f"docker run --name maker --network none --entrypoint sh {base} -c '{made}'")
+    owner.fleet.root("titan", f"docker commit {kept} maker {SHIPPED['reference']} && docker rm maker")
+
+
+def test_a_models_code_runs_from_the_read_only_store_and_an_images_cache_is_used(owner: Owner) -> None:
+    _image_with_a_cache(owner)
+    own = {"model": OWN, "port": 8010, **ON_CPU, "image": SHIPPED}
     owner.declare(own=own)
     refused = owner.play("plan.yml")
     assert refused.returncode != 0
@@ -105,6 +117,24 @@ def test_code_that_a_model_brings_runs_from_the_store_that_is_read_only(owner: O
     mounts = owner.fleet.root("titan", "docker inspect --format '{{json .HostConfig.Mounts}}' gb10-service-own")
     (models,) = [one for one in json.loads(mounts) if one["Target"] == "/hf"]
     assert models["ReadOnly"]
+    inside = "docker exec gb10-service-own"
+    assert owner.fleet.root("titan", f"{inside} cat /root/.cache/vllm/shipped").strip() == "yes"
+    owner.fleet.root("titan", f"{inside} touch /root/.cache/vllm/added")
+    there = owner.fleet.root("titan", "cd /var/cache/gb10-fleet && ls && ls own/*/vllm && stat -c %a own own/*/vllm")
+    words = there.split()
+    assert words[0] == "own", "what the service that was retired had compiled is gone"
+    assert {"added", "shipped"} <= {*words} and words[-2:] == ["700", "700"]
+    again = owner.play("site.yml", "-e", "model_store_hf=/usr/local/bin/hf")
+    assert again.returncode == 0, again.stdout[-6000:]
+    assert "changed=0" in again.stdout
+    drift = owner.play("drift.yml").stdout
+    assert "container-mounts" not in drift and "/var/cache/gb10-fleet" not in drift, drift[-6000:]
+    owner.fleet.root("titan", "systemctl restart gb10-service-own")
+    eventually(lambda: owner.answers(8010, OWN), "the model answers again")
+    assert len(owner.fleet.root("titan", "docker volume ls --quiet").split()) == 3, "none is left of the first start"
+    owner.fleet.root("titan", "systemctl stop gb10-service-own")
+    left = owner.fleet.root("titan", "docker volume ls --quiet; ls /var/cache/gb10-fleet/own/*/vllm/added").split()
+    assert len(left) == 1 and left[0].endswith("/added"), "the volumes end, and what was compiled stays"
 
 
 def test_a_recipe_is_written_once_and_is_its_owners(owner: Owner) -> None:

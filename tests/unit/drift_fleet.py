@@ -186,6 +186,8 @@ def _file(one: Any) -> dict[str, Any]:
     if one.kind in ("link", "absent"):
         return {"kind": one.kind, "target": one.target}
     found = {"kind": one.kind, "mode": one.mode, "owner": "root", "group": "root"}
+    if not one.mode:  # an image left its own
+        found |= {"mode": "0750", "owner": "1000"}
     if one.source:
         return found | {"same": True}
     if one.shared:
@@ -208,7 +210,12 @@ def _container(planned: Any) -> dict[str, Any]:
         "image_entrypoint": ["vllm", "serve"],
         "env": planned["env"],
         "other_env": [],
-        "mounts": sorted([mount["source"], mount["target"], mount["read_only"]] for mount in planned["mounts"]),
+        "mounts": sorted(
+            [
+                *([mount["source"], mount["target"], mount["read_only"]] for mount in planned["mounts"]),
+                *([folder, target, False] for target, folder in planned["caches"].items()),
+            ]
+        ),
         **{kind: sorted(planned[kind]) for kind in ("devices", "capabilities", "security", "tmpfs")},
         "dropped": ["ALL"],
         "pids-limit": planned["pids_limit"],

@@ -51,6 +51,13 @@ def test_mounts_are_read_only_unless_asked() -> None:
     assert "type=bind,source=/c,target=/d" in run
 
 
+def test_what_an_image_has_compiled_is_not_hidden() -> None:
+    """Docker fills an empty volume from the image, and a bind mount never."""
+    run = words(caches={"/root/.triton": "/var/cache/a"}, read_only=True)
+    device = "volume-opt=type=none,volume-opt=o=bind,volume-opt=device=/var/cache/a"
+    assert f"type=volume,volume-driver=local,{device},target=/root/.triton" in run
+
+
 def test_the_environment_comes_in_a_stable_order() -> None:
     assert words(env={"B": "2", "A": "1"}) == words(env={"A": "1", "B": "2"})
 

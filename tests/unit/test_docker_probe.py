@@ -14,10 +14,10 @@ from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Unr
 from ansible_collections.gb10.fleet.plugins.module_utils._services.reading import read_containers
 
 
-def _read(**host_config: Any) -> dict[str, Any]:
-    """What is read of the one container that runs, with this HostConfig."""
+def _read(mounts: Sequence[dict[str, Any]] = (), **host_config: Any) -> dict[str, Any]:
+    """What is read of the one container that runs, with these mounts and this HostConfig."""
     container = {
-        "Id": "c1", "Image": "sha256:i1", "Name": "/gb10-service-nano", "Mounts": [], "HostConfig": host_config,
+        "Id": "c1", "Image": "sha256:i1", "Name": "/gb10-service-nano", "Mounts": [*mounts], "HostConfig": host_config,
         "Config": {"Image": "vllm:1", "Env": ["PATH=/bin", "VLLM_X=1", "HF_TOKEN=secret"]},
     }  # fmt: skip
     image = {"Id": "sha256:i1", "Config": {"Env": ["PATH=/bin"]}}
@@ -114,3 +114,19 @@ def test_rules_of_docker_that_somebody_flushed(
         return answer
 
     assert reading.read_engine(run)["missing_rules"] == missing
+
+
+def test_a_cache_is_read_as_the_folder_of_the_host_that_it_is() -> None:
+    """As Docker 28 shows a volume over a folder of the host, one of the image's own, and a bind mount."""
+    options = {"type": "none", "o": "bind", "device": "/var/cache/a"}
+    asked = [
+        {"Type": "bind", "Source": "/models", "Target": "/hf", "ReadOnly": True},
+        {"Type": "volume", "Target": "/c", "VolumeOptions": {"DriverConfig": {"Name": "local", "Options": options}}},
+    ]
+    there = [
+        {"Type": "bind", "Source": "/models", "Destination": "/hf", "RW": False},
+        {"Type": "volume", "Source": "/var/lib/docker/volumes/1/_data", "Destination": "/c", "RW": True},
+        {"Type": "volume", "Source": "/var/lib/docker/volumes/2/_data", "Destination": "/own", "RW": True},
+    ]
+    found = _read(there, Mounts=asked)["mounts"]
+    assert found == [["/models", "/hf", True], ["/var/cache/a", "/c", False]]

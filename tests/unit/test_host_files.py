@@ -88,6 +88,9 @@ def test_links_and_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert str((tmp_path / "a").readlink()) == "/dev/null" and (tmp_path / "keys").stat().st_mode & 0o777 == 0o700
     assert call(capsys, tmp_path, wanted)["changed"] is False
     assert call(capsys, tmp_path, {"links": {str(tmp_path / "a"): None}})["changed_files"] == ["a"]
+    (tmp_path / "keys").chmod(0o750)  # as an image has it
+    assert call(capsys, tmp_path, {"folders": {str(tmp_path / "keys"): None}})["changed"] is False
+    assert call(capsys, tmp_path, {"folders": {str(tmp_path / "made"): None}})["changed_files"] == ["made"]
     (tmp_path / "a").write_text("the owner's own\n")
     refused = call(capsys, tmp_path, wanted)
     assert refused["failed"] and "expected a link" in refused["msg"]

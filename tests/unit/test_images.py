@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._images.archive import (
     Layer,
@@ -34,6 +35,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._images.step import Wan
 from ansible_collections.gb10.fleet.plugins.module_utils._images.store import ImageStore
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import Progress
+from ansible_collections.gb10.fleet.plugins.modules.image_prune import compiled_with
 
 
 def config_of(*layers: bytes, **inherited: Any) -> dict[str, Any]:
@@ -342,6 +344,31 @@ def test_the_old_image_of_a_moved_name_is_stale_by_its_id(tmp_path: Path) -> Non
     [(reference, image)] = records.stale([parse_reference("vllm:1")], keep=0)
     records.forget(reference, image)
     assert names(records, ["vllm:1"], keep=0) == []
+
+
+@pytest.mark.parametrize(
+    ("digest", "is_named", "gone"),
+    [
+        ("sha256:aa", True, {"pinned", "named"}),
+        ("sha256:aa", False, {"pinned"}),
+        (None, True, {"named"}),
+        (None, False, set()),
+    ],
+)
+def test_what_was_compiled_with_an_image_goes_with_it(
+    digest: str | None, is_named: bool, gone: set[str], tmp_path: Path
+) -> None:
+    """Of all services, and not what the newer image of that name has compiled."""
+    pins = {"pinned": "sha256:aa", "named": None, "newer": "sha256:bb"}
+    there = {
+        tmp_path / service / _layout.compiled_key("vllm:1", pin): name
+        for service in ("chat", "code")
+        for name, pin in pins.items()
+    }
+    for folder in (*there, tmp_path / "chat" / _layout.compiled_key("vllm:2", "sha256:aa")):
+        folder.mkdir(parents=True)
+    found = [*compiled_with(parse_reference("vllm:1"), digest, is_named=is_named, folder=tmp_path)]
+    assert {*found} == {folder for folder, name in there.items() if name in gone}
 
 
 def test_what_is_not_as_locked_is_not_taken_wherever_it_is(tmp_path: Path, docker: FakeDocker) -> None:

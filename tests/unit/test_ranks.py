@@ -487,11 +487,9 @@ def test_no_two_services_share_compiled_code() -> None:
     """What is compiled is code: a service of another image, or another service, has folders of its own."""
     folders = [
         tuple(
-            mount["source"]
-            for mount in plan(image={"reference": reference, "family": "upstream", "release": "0.24.0"} | pin)["hosts"][
-                NAMES[0]
-            ]["services"][0]["container"]["mounts"]
-            if mount["source"].startswith("/var/cache/")
+            plan(image={"reference": reference, "family": "upstream", "release": "0.24.0"} | pin)["hosts"][NAMES[0]][
+                "services"
+            ][0]["container"]["caches"].values()
         )
         for reference in ("a/b:1", "a-b:1", "a/b-1:1", "x" * 70 + "/b:1", "x" * 70 + "/b:2")
         for pin in ({}, {"digest": "sha256:" + "a" * 64})

@@ -98,12 +98,19 @@ def test_all_that_was_written_for_it_goes() -> None:
         "/etc/gb10-fleet/secrets/old.group",
         "/etc/gb10-fleet/secrets/old.tls.crt",
     )
+    assert one.folders == ("/var/cache/gb10-fleet/old",)
 
 
 def test_what_goes_on_under_another_unit_keeps_its_files() -> None:
     [one] = undeclared(former("chat")["titan"]["our_units"], "titan", RUN)
     assert one.files == ("/etc/systemd/system/gb10-vllm-chat.service", "/etc/gb10-fleet/secrets/chat.yaml")
     assert one.container == "gb10-vllm-chat"
+    assert one.folders == ()
+
+
+@pytest.mark.parametrize("name", ["", "..", "-rf"])
+def test_a_unit_whose_name_is_no_services_leads_to_no_folder(name: str) -> None:
+    assert undeclared(on_titan(name)["titan"]["our_units"], "titan", RUN | {"retire": [name]}) == []
 
 
 def test_an_order_against_what_is_declared_is_a_mistake() -> None:

@@ -34,7 +34,7 @@ def of_files(view: View) -> Iterator[Difference | Unknown]:
         elif one.kind in ("file", "folder"):
             yield from _content(view, one, have)
             yield from _secret(view, one, have)
-            yield from _access(view, one, have)
+            yield from _access(view, one, have) if one.mode else ()
 
 
 def _described(one: Managed) -> str:

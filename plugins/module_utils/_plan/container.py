@@ -34,7 +34,8 @@ class Container:
     shows it. network: ``bridge`` for a network of its own, with ports, ``{address, port}``, given to the same port of
     the container; ``host`` for the host's network. ipc: ``private`` or ``host``. capabilities: all that it has.
     pids_limit: processes and threads. memory_limit: bytes of all it has in memory, files in the page cache included;
-    None for no limit. read_only: its root, but for mounts and the folders of tmpfs.
+    None for no limit. read_only: its root, but for mounts, caches and the folders of tmpfs. caches: folders of the host
+    by those of the container, to be written; an empty one begins with what the image has there.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Container:
     entrypoint: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     mounts: Sequence[Mount] = ()
+    caches: Mapping[str, str] = field(default_factory=dict)
     ports: Sequence[Mapping[str, Any]] = ()
     network: str = "bridge"
     ipc: str = "private"
@@ -95,11 +97,21 @@ def docker_run(container: Mapping[str, Any]) -> list[str]:
     for mount in container["mounts"]:
         read_only = ",readonly" if mount["read_only"] else ""
         words += ["--mount", f"type=bind,source={mount['source']},target={mount['target']}{read_only}"]
+    for target, folder in container["caches"].items():
+        words += ["--mount", _filled(folder, target)]
     for name, value in sorted(container["env"].items()):
         words += ["--env", f"{name}={value}"]
     if container["entrypoint"] is not None:
         words += ["--entrypoint", container["entrypoint"]]
     return [*words, container["image"], *container["arguments"]]
+
+
+def _filled(folder: str, target: str) -> str:
+    """A volume without a name, which ends with its container, over a folder that stays. A bind mount would hide what
+    the image has at its target; to a volume that is empty Docker copies it."""
+    options = {"type": "none", "o": "bind", "device": folder}
+    given = ",".join(f"volume-opt={name}={value}" for name, value in options.items())
+    return f"type=volume,volume-driver=local,{given},target={target}"
 
 
 def docker_ask(image: str, words: Sequence[str]) -> list[str]:

@@ -151,6 +151,7 @@ def _container(service: Configured, rank: int, launch: Launch) -> Container:
         arguments=launch.arguments,
         env=placed.filled(placed.environments[host.name]),
         mounts=mounts,
+        caches=cache_folders(placed),
         ipc=allowed["ipc"],
         capabilities=sorted({*allowed["capabilities"]}),
         pids_limit=allowed["pids_limit"],
@@ -185,22 +186,20 @@ def _secret_mounts(placed: Placed) -> Iterator[Mount]:
 def _mounts(placed: Placed) -> Iterator[Mount]:
     """What each container of a service sees of its host."""
     yield Mount(_layout.MODELS, _layout.IN_MODELS)
-    for folder, target in zip(written_folders(placed), placed.engine.spec.caches.values(), strict=True):
-        yield Mount(folder, target, read_only=False)
     for folder in placed.adapter_folders:
         yield Mount(folder, folder)
     for mount in [*placed.overlays.mounts, *placed.recipe["mounts"]]:
         yield Mount(mount["source"], mount["target"], mount["read_only"])
 
 
-def written_folders(placed: Placed) -> list[str]:
-    """Folders on the host that the containers write to, by the keys of the engine's ``caches``.
+def cache_folders(placed: Placed) -> dict[str, str]:
+    """Folders on the host that the containers write to, by those in the container: the engine's ``caches``.
 
     Compiled kernels fit one image only, and are code: what one service has left there no other one runs.
     """
     image = placed.image
-    key = hashlib.sha256(f"{image['reference']}@{image['digest'] or ''}".encode()).hexdigest()[:32]
-    return [f"{_layout.COMPILED}/{placed.name}/{key}/{name}" for name in placed.engine.spec.caches]
+    folder = f"{_layout.compiled(placed.name)}/{_layout.compiled_key(image['reference'], image['digest'])}"
+    return {target: f"{folder}/{name}" for name, target in placed.engine.spec.caches.items()}
 
 
 # What else the supervisor knows -----------------------------------------------------------------------------------

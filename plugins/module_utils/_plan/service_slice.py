@@ -15,7 +15,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.decided import Decided
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks import Rank, written_folders
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks import Rank, cache_folders
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.slices import observation
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.unit import rank_unit
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import gib
@@ -47,7 +47,7 @@ def service_slice(service: Decided, host: str, inventory: str) -> dict[str, Any]
         "files": _files(placed, rank, inventory) | _without(placed.name, key, tls, secret),
         "merged": [file for file in placed.overlays.files if "json_merge" in file],
         "models": _models(placed),
-        "folders": [*written_folders(placed), *_overlay_folders(placed)],
+        "folders": _folders(placed),
         "key": key,
         "tls": tls,
         "secret": secret,
@@ -86,8 +86,13 @@ def _models(placed: Placed) -> list[str]:
     return [*folders, *(_layout.model_folder(adapter, None) for adapter in placed.adapter_repositories)]
 
 
-def _overlay_folders(placed: Placed) -> list[str]:
-    return sorted({file["path"].rpartition("/")[0] for file in placed.overlays.files})
+def _folders(placed: Placed) -> dict[str, str | None]:
+    """The mode of each. A cache that began with an image's files has the image's mode and owner; root alone reaches
+    it."""
+    overlays = {file["path"].rpartition("/")[0]: "0755" for file in placed.overlays.files}
+    caches: dict[str, str | None] = dict.fromkeys(cache_folders(placed).values())
+    own: dict[str, str | None] = {_layout.compiled(placed.name): "0700"} if caches else {}
+    return own | caches | overlays
 
 
 def _key(placed: Placed) -> dict[str, Any] | None:

@@ -176,7 +176,7 @@ class Container:
         """`--rm` removes it too, and Docker then refuses to: what counts is that it is gone."""
         deadline = asyncio.get_running_loop().time() + _KILLED_S
         while True:
-            removal = await asyncio.to_thread(run, ["docker", "rm", "--force", self._name], _KILLED_S)
+            removal = await asyncio.to_thread(run, ["docker", "rm", "--force", "--volumes", self._name], _KILLED_S)
             left = await asyncio.to_thread(
                 run, ["docker", "ps", "--all", "--quiet", "--filter", f"name=^{self._name}$"]
             )

@@ -49,7 +49,7 @@ class NotLaunchedError(RankError):
 
 def prepare(service: Service) -> None:
     """Make the machine ready for a load; RankError says what is in the way."""
-    run(["docker", "rm", "--force", service.container])
+    run(["docker", "rm", "--force", "--volumes", service.container])
     for file in orphans(Path("/dev/shm"), Path("/proc"), service.probes.shared_memory):
         file.unlink(missing_ok=True)
     os.sync()

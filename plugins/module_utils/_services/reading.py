@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,11 +60,7 @@ def _container(
         "image_entrypoint": own.get("Entrypoint") or [],
         "env": {name: value for name, value in sorted(env.items()) if name in given},
         "other_env": sorted(added - given),
-        "mounts": sorted(
-            [mount.get("Source", ""), mount["Destination"], not mount["RW"]]
-            for mount in one["Mounts"]
-            if mount["Type"] == "bind"
-        ),
+        "mounts": sorted(_mounts(one)),
         "devices": sorted(device["PathOnHost"] for device in host.get("Devices") or ()),
         "capabilities": sorted(name.removeprefix("CAP_") for name in host.get("CapAdd") or ()),
         "dropped": sorted(name.removeprefix("CAP_") for name in host.get("CapDrop") or ()),
@@ -83,6 +79,18 @@ def _container(
             for bind in binds or ()
         ),
     }
+
+
+def _mounts(one: Mapping[str, Any]) -> Iterator[list[Any]]:
+    """[source, target, read-only] of each folder of the host that it sees, through volumes of Docker's too."""
+    over = {
+        mount["Target"]: (((mount.get("VolumeOptions") or {}).get("DriverConfig") or {}).get("Options") or {})
+        for mount in one["HostConfig"].get("Mounts") or ()
+    }
+    for mount in one["Mounts"]:
+        device = over.get(mount["Destination"], {}).get("device")
+        if mount["Type"] == "bind" or device:
+            yield [device or mount.get("Source", ""), mount["Destination"], not mount["RW"]]
 
 
 _UNIT_BYTES = 1 << 16

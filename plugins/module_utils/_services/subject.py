@@ -46,7 +46,7 @@ def supervisor(_here: Here) -> dict[str, Any]:
 def _files(services: Sequence[Mapping[str, Any]]) -> Iterator[Managed | ManagedJson]:
     for service in services:
         name = service["name"]
-        yield from managed({"files": service["files"], "folders": dict.fromkeys(service["folders"], "0755")}, name)
+        yield from managed({key: service[key] for key in ("files", "folders")}, name)
         for one in service["merged"]:
             yield Managed(one["path"], "file", "0644", service=name)
             yield ManagedJson(one["path"], one["json_merge"], original=one["original"], service=name)
@@ -132,7 +132,12 @@ _ADDED_AT_LAUNCH = {"NCCL_IB_GID_INDEX"}
 def _planned(want: Mapping[str, Any]) -> dict[str, Any]:
     """The rest of a container in the form in which Docker keeps it."""
     return {
-        "mounts": sorted([mount["source"], mount["target"], mount["read_only"]] for mount in want["mounts"]),
+        "mounts": sorted(
+            [
+                *([mount["source"], mount["target"], mount["read_only"]] for mount in want["mounts"]),
+                *([folder, target, False] for target, folder in want["caches"].items()),
+            ]
+        ),
         "devices": sorted(want["devices"]),
         "capabilities": sorted(want["capabilities"]),
         "dropped": ["ALL"],

@@ -66,14 +66,16 @@ def undeclared(units: Iterable[Mapping[str, Any]], host: str, run: Mapping[str, 
         if host in hosts and not is_foreign and (is_gateway or one["unit"] == _layout.unit(name)):
             continue
         fate = _of_another(one, host, hosts) if is_foreign else _fate(name, host, hosts, run)
-        files = () if is_gateway else _files_of(name, goes_on=fate == "renamed")
+        goes_on = fate == "renamed"
+        files = () if is_gateway else _files_of(name, goes_on=goes_on)
+        folder = _layout.GATEWAY if is_gateway else _layout.compiled(name)
         found.append(
             Undeclared(
                 name,
                 one["unit"],
                 "" if is_gateway else one["unit"].removesuffix(".service"),
                 (f"{_layout.UNITS}/{one['unit']}", *files),
-                (_layout.GATEWAY,) if is_gateway else (),
+                () if goes_on else (folder,),
                 one["inventory"],
                 tuple(hosts),
                 fate,
@@ -111,7 +113,7 @@ def findings(found: Iterable[Undeclared], run: Mapping[str, Any]) -> Iterator[Fi
     """What a run has to say of them before its first change: errors refuse it, on all its hosts."""
     for one in found:
         place = one.service
-        container = f"its container {one.container}, " if one.container else ""
+        container = f"its container {one.container}, what it has compiled, " if one.container else ""
         its = f"its unit, {container}its settings and secrets"
         elsewhere = ", ".join(one.hosts)
         if one.fate == "renamed":

@@ -50,7 +50,13 @@ def head_request(facts: Facts, config: Mapping[str, Any] | None) -> dict[str, An
         "argv": container["arguments"],
         "entrypoint": container["entrypoint"],
         "env": container["env"],
-        "mounts": container["mounts"],
+        "mounts": [
+            *container["mounts"],
+            *(
+                {"source": folder, "target": target, "read_only": False}
+                for target, folder in container["caches"].items()
+            ),
+        ],
         "container": options,
         "image": {**{key: image[key] for key in ("reference", "digest", "family")}, "vllm": image["release"]},
         "vllm_version": image["release"] or seen.get("version"),
