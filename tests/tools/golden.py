@@ -52,10 +52,10 @@ def entries(wishes: Path = WISHES) -> Iterator[tuple[str, dict[str, Any], list[P
                 ports = {f"{host}:1": number for number, host in enumerate(hosts, 1)}
                 variables["fleet_fabric"] = {"switches": {"switch": {"ports": ports}}}
             variables["fleet_services"] = {"s": {"recipe": path.stem, "hosts": hosts, "port": 8000, "trust": ["code"]}}
-            yield f"recipes/{path.stem} on {count}", _with(example, variables), []
+            yield f"recipes/{path.stem} on {count}", with_variables(example, variables), []
     if wishes.is_file():
         for name, variables in yaml.safe_load(wishes.read_text("utf-8").split("---", 1)[1]).items():
-            yield f"wishes/{name}", _with(example, _renamed(variables)), [OF_WISHES]
+            yield f"wishes/{name}", with_variables(example, _renamed(variables)), [OF_WISHES]
 
 
 def inventory_of(folder: Path) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def inventory_of(folder: Path) -> dict[str, Any]:
     return {"hosts": hosts, "folder": "/inventory"}
 
 
-def _with(inventory: Mapping[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
+def with_variables(inventory: Mapping[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
     """The same hosts with other services, and whatever else an entry says."""
     hosts = {}
     for name, host in inventory["hosts"].items():

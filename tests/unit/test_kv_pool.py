@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import size_pool
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.config import _FAMILIES
 from unit.kv_cases import CASES, case, config, recorded
 
 NANO, SUPER = "nemotron-3-nano-30b-a3b", "nemotron-3-super-120b-a12b"
@@ -29,7 +30,7 @@ def test_answer_is_vllms_own(asked: dict[str, Any], truth: dict[str, Any], reque
     assert {key: got.get(key) for key in truth} == truth
 
 
-FURTHER = [*recorded("further"), *recorded("drafts-and-stages")]
+FURTHER = [row for file in ("further", "drafts-and-stages", "architectures") for row in recorded(file)]
 
 
 @pytest.mark.parametrize(("asked", "truth"), [pytest.param(a, t, id=name) for name, a, t in FURTHER])
@@ -283,3 +284,30 @@ def test_tiny_model_of_the_lab() -> None:
     for block in (16, 128):
         asked = {"config": tiny, "flags": {**flags, "block_size": block}, "vllm_version": "0.32.0"}
         assert (size_pool(asked)["tokens"], size_pool(asked)["max_concurrency"]) == (65_536, 128.0)
+
+
+# Read as another architecture that has cases: its class is around that one's, or the same (vllm 0.32.0,
+# vllm/model_executor/models/registry.py, and what gemma4_mm.py, gemma4_unified.py, nano_nemotron_vl.py, minimax_m3 and
+# adapters.py build their language model of).
+ALIKE = {
+    "Gemma4ForCausalLM": "Gemma4ForConditionalGeneration",
+    "Gemma4UnifiedForConditionalGeneration": "Gemma4ForConditionalGeneration",
+    "MiniMaxM3SparseForCausalLM": "MiniMaxM3SparseForConditionalGeneration",
+    "NemotronH_Nano_Omni_Reasoning_V3": "NemotronHForCausalLM",
+    "NemotronH_Nano_VL_V2": "NemotronHForCausalLM",
+    "Qwen3VLForSequenceClassification": "Qwen3VLForConditionalGeneration",
+}
+
+
+def test_no_architecture_is_sized_without_an_answer_of_vllms() -> None:
+    """Whoever adds a family records a case of it, or names here which class of vLLM's it shares."""
+    tried = {
+        asked["config"]["architectures"][0]
+        for file in ("cases", "further", "drafts-and-stages", "architectures")
+        for _, asked, truth in recorded(file)
+        if "error" not in truth
+    }
+    left = {name for name in _FAMILIES if name not in tried}
+    assert left == {*ALIKE}
+    for name, other in ALIKE.items():
+        assert other in tried and _FAMILIES[name][1] is _FAMILIES[other][1]

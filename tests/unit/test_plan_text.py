@@ -185,6 +185,21 @@ def test_a_model_without_a_kv_cache_is_shown_as_such() -> None:
 
 
 @pytest.mark.parametrize(
+    ("recipe", "shown"),
+    [
+        ("qwen3.5-122b-a10b-nvfp4", "float32 GDN state, as in its siblings; verify compares the pool"),
+        ("qwen3.8-27b-nvfp4-dflash2", "as in Qwen3.6-27B; of the drafter, no layer_types: all layers full"),
+        ("qwen3.6-27b-nvfp4", None),  # its published file
+    ],
+)
+def test_what_had_to_be_assumed_of_a_model_is_said_with_what_settles_it(recipe: str, shown: str | None) -> None:
+    plan = planned({"a": recipe})
+    text = " ".join(as_text(plan, ["a"]).split())
+    assert ("assumed of its config.json" in text) == (shown is not None)
+    assert (shown or "") in text
+
+
+@pytest.mark.parametrize(
     ("service", "shown"),
     [
         ({}, "from 4,288 tokens on"),  # blocks of 2,144, and MTP computes the last one found again

@@ -122,8 +122,9 @@ class Sizing(Protocol):
         """The bytes of its host's memory that the final flags ask for; None where they ask for none."""
 
 
+# assumed: what the sizes rest on that nobody has read of the model itself; None where all of it was.
 EMPTY_POOL: dict[str, Any] = {
-    **dict.fromkeys(("bytes", "context", "tokens", "tokens_low", "tokens_high")),
+    **dict.fromkeys(("assumed", "bytes", "context", "tokens", "tokens_low", "tokens_high")),
     **dict.fromkeys(("block_size", "num_blocks", "max_concurrency", "bytes_per_request", "with_rest", "prefix_unit")),
     "exact": False,
     "has_cache": True,

@@ -265,6 +265,9 @@ def _cache(kv: Mapping[str, Any], width: int) -> Iterator[str]:
             bound * kv["max_concurrency"] / kv["tokens"] for bound in (kv["tokens_low"] or 0, kv["tokens_high"])
         )
         yield f"{indent}between {low:.2f} and {high:.2f} of them, exact after the first boot"
+    if kv["assumed"]:
+        settled = "verify compares the pool with the engine's own line after the first boot"
+        yield _wrapped(f"assumed    of its config.json: {kv['assumed']}; {settled}", width, indent)
     if kv["prefix_unit"]:
         shown = f"prefix     a beginning that prompts share is computed once from {kv['prefix_unit']:,} tokens on"
         yield _wrapped(f"{shown}; a shorter one is computed for each", width, indent)

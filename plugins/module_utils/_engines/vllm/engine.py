@@ -57,6 +57,8 @@ class Vllm:
 
     def image_facts(self, reference: str) -> dict[str, str]:
         image = image_of(reference)
+        if image.engine:  # refused by that, and not for what nobody knows of its vLLM
+            return {"reference": reference, "family": image.family, "release": image.vllm}
         known = {"family": None if image.unknown else image.family, "release": image.vllm}
         return {"reference": reference} | {key: value for key, value in known.items() if value is not None}
 

@@ -112,6 +112,7 @@ class Sizing:
             "prefix_unit": self._prefix_unit(answer),
             "bytes": size or None,
             "with_rest": self._with_rest(shares, size),
+            "assumed": _assumed(placed),
             "exact": low == high,
             "context": answer.get("max_model_len"),
             "tokens_low": self._tokens(low) if low else None,
@@ -302,6 +303,12 @@ def _weights(placed: Placed, *, drafts: bool) -> _Weights:
         return _Weights(whole, copied=found.copied if found else None)
     source = f"estimated: parameters by config.json, quantized as {found.quantized}"
     return _Weights(found.expected + drafter, (found.low + drafter, found.high + drafter), source, found.copied)
+
+
+def _assumed(placed: Placed) -> str | None:
+    """What had to be assumed of a shipped config.json (recipes/configs), the model's and its drafter's."""
+    parts = [config.get("gb10_fleet_assumed") for config in (placed.config, placed.drafter) if config]
+    return "; of the drafter, ".join(part for part in parts if isinstance(part, str)) or None
 
 
 def _assumed_release(placed: Placed) -> Iterator[Finding]:

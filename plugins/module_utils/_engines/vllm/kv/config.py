@@ -223,6 +223,13 @@ def _plain(text: Text, architecture: str) -> Model:
     return _model(text, architecture, [shape] * len(names), mtp=mtp)
 
 
+def _mistral(text: Text, architecture: str) -> Model:
+    """Full attention where config.json says so; without the key every layer slides, by transformers' MistralConfig."""
+    if "sliding_window" in text.values:
+        return _plain(text, architecture)
+    return _model(text, architecture, [replace(_heads(text), window=4096)] * _layer_count(text))
+
+
 def _latent(text: Text, architecture: str) -> Model:
     """Multi-head latent attention: DeepSeek-V3 and GLM-4.7-Flash (vllm/model_executor/models/deepseek_v2.py)."""
     if text.has("index_topk"):
@@ -395,7 +402,7 @@ _FAMILIES: dict[str, tuple[str, Reader]] = {
     "MiniMaxM3SparseForCausalLM": ("0.24", _minimax_m3),
     "MiniMaxM3SparseForConditionalGeneration": ("0.24", _minimax_m3),
     "Mistral3ForConditionalGeneration": ("0.11", _plain),
-    "MistralForCausalLM": ("0.11", _plain),
+    "MistralForCausalLM": ("0.11", _mistral),
     "NemotronHForCausalLM": ("0.11", _nemotron_h),
     "NemotronH_Nano_Omni_Reasoning_V3": ("0.20", _nemotron_h),
     "NemotronH_Nano_VL_V2": ("0.11", _nemotron_h),
