@@ -74,7 +74,7 @@ class Echo:
     def default_layers(self) -> tuple[Layer, Layer]:
         return Layer("default", {"threads": 20}), Layer("default", {"ECHO_OFFLINE": "1"})
 
-    def image_facts(self, reference: str) -> dict[str, str]:
+    def image_facts(self, reference: str) -> dict[str, str | None]:
         return {"reference": reference, "family": "plain", "release": "1.0.0"}
 
     def propose(

@@ -287,8 +287,8 @@ def test_tiny_model_of_the_lab() -> None:
 
 
 # Read as another architecture that has cases: its class is around that one's, or the same (vllm 0.32.0,
-# vllm/model_executor/models/registry.py, and what gemma4_mm.py, gemma4_unified.py, nano_nemotron_vl.py, minimax_m3 and
-# adapters.py build their language model of).
+# vllm/model_executor/models/registry.py, and what gemma4_mm.py, gemma4_unified.py, nano_nemotron_vl.py, minimax_m3,
+# step3p7.py and adapters.py build their language model of).
 ALIKE = {
     "Gemma4ForCausalLM": "Gemma4ForConditionalGeneration",
     "Gemma4UnifiedForConditionalGeneration": "Gemma4ForConditionalGeneration",
@@ -296,6 +296,7 @@ ALIKE = {
     "NemotronH_Nano_Omni_Reasoning_V3": "NemotronHForCausalLM",
     "NemotronH_Nano_VL_V2": "NemotronHForCausalLM",
     "Qwen3VLForSequenceClassification": "Qwen3VLForConditionalGeneration",
+    "Step3p7ForConditionalGeneration": "Step3p5ForCausalLM",
 }
 
 

@@ -187,7 +187,7 @@ def test_a_model_without_a_kv_cache_is_shown_as_such() -> None:
 @pytest.mark.parametrize(
     ("recipe", "shown"),
     [
-        ("qwen3.5-122b-a10b-nvfp4", "float32 GDN state, as in its siblings; verify compares the pool"),
+        ("gemma-4-12b-coder-mtp-nvfp4", "are one projection, as in its siblings; verify compares the pool"),
         ("qwen3.8-27b-nvfp4-dflash2", "as in Qwen3.6-27B; of the drafter, no layer_types: all layers full"),
         ("qwen3.6-27b-nvfp4", None),  # its published file
     ],

@@ -160,7 +160,7 @@ class Engine(Protocol):
     def default_layers(self) -> tuple[Layer, Layer]:
         """The lowest layers of flags and of variables: what is good on GB10."""
 
-    def image_facts(self, reference: str) -> dict[str, str]:
+    def image_facts(self, reference: str) -> dict[str, str | None]:
         """What an image's name is known for: ``reference``, and where known ``family`` and ``release``."""
 
     def propose(

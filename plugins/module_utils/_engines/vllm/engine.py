@@ -55,12 +55,12 @@ class Vllm:
     def default_layers(self) -> tuple[Layer, Layer]:
         return default_layer("flags"), default_layer("env")
 
-    def image_facts(self, reference: str) -> dict[str, str]:
+    def image_facts(self, reference: str) -> dict[str, str | None]:
         image = image_of(reference)
         if image.engine:  # refused by that, and not for what nobody knows of its vLLM
             return {"reference": reference, "family": image.family, "release": image.vllm}
         known = {"family": None if image.unknown else image.family, "release": image.vllm}
-        return {"reference": reference} | {key: value for key, value in known.items() if value is not None}
+        return {"reference": reference, **{key: value for key, value in known.items() if value is not None}}
 
     def propose(
         self, checkpoint: Mapping[str, Any], names_image: bool, names_template: bool

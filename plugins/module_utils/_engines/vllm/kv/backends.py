@@ -31,13 +31,22 @@ def cache_dtype(flags: Flags, model: Model, release: Release) -> str:
         words = f"ValidationError: 1 validation error for CacheConfig cache_dtype {name} is not known"
         remedy = f"use vLLM {_SINCE[name]} or newer, or fp8"
         raise refusal("kv-dtype", _PLACE, words=words, remedy=remedy, source="vllm/config/cache.py, CacheDType")
-    if model.attention.latent:
+    if model.attention.packed:
+        _check_packed(name, release)
+    elif model.attention.latent:
         _check_latent(name, release)
     if model.attention.compressed is not None and (name not in _EIGHT_BIT or not release.since("0.28")):
         remedy = "use fp8 and vLLM 0.28 or newer, or size it by a first boot"
         found = f"{name} on vLLM {release.text}, with latents that are compressed"
         raise not_sized(_PLACE, found=found, expected="fp8 on vLLM 0.28 or newer", remedy=remedy)
     return name
+
+
+def _check_packed(name: str, release: Release) -> None:
+    if name not in ("auto", *_EIGHT_BIT) or not release.since("0.32"):
+        remedy = "use fp8 and vLLM 0.32 or newer, or size it by a first boot"
+        found = f"{name} on vLLM {release.text}, with sparse latent attention"
+        raise not_sized(_PLACE, found=found, expected="fp8 on vLLM 0.32 or newer", remedy=remedy)
 
 
 def _check_latent(name: str, release: Release) -> None:
@@ -57,7 +66,7 @@ def attention(flags: Flags, model: Model, release: Release, cache: str) -> str:
     if model.attention.compressed is not None:
         return "FLASHINFER_MLA_SPARSE_DSV4"
     if model.attention.latent:
-        return "TRITON_MLA"
+        return "FLASHINFER_MLA_SPARSE" if model.attention.packed else "TRITON_MLA"
     if flags.attention_backend is not None:
         return flags.attention_backend.upper()
     if model.architecture.startswith("Gemma4"):

@@ -239,6 +239,21 @@ def _latent(text: Text, architecture: str) -> Model:
     return _model(text, architecture, [shape] * _layer_count(text), mtp=mtp)
 
 
+def _sparse_latent(text: Text, architecture: str) -> Model:
+    """Latents of which an indexer chooses: GLM-5.2 (vllm/models/deepseek_v32). A latent takes 656 bytes of a token (512
+    in 8 bits, 64 in 16, 16 of scales), an indexer's key 132; layers that share one keep none."""
+    if (text.count("kv_lora_rank"), text.count("qk_rope_head_dim"), text.count("index_head_dim")) != (512, 64, 128):
+        raise text.refuse("kv_lora_rank", "latents or indexer keys of other widths than 512 + 64 and 128")
+    if text.has("index_topk_pattern"):
+        raise text.refuse("index_topk_pattern", "a pattern of layers that share an indexer")
+    every, first = text.count("index_topk_freq", 1), text.count("index_skip_topk_offset", 2)
+    shared = Attention(1, 576, 0, latent=True, packed=656)
+    full = replace(shared, packed=656 + 132)
+    mtp = _prediction_layer(text, full, "num_nextn_predict_layers")
+    own = [max(layer - first + 1, 0) % every == 0 for layer in range(_layer_count(text))]
+    return _model(text, architecture, [full if keeps else shared for keeps in own], mtp=mtp, block=64)
+
+
 def _deepseek_v4(text: Text, architecture: str) -> Model:
     """A window of latents in each layer, and compressed ones: of 4 tokens, chosen by an indexer, or of 128."""
     if text.count("head_dim") != 512:
@@ -261,6 +276,21 @@ def _gpt_oss(text: Text, architecture: str) -> Model:
     default = [("sliding_attention", "full_attention")[index % 2] for index in range(_layer_count(text))]
     shapes: dict[str, Layer] = {"sliding_attention": sliding, "full_attention": full}
     return _model(text, architecture, _by_type(text, _layer_types(text, default), shapes))
+
+
+def _step3p5(text: Text, architecture: str) -> Model:
+    """Full and sliding layers by their names, which may be followed by those of the prediction layers."""
+    full = _heads(text, kv_heads="num_attention_groups" if text.has("num_attention_groups") else "num_key_value_heads")
+    count = _layer_count(text)
+    names = text.value("layer_types", _NAMES)[:count]
+    if len(names) != count:
+        raise text.refuse("layer_types", f"{len(names)} names for {count} layers")
+    other = text.values.get("attention_other_setting")
+    own = Text(other, f"{text.place}.attention_other_setting") if isinstance(other, Mapping) else text
+    heads = own.count("num_attention_groups", full.kv_heads) if own is not text else full.kv_heads
+    sliding = replace(full, kv_heads=heads, window=text.count("sliding_window"))
+    shapes: dict[str, Layer] = {"full_attention": full, "sliding_attention": sliding}
+    return _model(text, architecture, _by_type(text, names, shapes))
 
 
 def _laguna(text: Text, architecture: str) -> Model:
@@ -392,6 +422,7 @@ _FAMILIES: dict[str, tuple[str, Reader]] = {
     "Gemma4UnifiedForConditionalGeneration": ("0.23", _gemma4),
     "Glm4MoeForCausalLM": ("0.11", _plain),
     "Glm4MoeLiteForCausalLM": ("0.15", _latent),
+    "GlmMoeDsaForCausalLM": ("0.16", _sparse_latent),
     "GptOssForCausalLM": ("0.11", _gpt_oss),
     "LagunaForCausalLM": ("0.21", _laguna),
     "LlamaForCausalLM": ("0.11", _plain),
@@ -403,6 +434,8 @@ _FAMILIES: dict[str, tuple[str, Reader]] = {
     "MiniMaxM3SparseForConditionalGeneration": ("0.24", _minimax_m3),
     "Mistral3ForConditionalGeneration": ("0.11", _plain),
     "MistralForCausalLM": ("0.11", _mistral),
+    "MistralLarge3ForCausalLM": ("0.12", _latent),
+    "MuseGlimmerForConditionalGeneration": ("0.28", _laguna),
     "NemotronHForCausalLM": ("0.11", _nemotron_h),
     "NemotronH_Nano_Omni_Reasoning_V3": ("0.20", _nemotron_h),
     "NemotronH_Nano_VL_V2": ("0.11", _nemotron_h),
@@ -419,6 +452,8 @@ _FAMILIES: dict[str, tuple[str, Reader]] = {
     "Qwen3VLMoeForConditionalGeneration": ("0.11", _plain),
     "Qwen3_5ForConditionalGeneration": ("0.17", _qwen_hybrid),
     "Qwen3_5MoeForConditionalGeneration": ("0.17", _qwen_hybrid),
+    "Step3p5ForCausalLM": ("0.15.1", _step3p5),
+    "Step3p7ForConditionalGeneration": ("0.23", _step3p5),
 }
 
 # Encoders, which keep nothing of a token (vllm/model_executor/models, with EncoderOnlyAttention).

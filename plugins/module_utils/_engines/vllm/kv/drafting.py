@@ -74,6 +74,9 @@ def _external(wanted: Mapping[str, Any], model: Model) -> tuple[Attention, ...]:
 def _prediction(model: Model, release: Release, tokens: int) -> Draft:
     if model.architecture.startswith("Gemma4"):
         return Draft("mtp", tokens)  # its assistant reads the target's cache
+    if model.architecture.startswith("Step3p"):
+        remedy = "leave --speculative-config out, or size it by a first boot"
+        raise not_sized(f"{_PLACE}.method", found="several prediction layers", expected="one", remedy=remedy)
     if model.mtp is None:
         words = "NotImplementedError: Unsupported speculative method: 'mtp'"
         remedy = "leave --speculative-config out: the config.json names no prediction layer"

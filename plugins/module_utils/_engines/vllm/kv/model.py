@@ -16,7 +16,8 @@ class Attention:
     window: tokens that a sliding layer looks back; None for full attention. latent: one compressed vector of key_width
     elements for all heads (MLA), the same on every rank. index_width: elements of the 16-bit key that an indexer keeps
     beside it for all heads, the same on every rank; 0 without one. compressed: of DeepSeek-V4's layers, how many tokens
-    become one latent that is kept beside the window; 0 for the window alone, None for every other model.
+    become one latent that is kept beside the window; 0 for the window alone, None for every other model. packed: bytes
+    that it keeps of a token whatever the cache's dtype; 0 where widths and dtype decide.
     """
 
     kv_heads: int
@@ -26,6 +27,7 @@ class Attention:
     latent: bool = False
     index_width: int = 0
     compressed: int | None = None
+    packed: int = 0
 
 
 @dataclass(frozen=True)

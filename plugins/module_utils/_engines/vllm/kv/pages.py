@@ -121,6 +121,8 @@ def _heads(layer: Attention, ranks: int) -> tuple[int, int, int]:
 
 def token_bytes(layer: Attention, settings: Settings) -> int:
     """Bytes that one attention layer keeps of a token on one rank."""
+    if layer.packed:
+        return layer.packed
     heads, *widths = _heads(layer, settings.tensor_parallel)
     kept = heads * sum(backends.cell_bytes(width, settings.cache_dtype, settings.dtype) for width in widths)
     return kept + layer.index_width * _INDEX_BYTES
