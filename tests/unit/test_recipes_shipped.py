@@ -71,6 +71,8 @@ EXPECTED = {
     "qwen3.6-35b-a3b-nvfp4",
     "qwen3.6-35b-a3b-nvfp4-dflash",
     "qwen3.8-27b-nvfp4-dflash2",
+    "step-3.7-flash-fp8",
+    "step-3.7-flash-nvfp4",
 }
 
 
