@@ -192,7 +192,7 @@ def test_a_model_without_a_kv_cache_is_shown_as_such() -> None:
         ("qwen3.6-27b-nvfp4", None),  # its published file
     ],
 )
-def test_what_had_to_be_assumed_of_a_model_is_said_with_what_settles_it(recipe: str, shown: str | None) -> None:
+def test_what_had_to_be_assumed_of_a_model_is_shown_with_what_settles_it(recipe: str, shown: str | None) -> None:
     plan = planned({"a": recipe})
     text = " ".join(as_text(plan, ["a"]).split())
     assert ("assumed of its config.json" in text) == (shown is not None)
