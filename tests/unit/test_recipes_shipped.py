@@ -13,12 +13,14 @@ from typing import Any
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import classes_of, load
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import size_pool
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.propose import own_code
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES, default_layer, fact, facts
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, Recipe, load_all
 
 LIBRARY, FINDINGS = load_all([SHIPPED_RECIPES])
+SIZED = {"max_model_len": 8192, "max_num_seqs": 1, "kv_cache_dtype": "fp8", "tensor_parallel_size": 4}
 RECIPES = sorted(LIBRARY.recipes.values(), key=lambda recipe: recipe.name)
 EXPECTED = {
     "bge-base-en-v1.5",
@@ -80,6 +82,25 @@ EXPECTED = {
 def recipe(request: pytest.FixtureRequest) -> Recipe:
     chosen: Recipe = request.param
     return chosen
+
+
+def _listed(heading: str) -> list[list[str]]:
+    """The cells of a table in docs/models.md."""
+    text = (SHIPPED_RECIPES.parent / "docs" / "models.md").read_text("utf-8")
+    lines = text.split(f"\n## {heading}\n")[1].split("\n## ")[0].splitlines()
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")][1:]
+
+
+def test_the_list_of_models_is_what_is_shipped_and_known() -> None:
+    """Issue 15 asks for at least 45 models of those that a review listed."""
+    served, sized = _listed("With a recipe"), _listed("Without a recipe, with a known KV pool")
+    assert sorted(name for row in served for name in row[1].split(", ")) == sorted(LIBRARY.recipes)
+    for _model, shapes, why in sized:
+        config, wrong = LIBRARY.config(shapes, "")
+        assert config is not None and not wrong and why
+        assert size_pool({"config": config, "flags": SIZED, "available_kv_gib": 60, "vllm_version": "0.32.0"})["tokens"]
+    assert len({row[0] for row in served + sized}) >= 45
+    assert all(row[1] for row in _listed("Not sized"))
 
 
 def test_every_recipe_of_the_issue_is_there_and_usable() -> None:
