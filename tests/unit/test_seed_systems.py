@@ -48,8 +48,8 @@ def test_a_system_that_ran_plans_as_it_ran_or_is_refused_truly(row: dict[str, An
     assert {one["rule"] for one in rows["error"]} == {*row.get("errors", "").split()}, rows["error"]
     assert {*row.get("warnings", "").split()} <= {one["rule"] for one in rows["warning"]}
     asked = {*row.get("errors", row.get("warnings", "")).split()}
-    said = " ".join(str(one) for one in [*rows["error"], *rows["warning"]] if one["rule"] in asked)
-    assert row.get("why", "") in said
+    shown = " ".join(str(one) for one in [*rows["error"], *rows["warning"]] if one["rule"] in asked)
+    assert row.get("why", "") in shown
     for service, figures in row.get("ran", {}).items():
         kv = plan["services"][service]["kv"]
         found = {"kv_gib": kv["bytes"] / GIB, "requests": kv["max_concurrency"]}
