@@ -193,7 +193,7 @@ GROUPS = {
 def test_it_serves_again(owner: Owner, harms: list[Harm]) -> None:
     right = f"{{ {SERVES} && {' && '.join(f'{{ {harm.right}; }}' for harm in harms)}; }} >/dev/null 2>&1"
     try:
-        begin_right(owner, harms[0], right)
+        begin_right(owner, right)
         harm_and_mend(owner, harms, right)
     except AssertionError:
         print(f"wrong: {[*wrong(owner, harms)]}")
@@ -210,10 +210,9 @@ def wrong(owner: Owner, harms: list[Harm]) -> Iterator[str]:
             yield name
 
 
-def begin_right(owner: Owner, harm: Harm, right: str) -> None:
-    """Also with every start of its budget, where it has to come back by itself."""
-    if harm.itself_s:
-        owner.root(f"systemctl restart {UNIT}")
+def begin_right(owner: Owner, right: str) -> None:
+    """Also with every start of its budget: those that other harms used up count for half an hour."""
+    owner.root(f"systemctl restart {UNIT}")
     if not owner.becomes(right, 20):
         owner.converge()
     assert owner.becomes(right)
