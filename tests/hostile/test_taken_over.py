@@ -91,7 +91,7 @@ ANSWER = {
     "warnings": [PIPE, "\x1b]0;evil\x07"],
 }
 # Of a reader, by its own key, over its own connection: other paths than the stores'.
-REQUESTS = [
+REQUESTS: list[dict[str, object]] = [
     {"read": "/etc/shadow", "ranges": [[0, 100]]},
     {"read": "../../../../etc/shadow", "ranges": [[0, 100]]},
     {"recipe": "/etc/cron.d/evil", "packed": "/var/tmp/evil.gz"},
@@ -99,6 +99,64 @@ REQUESTS = [
     {"image": "--help", "digest": None},
     {"read": "a" * 64, "ranges": [[0, 1 << 60]]},
 ]
+
+
+# What somebody could do who made the program for peers run code of his own: all that has to do with Docker.
+SERVER = r"""#!/usr/bin/python3 -IB
+import glob, json, os, socket, subprocess, sys
+done = []
+def tries(what, act):
+    try:
+        found = act()
+    except Exception:
+        return
+    done.append([what, repr(found)[:80]])
+for path in ("/run/docker.sock", "/var/run/docker.sock", "/run/containerd/containerd.sock"):
+    tries(path, lambda: socket.socket(socket.AF_UNIX).connect(path))
+for words in ("run --rm IMAGE true", "create IMAGE", "inspect gb10-service-tiny", "logs gb10-service-tiny"):
+    tries(words, lambda: subprocess.run(["docker", *words.split()], check=True, capture_output=True).stdout)
+for kind in ("docker/containers/*/*", "docker/volumes/*", "docker/containerd/daemon/*bolt*", "containerd/*bolt*"):
+    for path in glob.glob(f"/var/lib/{kind}"):
+        tries(path, lambda: open(path, "rb").read(80))
+for path in glob.glob("/proc/[0-9]*/environ"):
+    tries(path, lambda: open(path, "rb").read().index(b"HF_HOME"))
+for path in glob.glob("/proc/[0-9]*/root/run/secrets/*") + glob.glob("/proc/[0-9]*/root/etc/shadow"):
+    tries(path, lambda: open(path, "rb").read(80))
+tries("an answer of its own", lambda: open("/run/gb10-peer/answers.json", "w"))
+with open("/run/gb10-peer/look", "wb", buffering=0) as look:
+    look.write(b'{"Cmd": ["docker", "run", "IMAGE"]}\n' * 9000)
+from time import sleep
+while not os.path.exists("/run/gb10-peer/answers.json"):
+    sleep(0.1)
+print(json.dumps([done, sorted(json.load(open("/run/gb10-peer/answers.json")))]))
+"""
+SERVE = f"{LIBRARY}/peer/serve"
+
+
+def test_what_serves_peers_has_nothing_of_docker_but_what_images_there_are(owner: Owner) -> None:
+    """On titan, which serves tiny; afterwards it gives as before."""
+    fleet = owner.fleet
+    containers = "docker ps --all --quiet --no-trunc"
+    before = fleet.root("titan", containers)
+    fleet.root("titan", f"cp -a {SERVE} /root/serve.before")
+    put(owner, SERVE, SERVER.replace("IMAGE", IMAGE), "titan")
+    try:
+        done, answers = json.loads(fleet.root("titan", f"su gb10-peer -c 'sudo -n {LIBRARY}/peer-serve'"))
+    finally:
+        fleet.root("titan", f"mv /root/serve.before {SERVE}")
+    assert done == []
+    assert answers == ["images", "info", "version"]
+    assert fleet.root("titan", containers) == before
+    assert fleet.root("titan", "ls -d /run/gb10-fleet/peer-*", check=False) == ""
+    assert ask_titan(owner, [{"image": IMAGE, "digest": None}])[0].startswith('{"ok"')
+
+
+def ask_titan(owner: Owner, requests: list[dict[str, object]]) -> list[str]:
+    """What the program for peers answers on titan to the taken host's own key."""
+    key = "-i /etc/gb10-fleet/peer/id_ed25519 -o UserKnownHostsFile=/etc/gb10-fleet/peer/known_hosts"
+    asked = "\n".join(map(json.dumps, requests))
+    ssh = f"ssh -F none -o BatchMode=yes -o HostKeyAlias=titan {key} gb10-peer@{ADDRESSES['titan']}"
+    return owner.fleet.root(TAKEN, f"printf '%s\\n' '{asked}' | {ssh}", check=False).splitlines()
 
 
 @pytest.fixture(scope="module")
@@ -119,8 +177,8 @@ def taken(owner: Owner, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
     fleet.root(TAKEN, "ln -sf python3.real /usr/bin/python3")
 
 
-def put(owner: Owner, path: str, text: str) -> None:
-    lab = [str(ROOT / "tests" / "lab" / "lab"), "-d", str(owner.fleet.directory), "exec", TAKEN, "--", "sh", "-c"]
+def put(owner: Owner, path: str, text: str, host: str = TAKEN) -> None:
+    lab = [str(ROOT / "tests" / "lab" / "lab"), "-d", str(owner.fleet.directory), "exec", host, "--", "sh", "-c"]
     subprocess.run([*lab, f"cat > {path} && chmod 755 {path}"], input=text, text=True, check=True)
 
 
@@ -149,10 +207,7 @@ def test_nothing_of_the_others_changes_but_that_host_is_lost(owner: Owner, taken
     here = files_here(owner.inventory, ROOT / "playbooks", ROOT / "roles", ROOT / "plugins")
     assert all(before.values())
     # it asks titan for what it should not, by the key that it has
-    key = "-i /etc/gb10-fleet/peer/id_ed25519 -o UserKnownHostsFile=/etc/gb10-fleet/peer/known_hosts"
-    asked = "\n".join(map(json.dumps, REQUESTS))
-    ssh = f"ssh -F none -o BatchMode=yes -o HostKeyAlias=titan {key} gb10-peer@{ADDRESSES['titan']}"
-    answers = fleet.root(TAKEN, f"printf '%s\\n' '{asked}' | {ssh}", check=False).splitlines()
+    answers = ask_titan(owner, REQUESTS)
     assert len(answers) == len(REQUESTS)
     assert [answer for answer in answers if not answer.startswith(('{"failed"', '{"absent"'))] == []
 

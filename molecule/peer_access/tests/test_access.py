@@ -79,6 +79,12 @@ tries("mount", lambda: subprocess.run(["mount", "-o", "remount,rw", "/"], check=
 for folder in ("", "/peer", "/peer/.ssh", "/images", "/overlays", "/evidence", "/recipes"):
     tries(f"write{folder}", lambda: pathlib.Path(f"/var/lib/gb10-fleet{folder}/taken-over").touch())
 tries("setuid", lambda: os.setuid(1000))
+tries("setgid", lambda: os.setgid(0))
+tries("a socket of this host", lambda: socket.socket(socket.AF_UNIX).connect("/run/docker.sock"))
+# A process that may as little as this one, as a container's may.
+for part in ("environ", "root/etc/shadow", "root/etc/gb10-fleet/secrets/x"):
+    for path in pathlib.Path("/proc").glob(f"[0-9]*/{part}"):
+        tries(f"read {path}", lambda: part != "environ" or path.read_bytes().index(b"of-another-process"))
 # What a handle opens is found without a path, so that what hides paths doesn't hide it: who tries that is killed.
 BY_HANDLE = "import ctypes; ctypes.CDLL(None).open_by_handle_at(0, ctypes.create_string_buffer(136), 0)"
 if subprocess.run([sys.executable, "-c", BY_HANDLE]).returncode != -signal.SIGSYS:
@@ -87,6 +93,7 @@ print(done)
 """
 PATHS = [
     *("/etc/shadow", "/etc/ssh/ssh_host_ed25519_key", "/etc/gb10-fleet/secrets/x", "/etc/gb10-fleet/peer/id_ed25519"),
+    *("/var/lib/docker/containers/x/config.v2.json", "/var/lib/docker/volumes/x"),
     *("/var/log/dpkg.log", "/home/nvidia/.bashrc", "/root/.bashrc", "/proc/1/environ", "/run/secret"),
 ]
 
@@ -95,13 +102,18 @@ def test_the_program_may_write_the_stores_and_nothing_else(host: Host) -> None:
     on(host, "titan")
     folder, names = "/usr/local/lib/gb10-fleet/peer", " ".join(PATHS)
     host.check_output("mkdir -p /etc/gb10-fleet/secrets /var/lib/gb10-fleet/evidence")
+    host.check_output("mkdir -p /var/lib/docker/containers/x /var/lib/docker/volumes")
     host.check_output(f"for f in {names}; do test -e $f || echo x > $f; done")
+    listens = "import socket, time; socket.socket(socket.AF_UNIX).bind('/run/docker.sock'); time.sleep(60)"
+    bare = "systemd-run --collect --unit bare -p CapabilityBoundingSet= -E SECRET=of-another-process"
+    host.check_output(f'{bare} python3 -c "{listens}"')
     host.check_output(f"cp -a {folder}/serve /root/serve.before")
     host.check_output(
         f"printf %%s %s > {folder}/serve", "#!/usr/bin/python3\n" + TAKEN_OVER.replace("PATHS", repr(PATHS))
     )
     seen = host.run("su gb10-peer -c 'sudo -n /usr/local/lib/gb10-fleet/peer-serve'")
     host.check_output(f"mv /root/serve.before {folder}/serve; rm -f /var/lib/gb10-fleet/recipes/taken-over")
+    host.check_output("systemctl stop bare; rm -rf /run/docker.sock /var/lib/docker")
     assert (seen.stdout, seen.stderr) == ("['write/recipes']\n", "")
 
 

@@ -30,6 +30,7 @@ from typing import IO, Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._images.docker import Docker
+from ansible_collections.gb10.fleet.plugins.module_utils._peers.answers import Answers
 from ansible_collections.gb10.fleet.plugins.module_utils._peers.contents import AbsentError, Contents, LateError
 from ansible_collections.gb10.fleet.plugins.module_utils._peers.request import LINE_BYTES, read_request
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.access import PLACES
@@ -51,7 +52,7 @@ def main(arguments: list[str]) -> None:
     places = Places.from_file(Path(arguments[0] if arguments else PLACES))
     with slot(places.served) as is_free:
         if is_free:
-            serve(sys.stdin.buffer, sys.stdout.buffer, Contents(places, Docker()))
+            serve(sys.stdin.buffer, sys.stdout.buffer, Contents(places, Docker(Answers().run)))
         else:
             _answer(sys.stdout.buffer, {"failed": f"it serves {_CONNECTIONS} others at this moment"}, b"")
 
