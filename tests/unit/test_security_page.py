@@ -29,7 +29,7 @@ OF_THE_PAGE = (
     *sorted(path.name for path in (ROOT / "tests" / "unit").glob("test_hostile_*.py")),
     *sorted(path.name for path in (ROOT / "tests" / "hostile").glob("test_*.py")),
     *("test_api_key.py", "test_firewall.py", "test_key_kept.py", "test_lock.py", "test_peer_access.py"),
-    *("test_rank_wire.py", "test_tls.py"),
+    *("test_peer_answers.py", "test_rank_wire.py", "test_tls.py"),
 )
 
 

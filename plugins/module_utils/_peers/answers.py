@@ -74,7 +74,10 @@ class Answers:
         return (0, json.dumps(found), "") if found else (1, "", f"No such image: {name}")
 
     def _read(self) -> dict[str, Any] | None:
-        return json.loads(self._file.read_bytes()) if self._file.exists() else None
+        if not self._file.exists():
+            return None
+        answers: dict[str, Any] = json.loads(self._file.read_bytes())
+        return answers
 
     def _anew(self) -> dict[str, Any]:
         before, deadline = self._made(), time.monotonic() + self._seconds

@@ -10,7 +10,6 @@ the server, and all that comes from there is a byte that means "look again" (`_p
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -47,7 +46,7 @@ _LIMITS = {
     "PrivateTmp": "yes",
     "PrivateDevices": "yes",
     "PrivateNetwork": "yes",
-    "RestrictAddressFamilies": "none",
+    "RestrictAddressFamilies": "AF_UNIX",
     "CapabilityBoundingSet": "CAP_DAC_READ_SEARCH",
     "NoNewPrivileges": "yes",
     "RestrictNamespaces": "yes",
@@ -91,12 +90,8 @@ def served(command: list[str], folder: Path, run: Run) -> int:
 def docker_root(run: Run) -> str:
     """Docker's folder; the usual one where it doesn't answer, or is called what a unit can't say."""
     _status, out, _why = run(["docker", "info", "--format", "{{json .DockerRootDir}}"])
-    try:
-        root = json.loads(out)
-    except ValueError:
-        root = None
-    is_path = isinstance(root, str) and re.fullmatch(r"(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+", root)
-    return root if is_path else "/var/lib/docker"
+    found = re.fullmatch(r'"((?:/[A-Za-z0-9_-][A-Za-z0-9._-]*)+)"\s*', out)
+    return found[1] if found else "/var/lib/docker"
 
 
 def limited(folder: Path, roots: list[str]) -> list[str]:
