@@ -68,7 +68,7 @@ def kept(folder: Path, host: Host) -> Answers:
         return Answers(folder)
 
 
-def test_an_image_is_known_as_docker_knows_it_also_one_that_came_a_moment_ago(tmp_path: Path) -> None:
+def test_an_image_is_known_as_docker_knows_it_also_a_new_one(tmp_path: Path) -> None:
     host = Host(IMAGE)
     docker = Docker(kept(tmp_path, host).run)
     assert docker.is_there()
@@ -152,6 +152,7 @@ def test_a_docker_that_gives_no_answer_is_named(tmp_path: Path, answer: tuple[in
 
 
 def test_one_that_nobody_answers_waits_no_longer_than_it_may(tmp_path: Path) -> None:
+    assert Answers(tmp_path).run(["docker", "version"])[0] == 127  # started without what asks Docker for it
     os.mkfifo(tmp_path / LOOK)
     with pytest.raises(OSError, match="No such device"):
         Answers(tmp_path).run(["docker", "info"])
@@ -188,7 +189,7 @@ def test_dockers_folder_is_a_plain_path(answer: tuple[int, str, str], root: str)
 
 
 @given(st.text())
-def test_whatever_docker_says_its_folder_adds_no_limit_of_its_own(text: str) -> None:
+def test_no_answer_of_docker_adds_a_limit_of_its_own(text: str) -> None:
     root = docker_root(lambda _arguments: (0, text, ""))
     assert not set(root) & set(" :,=%\n\t\"'\\") and "/." not in root
 

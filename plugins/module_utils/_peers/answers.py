@@ -57,10 +57,13 @@ class Answers:
 
     def run(self, arguments: list[str]) -> tuple[int, str, str]:
         """As `run_command`, for what `Docker` asks of images that are here: status, stdout, stderr."""
-        if arguments[1:3] == ["image", "inspect"]:
-            return self._image(*arguments[3:])
-        if arguments[1] not in ("version", "info"):
+        is_image = arguments[1:3] == ["image", "inspect"]
+        if not is_image and arguments[1] not in ("version", "info"):
             return 126, "", f"docker {arguments[1]} is nothing that a host does for another"
+        if not self._look.exists():
+            return 127, "", f"there is no {self._look}, by which Docker is asked"
+        if is_image:
+            return self._image(*arguments[3:])
         answers = self._read() or self._anew()
         status, out, why = answers[arguments[1]]
         return status, out if isinstance(out, str) else json.dumps(out), why
