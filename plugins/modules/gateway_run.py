@@ -7,28 +7,37 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: gateway_run
-short_description: Have the gateway run, and go by its files as they are now
+short_description: Write the gateway's files as one set that HAProxy takes, and have it run by them
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
+  - Compares configuration, maps, certificate and keys with what they are to be. Where one differs, all of them are laid
+    beside the running gateway's and shown to HAProxy first; only what it takes comes into their place. What it refuses
+    leaves every file, and so also the next start of the host, as it was.
+  - Removes files of the gateway's folder that it does not need, such as keys of services that it reaches no more.
   - Starts the gateway's unit, now and at boot, where it does not run. Where a file of it changed since it last read
     them, also in a run that was cut off, it reads them anew; answers that are under way go on to their end.
-  - Asks HAProxy first whether it takes the configuration, and leaves the gateway as it is where it does not.
-  - Removes keys of services that the gateway does not reach any more.
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
 options:
   plan:
-    description: C(gateway) of the host's slice of the plan.
+    description: C(gateway) of the host's slice of the plan. Its unit is written before.
     type: dict
     required: true
   ca:
     description: The local CA that the host trusts, by which the gateway knows the services; none without it.
     type: path
-  written:
-    description: Whether one of its files was written in this run, or would be.
+  unit_written:
+    description: Whether its unit was written in this run, or would be.
     type: bool
     default: false
+  secrets:
+    description: What no plan holds, text by path, which the action reads on the controller.
+    type: dict
+attributes:
+  action:
+    description: Reads keys and the certificate on the controller, also those that ansible-vault encrypted.
+    support: full
 """
 
 EXAMPLES = r"""
@@ -43,19 +52,28 @@ did:
   returned: success
   type: list
   elements: str
+changed_files:
+  description: Files that were written or removed, or would be.
+  returned: success
+  type: list
+  elements: str
 """
 
+import os
+import shutil
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._gateway.reading import (
-    CONFIG,
-    PROGRAM,
-    secret_paths,
-    unread,
-)
+from ansible_collections.gb10.fleet.plugins.module_utils._gateway.reading import CONFIG, PROGRAM, leftovers, unread
+from ansible_collections.gb10.fleet.plugins.module_utils._own_files import clear_of_folders, replace_file
+
+# In the gateway's own folder, which root alone reads.
+_STAGED = f"{_layout.GATEWAY}/staged"
+
+Files = Mapping[str, Mapping[str, Any]]
 
 
 def main() -> None:
@@ -63,37 +81,73 @@ def main() -> None:
         argument_spec={
             "plan": {"type": "dict", "required": True},
             "ca": {"type": "path"},
-            "written": {"type": "bool", "default": False},
+            "unit_written": {"type": "bool", "default": False},
+            "secrets": {"type": "dict", "no_log": True},
         },
         supports_check_mode=True,
     )
-    plan, ca = module.params["plan"], module.params["ca"]
-    secrets = secret_paths(plan)
-    leftovers = sorted(str(path) for path in Path(_layout.GATEWAY, "keys").glob("*") if str(path) not in secrets)
+    plan, ca, secrets = (module.params[name] for name in ("plan", "ca", "secrets"))
+    shown = {path: file for path, file in plan["files"].items() if path.startswith(f"{_layout.GATEWAY}/")}
+    files = {**shown, **{path: {"mode": "0600", "content": text} for path, text in secrets.items()}}
+    other = [path for path, file in files.items() if _differs(Path(path), file)]
+    too_many = leftovers(files, _layout.GATEWAY)
     is_active, is_enabled = (_holds(module, word) for word in ("is-active", "is-enabled"))
     changed = unread([*plan["files"], *secrets, *([ca] if ca else [])]) if is_active else []
     did = [] if is_enabled else ["enable"]
     if not is_active or changed is None:
         did.append("start")
-    elif changed or module.params["written"]:
+    elif changed or other or module.params["unit_written"]:
         did.append("reload")
+    diffs = [*_diffs(shown, other, too_many), _state(is_active, is_enabled, changed, did)]
     if not module.check_mode:
-        for path in leftovers:
-            Path(path).unlink()
+        shutil.rmtree(_STAGED, ignore_errors=True)  # of a run that was cut off
         if {"start", "reload"} & {*did}:
-            _require_valid(module)
+            _require_valid(module, files)
+        for path in other:
+            _write(Path(path), files[path])
+        for path in too_many:
+            Path(path).unlink(missing_ok=True)
         for word in did:
             _systemctl(module, "restart" if word == "start" else word)
     module.exit_json(
-        changed=bool(did or leftovers), did=did, diff=_diff(is_active, is_enabled, changed, leftovers, did)
+        changed=bool(did or other or too_many), did=did, changed_files=sorted([*other, *too_many]), diff=diffs
     )
 
 
-def _diff(
-    active: bool, enabled: bool, changed: list[str] | None, leftovers: list[str], did: list[str]
-) -> dict[str, Any]:
-    before = {"active": active, "enabled": enabled, "unread": changed or [], "files": leftovers}
-    after = {"active": True, "enabled": True, "unread": [], "files": []} if did or leftovers else before
+def _differs(path: Path, wanted: Mapping[str, Any]) -> bool:
+    try:
+        status = path.lstat()
+        mode, owner = f"{status.st_mode & 0o7777:04o}", (status.st_uid, status.st_gid)
+        is_ours = (
+            path.is_file()
+            and not path.is_symlink()
+            and owner == (os.geteuid(), os.getegid())
+            and mode == wanted["mode"]
+        )
+        return not is_ours or wanted["content"] is None or path.read_bytes() != wanted["content"].encode()
+    except OSError:
+        return True
+
+
+def _write(path: Path, wanted: Mapping[str, Any]) -> None:
+    clear_of_folders(path)
+    replace_file(path, wanted["content"].encode(), int(wanted["mode"], 8))
+
+
+def _diffs(shown: Files, other: list[str], too_many: list[str]) -> Iterator[dict[str, Any]]:
+    """Of secrets and of files that go nothing but that."""
+    for path in other:
+        file = Path(path)
+        before = file.read_text("utf-8", "replace") if path in shown and file.is_file() else ""
+        after = shown[path]["content"] if path in shown else "another content, which is not shown\n"
+        yield {"before": before, "after": after, "before_header": path, "after_header": path}
+    for path in too_many:
+        yield {"before": "a file that is not needed\n", "after": "", "before_header": path, "after_header": path}
+
+
+def _state(active: bool, enabled: bool, changed: list[str] | None, did: list[str]) -> dict[str, Any]:
+    before = {"active": active, "enabled": enabled, "unread": changed or []}
+    after = {"active": True, "enabled": True, "unread": []} if did else before
     header = _layout.GATEWAY_UNIT
     return {"before": before, "after": after, "before_header": header, "after_header": header}
 
@@ -102,11 +156,25 @@ def _holds(module: AnsibleModule, word: str) -> bool:
     return bool(module.run_command(["systemctl", word, "--quiet", _layout.GATEWAY_UNIT])[0] == 0)
 
 
-def _require_valid(module: AnsibleModule) -> None:
-    code, out, error = module.run_command([PROGRAM, "-q", "-c", "-f", CONFIG])
+def _require_valid(module: AnsibleModule, files: Files) -> None:
+    """Show HAProxy the whole set, in a folder of its own whose path stands in the place of the gateway's."""
+    try:
+        for path, file in files.items():
+            text = _as_staged(file["content"]) if path == CONFIG else file["content"]
+            replace_file(Path(_as_staged(path)), text.encode(), int(file["mode"], 8))
+        code, out, error = module.run_command([PROGRAM, "-q", "-c", "-f", _as_staged(CONFIG)])
+    finally:
+        shutil.rmtree(_STAGED, ignore_errors=True)
     if code:
-        words = (error or out).strip()[-2000:]
-        module.fail_json(msg=f"HAProxy refuses {CONFIG}, and the gateway goes on as it was: {words}")
+        words = (error or out).strip()[-2000:].replace(_STAGED, _layout.GATEWAY)
+        module.fail_json(
+            msg=f"HAProxy refuses what the gateway is to go by, and nothing of it was changed: {words}; mend what the "
+            "first line names, fleet_gateway or a file that it names, and run site.yml again"
+        )
+
+
+def _as_staged(text: str) -> str:
+    return text.replace(f"{_layout.GATEWAY}/", f"{_STAGED}/")
 
 
 def _systemctl(module: AnsibleModule, word: str) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from ansible.errors import AnsibleFilterError
+from ansible.module_utils.testing import patch_module_args
 from ansible.parsing.dataloader import DataLoader
 from ansible_collections.gb10.fleet.plugins.filter.gateway_clients import gateway_clients
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
@@ -32,6 +33,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._rank.client import Rep
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import Look
 from ansible_collections.gb10.fleet.plugins.module_utils._verify import gateway as proof
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.tables import status_table
+from ansible_collections.gb10.fleet.plugins.modules import gateway_run
 from drift_fleet import LIBRARY, OF_RECIPES, changed, readings
 
 CONFIG, MODELS_MAP = f"{_layout.GATEWAY}/haproxy.cfg", f"{_layout.GATEWAY}/models.map"
@@ -298,6 +300,102 @@ def test_the_services_ports_are_the_gateways_alone(
     assert (plan["state"], [(one["port"], one["from"]) for one in plan["open"]]) == (state, opened)
 
 
+# Its files as one set ---------------------------------------------------------------------------------------------
+
+HAPROXY = """#!/bin/sh
+for file; do :; done
+grep -n refused "$file" && { echo "[ALERT] config : parsing [$file:2] : unknown keyword 'refused'" >&2; exit 1; }
+cat "$(sed -n 's/^crt //p' "$file")" > /dev/null
+"""
+SYSTEMCTL = """#!/bin/sh
+case "$1" in is-*) exec test -e "$0.$1";; esac
+echo "$1" >> "$0.done"
+touch "$0.is-active" "$0.is-enabled" "$0.read"
+"""
+
+
+class Place:
+    """A gateway's host, with a HAProxy that refuses one word and a systemctl that notes what it is asked."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self.gateway, self.systemctl, self._capsys = folder / "gateway", folder / "systemctl", capsys
+        self.gateway.mkdir()
+        for name, text in (("haproxy", HAPROXY), ("systemctl", SYSTEMCTL)):
+            (folder / name).write_text(text)
+            (folder / name).chmod(0o755)
+        monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+        monkeypatch.setattr(_layout, "GATEWAY", str(self.gateway))
+        monkeypatch.setattr(_layout, "GATEWAY_READ", f"{self.systemctl}.read")
+        monkeypatch.setattr(gateway_run, "CONFIG", f"{self.gateway}/haproxy.cfg")
+        monkeypatch.setattr(gateway_run, "_STAGED", f"{self.gateway}/staged")
+        for module in (gateway_run, reading):
+            monkeypatch.setattr(module, "PROGRAM", str(folder / "haproxy"))
+
+    def run(
+        self, word: str = "one", key: str | None = "key", name: str = "a.map", check: bool = False
+    ) -> dict[str, Any]:
+        text = f"# the gateway\n{word}\ncrt {self.gateway}/tls.crt\n"
+        arguments = {
+            "plan": {"files": {f"{self.gateway}/haproxy.cfg": {"mode": "0644", "content": text}}},
+            "secrets": {f"{self.gateway}/tls.crt": "certificate", f"{self.gateway}/keys/{name}": key},
+            "_ansible_check_mode": check,
+            "_ansible_diff": True,
+        }
+        with patch_module_args(arguments), pytest.raises(SystemExit):
+            gateway_run.main()
+        result: dict[str, Any] = json.loads(self._capsys.readouterr().out)
+        return result
+
+    def files(self) -> dict[str, str]:
+        return {
+            str(file.relative_to(self.gateway)): file.read_text() for file in self.gateway.rglob("*") if file.is_file()
+        }
+
+    def done(self) -> list[str]:
+        noted = Path(f"{self.systemctl}.done")
+        return noted.read_text().split() if noted.exists() else []
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Place:
+    return Place(tmp_path, monkeypatch, capsys)
+
+
+def test_the_files_come_as_one_set_and_only_what_differs(place: Place) -> None:
+    assert place.run(check=True, key=None)["did"] == ["enable", "start"] and place.files() == {}
+    first = place.run()
+    assert (first["changed"], len(first["changed_files"]), place.done()) == (True, 3, ["enable", "restart"])
+    assert place.run()["changed"] is False
+    mode = (place.gateway / "keys" / "a.map").stat().st_mode & 0o777
+    assert (mode, "key" in json.dumps(first["diff"]).replace("keys/", "")) == (0o600, False)
+    other = place.run("two", key="changed")
+    assert (other["did"], sorted(Path(file).name for file in other["changed_files"])) == (
+        ["reload"],
+        ["a.map", "haproxy.cfg"],
+    )
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_what_haproxy_refuses_leaves_every_file_and_the_gateway_as_they_were(place: Place, is_there: bool) -> None:
+    if is_there:
+        place.run()
+    before, done = place.files(), place.done()
+    result = place.run("refused", key="changed", name="b.map")
+    assert result["failed"] and f"parsing [{place.gateway}/haproxy.cfg:2]" in result["msg"]
+    assert (place.files(), place.done()) == (before, done)
+
+
+def test_what_is_not_needed_goes(place: Place) -> None:
+    place.run()
+    (place.gateway / "staged").mkdir()
+    (place.gateway / "staged" / "haproxy.cfg").touch()  # of a run that was cut off
+    found = reading.leftovers([str(place.gateway / "haproxy.cfg")], str(place.gateway))
+    assert [Path(file).name for file in found] == ["a.map", "haproxy.cfg", "tls.crt"]
+    result = place.run(name="b.map")
+    assert (result["changed"], {*place.files()}) == (True, {"haproxy.cfg", "tls.crt", "keys/b.map"})
+    assert not (place.gateway / "staged").exists()
+
+
 # Drift and status -------------------------------------------------------------------------------------------------
 
 
@@ -326,6 +424,11 @@ def at(path: str, **other: Any) -> Callable[[dict[str, Any]], None]:
             "unit gb10-gateway.service",
         ),
         (at(CONFIG, sha256="0" * 64), "file-content", f"file {CONFIG}"),
+        (
+            lambda state: state["gateway"].update(leftovers=[f"{_layout.GATEWAY}/keys/b.map"]),
+            "gateway-leftover",
+            f"file {_layout.GATEWAY}/keys/b.map",
+        ),
         (at(f"{_layout.GATEWAY}/clients.map", same=False), "file-content", f"file {_layout.GATEWAY}/clients.map"),
         (at(f"{_layout.GATEWAY}/keys/a.map", same=False), "file-content", f"file {_layout.GATEWAY}/keys/a.map"),
         (at(f"{_layout.GATEWAY}/keys/a.map", mode="0644"), "file-access", f"file {_layout.GATEWAY}/keys/a.map"),

@@ -60,6 +60,7 @@ WITH_GATEWAY = {
 GATEWAY = {
     "unit": SERVICE["unit"],
     "unread": ["/etc/gb10-fleet/gateway/clients.map"],
+    "leftovers": ["/etc/gb10-fleet/gateway/keys/former.map"],
     "servers": {"m-tiny": {"pair": {"up": True, "status": "UP", "running": 1, "waiting": 0}}},
     "why": "",
     "problems": [],

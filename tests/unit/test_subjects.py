@@ -126,9 +126,6 @@ OTHERWISE = {
     ("services", "{{ __file.path }}"): "_services.subject, a certificate and its key",
     ("services", "{{ services_tls.path }}"): "_tls.subject, made on the controller",
     ("services", "{{ item.1.path }}"): "_services.subject, overlays",
-    ("gateway", "{{ gateway_plan.clients.path }}"): "_gateway.subject, digests of secrets",
-    ("gateway", "{{ item }}"): "_gateway.subject, secrets",
-    ("gateway", "{{ __file.path }}"): "_gateway.subject, a certificate and its key",
     ("model_store", "{{ __token }}"): "in memory, and taken back by the same tasks",
 }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +24,22 @@ _COLUMNS = {"running": "scur", "waiting": "qcur"}
 
 
 def read_gateway(files: Iterable[str]) -> dict[str, Any]:
-    """``{unread, servers, why}``. unread: those of the files, and HAProxy itself, that changed since it last read them;
-    None where it has not read any. servers: as `servers_of`; None, with the reason, where it doesn't answer.
+    """``{unread, servers, why, leftovers}``. unread: those of the files, and HAProxy itself, that changed since it last
+    read them; None where it has not read any. servers: as `servers_of`; None, with the reason, where it doesn't answer.
+    leftovers: files of its folder that are none of the files.
     """
+    wanted = [*files]
     try:
         servers, why = servers_of(ask("show stat")), ""
     except (OSError, ValueError) as error:
         servers, why = None, f"{SOCKET}: {error}"
-    return {"unread": unread(files), "servers": servers, "why": why}
+    return {"unread": unread(wanted), "servers": servers, "why": why, "leftovers": leftovers(wanted)}
+
+
+def leftovers(wanted: Collection[str], folder: str = _layout.GATEWAY) -> list[str]:
+    """Files of the gateway's folder that nobody asked for."""
+    found = (str(path) for path in Path(folder).rglob("*") if path.is_symlink() or not path.is_dir())
+    return sorted(path for path in found if path not in wanted)
 
 
 def secret_paths(part: Mapping[str, Any]) -> list[str]:

@@ -20,20 +20,20 @@ _PROCESS = "haproxy"
 
 def _files(part: Mapping[str, Any]) -> Iterator[Managed | ManagedJson]:
     yield from managed(part)
-    if part:
-        yield Managed(
-            part["clients"]["path"],
-            "file",
-            "0600",
-            secret=True,
-            source=part["clients"]["source"],
-            rendered=clients_map,
-        )
-        for key in part["backend_keys"]:
-            yield Managed(key["path"], "file", "0600", secret=True, source=key["source"], rendered=keyed(key["form"]))
-        for kind, mode in (("certificate", "0644"), ("key", "0600")):
-            file = part["tls"][kind]
-            yield Managed(file["path"], "file", mode, secret=True, source=file["source"])
+    yield from secrets_of(part)
+
+
+def secrets_of(part: Mapping[str, Any]) -> Iterator[Managed]:
+    """What no plan holds, made of the controller's files. part: of the slice of a gateway's host; empty elsewhere."""
+    if not part:
+        return
+    clients = part["clients"]
+    yield Managed(clients["path"], "file", "0600", secret=True, source=clients["source"], rendered=clients_map)
+    for key in part["backend_keys"]:
+        yield Managed(key["path"], "file", "0600", secret=True, source=key["source"], rendered=keyed(key["form"]))
+    for kind in ("certificate", "key"):
+        file = part["tls"][kind]
+        yield Managed(file["path"], "file", "0600", secret=True, source=file["source"])
 
 
 def files_of(slice_: Mapping[str, Any]) -> list[str]:
@@ -51,6 +51,16 @@ def _questions(plan: Mapping[str, Any], host: str) -> Mapping[str, Any]:
 def _differences(view: View) -> Differences:
     """Whether it read its files as they are, and which of its servers are down."""
     part, read = view.slice["gateway"], view.state["gateway"]
+    if part and read is not None:
+        for path in read["leftovers"]:
+            yield view.differs(
+                "error",
+                "gateway-leftover",
+                f"file {path}",
+                found="a file that the gateway does not need, as the key of a service that it reaches no more",
+                expected="no such file",
+                remedy="run site.yml, which removes it",
+            )
     unit = (view.state["units"] or {}).get(part.get("unit"))
     if not part or read is None or not unit or unit["active"] != "active":
         return  # reported with the units

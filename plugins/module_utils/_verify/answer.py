@@ -105,6 +105,7 @@ GATEWAY: Spec = {
                 "unread": {**_TEXTS, "required": False, "nullable": True, "default": None},
                 "servers": {"type": "map", "nullable": True, "default": None, "max": 1000, "values": _SERVERS},
                 "why": _MAYBE_TEXT,
+                "leftovers": _TEXTS,
                 "problems": _TEXTS,
             },
         }
