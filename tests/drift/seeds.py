@@ -35,7 +35,7 @@ FILES = "Keep the settings over a boot"
 BOOT = FILES
 GUARD = "Install what takes network changes back, and keep the rails' settings over a boot"
 SUPERVISOR = "Install the supervisor, with what reads the RDMA devices' GIDs, and make the folders of the services"
-PEERS = "Install what serves others, or take it away"
+PEERS = "Give access to this host, and to others from it"
 KERNEL = "Set the running kernel"
 DOCKER_FILE = "run | Write Docker's configuration"
 DOCKER_UNIT = "run | Run Docker with it, now and after a boot"
@@ -120,7 +120,7 @@ SEEDS = [
         "peer-key-undeclared",
         "nobody",
         "me@laptop",
-        task="Give access to this host, and to others from it",
+        task=PEERS,
         shows="me@laptop",
     ),
     edited("limits-gone", "titan", LIMITS, "file-kind", "a file", "no such file", f"rm {LIMITS}", task=FILES),

@@ -15,7 +15,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RE
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._services.subject import containers
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.access import ACCOUNT, options
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.access import ACCOUNT, ENTRIES, options
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY, OF_RECIPES = load_all([ROOT / "inventories" / "lab" / "recipes", SHIPPED_RECIPES])
@@ -156,6 +156,7 @@ def state_of(plan: dict[str, Any], host: str) -> dict[str, Any]:
         "gateway": _gateway(mine["gateway"]),
         "deep": {"good": [], "bad": {}, "left": []},
         "peers": _peers(mine["peer_access"]),
+        "peers_entries": [*ENTRIES] if mine["peer_access"]["readers"] else [],
         "peers_inventory": plan["inventory"] if mine["peer_access"]["readers"] else None,
     }
 

@@ -212,8 +212,8 @@ def test_what_lets_others_in_is_compared(change: Callable[[dict[str, Any]], Any]
     ("given", "rules"),
     [
         (None, []),
-        ("", ["peer-access-undeclared", "peer-key-undeclared"]),
-        ("inventory", ["peer-access-undeclared", "peer-key-undeclared"]),
+        ("", ["file-kind", "file-kind", "peer-key-undeclared"]),
+        ("inventory", ["file-kind", "file-kind", "peer-key-undeclared"]),
         ("another", []),
     ],
 )
@@ -226,6 +226,7 @@ def test_what_lets_others_in_where_nobody_reads_is_drift_unless_another_inventor
     def change(state: dict[str, Any]) -> None:
         state["peers_inventory"] = given
         if given is not None:
+            state["peers_entries"] = [PROGRAM, SUDOERS]
             line(state, f"{OURS} ssh-ed25519 B", "spark-9")
 
     found = compare(PEERS, changed(PEERS, "spark-3", change), "2026-11-22").differences

@@ -43,6 +43,11 @@ def read_inventory(sudoers: Path = Path(access.SUDOERS)) -> str | None:
     return access.given_by(_text(sudoers)) if sudoers.exists() else None
 
 
+def read_entries(entries: Iterable[str] = tuple(access.ENTRIES)) -> list[str]:
+    """What is there of the files without which nobody gets in."""
+    return [path for path in entries if Path(path).exists()]
+
+
 def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
@@ -71,5 +76,6 @@ def _local(address: str) -> Iterable[str]:
 
 READS: Mapping[str, Part] = {
     "peers": lambda _run, ask: read_peers(reads=ask["reads"]),
+    "peers_entries": lambda _run, _ask: read_entries(),
     "peers_inventory": lambda _run, _ask: read_inventory(),
 }

@@ -53,13 +53,13 @@ def _files(plan: Mapping[str, Any]) -> Iterator[Managed | ManagedJson]:
 
 def _differences(view: View) -> Differences:
     present, given, plan = view.state["peers"], view.state["peers_inventory"], view.slice["peer_access"]
+    is_ours = bool(plan["readers"]) or not access.is_of_another(given, plan["inventory"])
     if present is not None:
-        if plan["readers"] or not access.is_of_another(given, plan["inventory"]):
+        if is_ours:
             yield from _authorized(view, present["authorized"], plan["readers"])
         yield from _known(view, present["known"], plan["reads"])
-    if not plan["readers"] and given in ("", plan["inventory"]):
-        place, expected = f"file {access.SUDOERS}", "no such file, since no host reads from this one"
-        yield view.differs("error", "peer-access-undeclared", place, found="it is there", expected=expected)
+    for path in (view.state["peers_entries"] or ()) if is_ours and not plan["readers"] else ():
+        yield view.differs("error", "file-kind", f"file {path}", found="a file", expected="no such file")
 
 
 def _authorized(view: View, lines: Mapping[str, str], readers: Mapping[str, Collection[str]]) -> Iterator[Difference]:
