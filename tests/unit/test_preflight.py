@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.filter.preflight import preflight_sentences
+from ansible_collections.gb10.fleet.plugins.module_utils._host import state as host_state
 from ansible_collections.gb10.fleet.plugins.module_utils._host.state import filesystem
 from ansible_collections.gb10.fleet.plugins.module_utils._preflight.needs import (
     lets_others_in,
@@ -220,6 +221,31 @@ def test_a_model_that_was_taken_over_needs_neither_its_source_nor_disk() -> None
 def test_writes_to_one_file_system_count_together() -> None:
     needs = NEEDS | {"disk": [*NEEDS["disk"], {"path": "/srv/tiny", "bytes": 9 * GIB, "what": "image"}]}
     assert [finding.rule for finding in preflight(needs, FINE)] == ["preflight-disk"]
+
+
+@pytest.mark.parametrize(
+    ("moments", "looks"),
+    [
+        ([([PROXY], [OURS])], 1),
+        # the container of a service that restarts is not there yet, or was removed a moment ago
+        ([([PROXY], []), ([PROXY], [OURS])], 2),
+        ([([PROXY], []), ([PROXY], []), ([], [])], 3),
+        # a proxy that outlived its container stays to be judged
+        ([([PROXY], [])] * 9, 7),
+        ([([PROXY], None)], 1),
+        ([(None, [])], 1),
+        ([([{"port": 8003, "process": "nginx", "container": ""}], [])], 1),
+    ],
+)
+def test_docker_listens_for_a_container_that_comes_or_goes(
+    moments: list[Any], looks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[float] = []
+    monkeypatch.setattr(host_state.time, "sleep", seen.append)
+    parts = {"listening": lambda: moments[len(seen)][0], "containers": lambda: moments[len(seen)][1], "driver": str}
+    state, unknown = host_state.settled(*host_state.read_parts(parts, 9), parts)
+    assert (state["listening"], state["containers"], len(seen) + 1) == (*moments[looks - 1], looks)
+    assert (state["driver"], unknown) == ("", {})
 
 
 def test_what_could_not_be_read_is_not_judged() -> None:

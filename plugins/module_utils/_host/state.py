@@ -10,6 +10,7 @@ import json
 import platform
 import re
 import shutil
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._gateway import reading
 from ansible_collections.gb10.fleet.plugins.module_utils._images import reading as images_reading
 from ansible_collections.gb10.fleet.plugins.module_utils._peers import reading as peers
 from ansible_collections.gb10.fleet.plugins.module_utils._probe import files, machine, system
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.listeners import PROXY, holder
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Part, Run, output, read_parts
 from ansible_collections.gb10.fleet.plugins.module_utils._services import reading as services
 from ansible_collections.gb10.fleet.plugins.module_utils._tls import reading as tls
@@ -71,6 +73,8 @@ _LOOPBACK_6 = "00000000000000000000000001000000"
 _MAPPED_4 = "0000000000000000FFFF0000"  # ::ffff:a.b.c.d
 # How long the reading may take, beside that of weights, which has a limit of its own.
 PATIENCE_S = 60
+# Docker listens for a container from a second before it runs until it is removed.
+_LOOKS, _LOOK_S = 6, 1.0
 
 
 def read_state(
@@ -100,10 +104,27 @@ def read_state(
     if ask is None:
         parts |= {name: partial(READS[name], run, {"installs": installs}) for name in UNASKED}
         parts |= {"images": lambda: images_reading.read_identities(run, images)}
-        return read_parts(parts, PATIENCE_S)
+        return settled(*read_parts(parts, PATIENCE_S), parts)
     questions = {**ask, "salt": salt}
     parts |= {name: partial(part, run, questions) for name, part in READS.items()}
-    return read_parts(parts, PATIENCE_S + ask["deep"]["seconds"])
+    return settled(*read_parts(parts, PATIENCE_S + ask["deep"]["seconds"]), parts)
+
+
+def settled(
+    state: dict[str, Any], unknown: dict[str, str], parts: Mapping[str, Callable[[], Any]]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """The same, with listeners and containers read anew while Docker listens for a container that isn't there yet, or
+    no longer: one that restarts again and again would be judged as a stranger's port in that moment."""
+    for _ in range(_LOOKS):
+        if state["containers"] is None or all(
+            holder(one, state["containers"]) for one in state["listening"] or () if one["process"] == PROXY
+        ):
+            break
+        time.sleep(_LOOK_S)
+        moment = ("listening", "containers")
+        again, reasons = read_parts({name: parts[name] for name in moment}, PATIENCE_S)
+        state, unknown = state | again, {name: why for name, why in unknown.items() if name not in moment} | reasons
+    return state, unknown
 
 
 def _path_state(path: Path) -> dict[str, Any]:
