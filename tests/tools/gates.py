@@ -36,23 +36,26 @@ IDLE_SHARE, LOOK_S, LAB_BYTES = 0.15, 10.0, 6 << 30
 HEARTBEAT_S = 60
 # Of a failed job without pytest, repeated at the very end: whoever sees the end of a log alone knows what failed.
 _LAST_LINES = 12
-# What needs minutes, longest first: these start before the others, so that nothing long is left to the end, and what
-# computes all the time (unit, newest, lint) runs beside what waits for hosts. A job that isn't here comes after them.
+# What needs minutes, longest first by the table of 23 November 2026: these start before the others, so that nothing
+# long is left to the end, and what computes all the time (unit, newest, lint) runs beside what waits for hosts and
+# timers. A job that isn't here comes after them.
 LONG_JOBS = (
     "molecule/site",
     "molecule/cluster",
+    "molecule/gateway",
+    "molecule/drift_timer",
     "unit",
+    "cluster",
     "lab",
     "newest",
     "molecule/hotplug",
-    "molecule/services",
-    "molecule/fabric",
-    "lint",
-    "cluster",
     "molecule/image_store",
-    "molecule/drift",
+    "molecule/services",
     "molecule/stage",
-    "molecule/drift_timer",
+    "lint",
+    "molecule/drift",
+    "molecule/fabric",
+    "molecule/model_store",
 )
 # Before all others: the labs' hosts start from the one, and the other packs this folder before labs come and go in it.
 FIRST_JOBS = ("images", "sanity")
