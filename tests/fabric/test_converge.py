@@ -27,6 +27,11 @@ def converge(fleet: FabricFleet, fabric: dict[str, Any], *options: str) -> Outco
     return fleet.play("converge.yml", fleet.plan(fabric), *options)
 
 
+def of_ssh(fleet: FabricFleet) -> dict[str, Any]:
+    """The link over which we come, with its frame size: by the address alone NetworkManager's file stays as it is."""
+    return {"addresses": {f"{host}:enP7s7": f"{fleet.addresses[host]}/24" for host in HOSTS}, "mtu": 1500}
+
+
 def addresses(fleet: FabricFleet, host: str) -> str:
     return fleet.root(host, "ip -4 -br address show up | grep -v lo | tr -s ' ' | sort")
 
@@ -100,9 +105,7 @@ def test_link_local_addresses_are_proven_as_well(hosts: FabricFleet) -> None:
 
 
 def test_the_interface_of_ssh_changes_only_when_named(hosts: FabricFleet) -> None:
-    # its frame size written: by its address alone NetworkManager's file is the same, and nothing changes
-    link = {"addresses": {f"{host}:enP7s7": f"{hosts.addresses[host]}/24" for host in HOSTS}, "mtu": 1500}
-    both = PAIR | {"links": [link]}
+    both = PAIR | {"links": [of_ssh(hosts)]}
     messages = converge(hosts, both, "-e", "fabric_foreign=move").failures()
     assert all("[netplan-ssh-interface]" in text for text in messages.values())
     assert set(messages) == set(HOSTS)
@@ -114,8 +117,7 @@ def test_the_interface_of_ssh_changes_only_when_named(hosts: FabricFleet) -> Non
 
 
 def test_without_cables_the_rails_are_left_bare(hosts: FabricFleet) -> None:
-    link = {"addresses": {f"{host}:enP7s7": f"{hosts.addresses[host]}/24" for host in HOSTS}}
-    outcome = converge(hosts, {"links": [link]})
+    outcome = converge(hosts, {"links": [of_ssh(hosts)]})
     assert outcome.failures() == {}
     assert "192.168.100" not in addresses(hosts, "spark-2")
     assert not hosts.ok("spark-2", "test -e /etc/sysctl.d/90-gb10-fabric.conf")

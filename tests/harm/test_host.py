@@ -38,6 +38,7 @@ KILL = f"docker rm -f {UNIT}"
 NAME = "gb10-lab/vllm-stand-in:0.32.0"
 IMAGE = f"$(docker inspect --format '{{{{.Config.Image}}}}' {UNIT})"
 STOP_DOCKER = "systemctl stop docker.service docker.socket"
+PROXY_ENDS = "pkill -KILL -f 'docker-prox[y] .*-host-port 8000 '"
 # Of every container and image, Docker's own files too.
 EMPTY_DOCKER = f"{STOP_DOCKER}; umount -l $(grep -o '/var/lib/docker/[^ ]*' /proc/mounts); rm -rf /var/lib/docker/*"
 
@@ -79,8 +80,10 @@ HARMS = [
          named="sudo systemctl unmask docker.service", typed="systemctl unmask docker.service"),
     Harm("docker-killed", "pidof dockerd > /root/was; systemctl kill -s KILL docker",
          harmed="! kill -0 $(cat /root/was)", right="timeout 5 docker version", itself_s=60),
-    Harm("docker-frozen", "systemctl kill -s STOP docker", harmed="! timeout 5 docker version",
+    Harm("docker-frozen", "systemctl kill --kill-whom=main -s STOP docker", harmed="! timeout 5 docker version",
          right="timeout 5 docker version", named="systemctl restart docker", typed="systemctl restart docker"),
+    Harm("docker-proxy-left-behind", "pkill -STOP docker-proxy; systemctl restart docker; docker rm -f $(docker ps -q)",
+         harmed="pgrep docker-proxy", named=PROXY_ENDS, typed=PROXY_ENDS),
     Harm("docker-pruned", f"systemctl stop {UNIT}; docker system prune --all --force --volumes",
          right=f"docker image inspect {NAME}", group="d"),
     Harm("docker-emptied", EMPTY_DOCKER),

@@ -206,10 +206,20 @@ def test_the_size_in_an_index(tmp_path: Path, text: str | None, found: int | Non
     assert indexed_bytes(index) == found
 
 
-def test_a_container_that_publishes_the_port_is_named() -> None:
-    (finding,) = preflight(NEEDS, FINE | {"listening": [PROXY], "containers": [OTHER]})
-    assert finding.found == "port 8003 is taken by the container open-webui"
-    assert "docker stop open-webui" in finding.remedy
+@pytest.mark.parametrize(
+    ("listener", "containers", "found", "remedy"),
+    [
+        (PROXY, [OTHER], "port 8003 is taken by the container open-webui", "docker stop open-webui"),
+        (PROXY | {"container": "b" * 64}, [OTHER], "port 8003 is taken by the container open-webui", "docker stop"),
+        (PROXY, [], "port 8003 is taken by a docker-proxy that outlived", "pkill -KILL -f 'docker-prox[y] .*-host-"),
+        (PROXY | {"process": "nginx"}, [], "port 8003 is taken by nginx", "ss -ltnp sport = :8003"),
+        (PROXY | {"process": ""}, [], "port 8003 is taken by another process", "ss -ltnp sport = :8003"),
+    ],
+)
+def test_who_holds_a_port_is_named(listener: Any, containers: list[Any], found: str, remedy: str) -> None:
+    (finding,) = preflight(NEEDS, FINE | {"listening": [listener], "containers": containers})
+    assert finding.found.startswith(found)
+    assert remedy in finding.remedy
 
 
 def test_a_model_that_was_taken_over_needs_neither_its_source_nor_disk() -> None:

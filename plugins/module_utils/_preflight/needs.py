@@ -141,14 +141,21 @@ def _ports(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Findi
 
 
 def _taken(wanted: Mapping[str, Any], listener: Mapping[str, Any], name: str) -> Finding:
-    by = f"the container {name}" if name else listener["process"] or "another process"
-    end = f"stop that container (docker stop {name})" if name else "end that process (ss -ltnp sport = :{port})"
+    port, process = wanted["port"], listener["process"]
+    if name:
+        by, end = f"the container {name}", f"stop that container (docker stop {name})"
+    elif process == PROXY:
+        # the brackets keep sudo's own command from being found and ended
+        by = f"a {PROXY} that outlived its container"
+        end = f"end it (sudo pkill -KILL -f 'docker-prox[y] .*-host-port {port} ')"
+    else:
+        by, end = process or "another process", f"end that process (ss -ltnp sport = :{port})"
     return host_error(
         "preflight-port",
         wanted["place"],
-        found=f"port {wanted['port']} is taken by {by}",
+        found=f"port {port} is taken by {by}",
         expected="a free port",
-        remedy="write another port, or " + end.format(port=wanted["port"]),
+        remedy=f"write another port, or {end}",
     )
 
 
