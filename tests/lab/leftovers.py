@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .lifecycle import init_process
-from .workspace import Running, Workspace
+from .workspace import CGROUP, Running, Workspace
 
 _NAMESPACES = ("user", "net", "mnt", "pid")
 
@@ -43,9 +43,10 @@ class Traces:
     def _processes(self) -> Iterator[str]:
         for process in _processes():
             command = _read(process / "cmdline").replace("\0", " ")
-            inside = _namespaces(process.name) & self.namespaces
-            branch = self.cgroup.rpartition("/")[2]
-            if inside or branch in _read(process / "cgroup") or self._named_in(command):
+            here, branch = _read(process / "cgroup"), self.cgroup.rpartition("/")[2]
+            # The number of a namespace that is gone is given to a new one: to another lab's, it may be.
+            inside = _namespaces(process.name) & self.namespaces and f"/{CGROUP}" not in here
+            if inside or branch in here or self._named_in(command):
                 yield f"process {process.name}: {command}"
 
     def _named_in(self, text: str) -> bool:

@@ -23,6 +23,8 @@ from .model import Lab
 # A unix socket's path has 107 characters; ssh's longest here is DIRECTORY/ssh/HOST.RANDOM with 15 and 17 of them.
 _LONGEST_DIRECTORY = 107 - len("/ssh/") - 15 - 17
 _MARK = ".gb10-lab"
+# How the cgroup of each lab is called, before its id.
+CGROUP = "gb10-lab-"
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Workspace:
 
     @property
     def cgroup(self) -> Path:
-        return cgroups.tree() / f"gb10-lab-{self.id}"
+        return cgroups.tree() / f"{CGROUP}{self.id}"
 
     @property
     def hosts(self) -> Path:
