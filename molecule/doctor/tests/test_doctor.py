@@ -105,7 +105,9 @@ def missing(host: str, name: str) -> Seed:
 
 
 def held_lock(host: str) -> Seed:
-    command = STAYS.format(unit="holder", words=HOLD)
+    # the unit counts as started before its program has the lock
+    taken = "! flock --fcntl --nonblock /var/lib/dpkg/lock-frontend true"
+    command = f"{STAYS.format(unit='holder', words=HOLD)} && until {taken}; do sleep 0.2; done"
     return Seed(host, command, "warning", "packages-at-work", "DGX Dashboard", "systemctl stop holder")
 
 
