@@ -9,6 +9,8 @@ from __future__ import annotations
 import copy
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -546,13 +548,23 @@ def test_a_machine_with_less_memory_than_planned_is_refused(total: int) -> None:
 # Readers ----------------------------------------------------------------------------------------------------------
 
 
+HOLDS = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); print(flush=True); input()"
+
+
+def test_who_holds_the_package_managers_lock(tmp_path: Path) -> None:
+    path = tmp_path / "lock-frontend"
+    assert machine.lock_holder(path) is None
+    words = (sys.executable, "-c", HOLDS, str(path))
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdin and holder.stdout and holder.stdout.readline() == b"\n"
+        assert machine.lock_holder(path) == holder.pid
+    assert machine.lock_holder(path) is None
+
+
 def test_readers_of_what_a_machine_brings_along() -> None:
     assert machine.asks_password("User me may run:\n    (ALL : ALL) ALL\n") is True
     assert machine.asks_password("User me may run:\n    (ALL : ALL) ALL\n    (ALL) NOPASSWD: ALL\n") is False
     assert machine.asks_password("User me is not allowed to run sudo on x.\n") is None
-    locks = "1: POSIX  ADVISORY  WRITE 4711 103:02:9 0 EOF\n1: -> POSIX  ADVISORY  WRITE 99 103:02:9 0 EOF\n"
-    assert machine.lock_holders(locks, ["9"]) == ["4711"]
-    assert machine.lock_holders(locks, ["8"]) == []
     routes = (
         "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"
         "wlP9s9\t00000000\t0101A8C0\t0003\t0\t0\t600\t00000000\t0\t0\t0\n"

@@ -6,11 +6,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
 import socket
 import ssl
+import struct
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,8 @@ _DMI = Path("/sys/class/dmi/id")
 _NET = Path("/sys/class/net")
 _PCI = Path("/sys/bus/pci")
 _NVIDIA = "0x10de"
+# `struct flock` of Linux on 64 bits: type, whence, start, length, process.
+_FLOCK = "hhqqi4x"
 # What apt, dpkg and their front ends lock, whoever they are.
 _PACKAGE_LOCKS = ("/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock", "/var/lib/apt/lists/lock")
 # What the roles install where it is missing: the package, and what shows that the host has it, by whatever package.
@@ -85,14 +89,25 @@ def fragments(buddyinfo: str, page: int) -> dict[str, int]:
 
 def read_packages_at_work() -> dict[str, list[str]]:
     """``{holders}``: the programs that hold a lock of the package manager now."""
-    inodes = {str(Path(path).stat().st_ino) for path in _PACKAGE_LOCKS if Path(path).exists()}
-    return {"holders": sorted({_command(pid) for pid in lock_holders(_text(Path("/proc/locks")), inodes)})}
+    pids = {lock_holder(Path(path)) for path in _PACKAGE_LOCKS} - {None}
+    return {"holders": sorted({_command(str(pid)) for pid in pids})}
 
 
-def lock_holders(locks: str, inodes: Iterable[str]) -> list[str]:
-    """Process ids of those that hold a lock on one of the inodes, from /proc/locks' text (waiting ones don't)."""
-    rows = (line.split() for line in locks.splitlines() if "->" not in line)
-    return sorted({row[4] for row in rows if len(row) > 5 and row[5].rpartition(":")[2] in {*inodes}})
+def lock_holder(path: Path) -> int | None:
+    """Process id of who holds a lock of fcntl(2) on a file, as apt and dpkg take it; None: nobody, or no such file.
+
+    Takes no lock. The kernel is asked, since /proc/locks knows a file by a number that isn't stat's on an overlay.
+    """
+    try:
+        file = os.open(path, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        answer = fcntl.fcntl(file, fcntl.F_GETLK, struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+    finally:
+        os.close(file)
+    kind, _whence, _start, _length, pid = struct.unpack(_FLOCK, answer)
+    return None if kind == fcntl.F_UNLCK else int(pid)
 
 
 def _command(pid: str) -> str:
