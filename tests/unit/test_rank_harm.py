@@ -441,13 +441,17 @@ def test_a_command_in_a_container_is_asked_before_the_container_is_stopped(
     assert journal.read_text().splitlines() == kinds
 
 
+DEAF = "trap '' TERM;"
+
+
 @pytest.mark.parametrize("heeds", [True, False])
 def test_without_dockers_daemon_a_stop_ends_the_container_itself(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, heeds: bool
 ) -> None:
     """After a crash of dockerd systemd stops this unit before it starts Docker anew: a stop that waited for Docker
     kept both down for 163 s."""
-    command = ["sh", "-c", "trap '' TERM; while :; do sleep 0.02; done"] if not heeds else ["sleep", "60"]
+    runs = tmp_path / "runs"
+    command = ["sh", "-c", f"{'' if heeds else DEAF} touch {runs}; while :; do sleep 0.02; done"]
     monkeypatch.setattr(container, "docker_answers", lambda: False)
     asked: list[str] = []
     monkeypatch.setattr(container, "run", lambda words, *_: asked.append(words[1]))
@@ -455,6 +459,8 @@ def test_without_dockers_daemon_a_stop_ends_the_container_itself(
     async def stop() -> int:
         ours = container.Container("gb10-service-pair", lambda _line: None, {})
         await ours._attach(command)
+        while not runs.exists():
+            await asyncio.sleep(0.01)
         [client] = ours._clients
         group = Path(f"/proc/{client.pid}/cgroup").read_text().strip().rpartition("/")[2] or "/"
         ours.inspected = {"State": {"Pid": client.pid}, "Id": group}
