@@ -181,6 +181,40 @@ def test_a_window_never_holds_more_starts_than_the_budget(pauses: list[float]) -
         assert len([other for other in starts if start <= other < start + BUDGET.within_s]) <= BUDGET.starts
 
 
+@pytest.mark.parametrize(
+    ("restarts", "before", "is_owners"),
+    [
+        (0, None, True),  # after a boot, and the first start of all
+        (0, 0, True),
+        (0, 3, True),
+        (1, 0, False),  # Restart=
+        (4, 3, False),
+        (3, 3, True),  # in the pause before one of systemd's, which ends and leaves the count
+        (1, None, False),  # a ledger that was lost, or of an earlier release
+        (None, None, False),
+        (None, 3, False),
+    ],
+)
+def test_a_start_is_the_owners_unless_systemd_has_counted_one_more(
+    restarts: int | None, before: int | None, is_owners: bool
+) -> None:
+    """As systemd counts: core/service.c of 255 and 257."""
+    assert judge.is_owners_start(restarts, before) is is_owners
+
+
+def test_the_owners_start_is_a_new_budget(tmp_path: Path) -> None:
+    def supervised(restarts: int | None) -> list[float]:
+        ledger = Ledger(HEAD, pytest.fail, tmp_path)
+        ledger.supervised(restarts)
+        found = [*ledger.starts]
+        ledger.launched(float(len(found)))
+        return found
+
+    # the owner's, two of systemd's, one that systemd says nothing of, the owner's in the pause, and a new one
+    counted = [0, 1, 2, None, 2, 0]
+    assert [len(supervised(restarts)) for restarts in counted] == [0, 1, 2, 3, 0, 0]
+
+
 def test_the_budget_outlives_the_supervisor(tmp_path: Path) -> None:
     def ledger() -> Ledger:
         return Ledger(HEAD, pytest.fail, tmp_path)

@@ -112,7 +112,18 @@ def test_a_report_that_can_not_be_written_ends_nothing(
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"epoch": "x", "starts": []}', b'{"epoch": 1, "starts": 7}']
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"\xff\xfe",
+        b'{"epoch": "x", "starts": []}',
+        b'{"epoch": 1, "starts": 7}',
+        b'{"epoch": 1, "starts": [], "restarts": "x"}',
+        b'{"epoch": 1, "starts": [], "restarts": []}',
+    ],
 )
 def test_a_damaged_ledger_is_set_aside_and_begun_anew(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "pair").mkdir()
@@ -223,11 +234,14 @@ class Script:
     `owner`: a rank leaves in order.
     """
 
-    def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: list[str]) -> None:
+    def __init__(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: list[str], restarts: int | None = 0
+    ) -> None:
         self.steps, self.now, self.pauses, self.kept, self.shown = steps, 0.0, list[float](), list[str](), list[Any]()
         monkeypatch.setattr(head.time, "monotonic", lambda: self.now)
         monkeypatch.setattr(head.asyncio, "sleep", self._sleep)
         monkeypatch.setattr(Ledger.__init__, "__defaults__", (tmp_path,))
+        monkeypatch.setattr(head, "restarts_of", lambda _unit: restarts)
         self.report = Report(SOLO, [], tmp_path)
         self.head = head.Head(SOLO, self.report, b"", "")
         self.head._local = self  # type: ignore[assignment]
@@ -292,6 +306,23 @@ def test_what_counts_as_a_start_is_a_container_that_was_launched(
     assert script.shown[-1][2] == starts_left
     # evidence is kept of what ran alone: else an obstacle would push out what an owner looks for
     assert script.kept == ["it died" for step in steps if step == "dies"]
+
+
+@pytest.mark.parametrize(
+    ("restarts", "status", "left"),
+    [(0, 0, []), (1, 3, ["owner"])],
+    ids=["systemctl restart", "Restart="],
+)
+def test_a_supervisor_that_was_killed_with_a_full_budget_starts_for_its_owner_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, restarts: int, status: int, left: list[str]
+) -> None:
+    """It refused the first `systemctl restart`: a killed one can't clear its ledger as one that is stopped does."""
+    before = Ledger(SOLO, pytest.fail, tmp_path)
+    before.supervised(0)
+    before.starts = [-3.0, -2.0, -1.0]
+    before.begin()
+    script = Script(tmp_path, monkeypatch, ["owner"], restarts)
+    assert (asyncio.run(script.head.run()), script.steps) == (status, left)
 
 
 def test_what_is_waited_for_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

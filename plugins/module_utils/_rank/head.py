@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import judge
-from .host import NotLaunchedError, RankError, run
+from .host import NotLaunchedError, RankError, restarts_of, run
 from .local import LocalRank
 from .members import Members
 from .probes import Joined
@@ -55,6 +55,7 @@ class Head:
         """The unit's exit status; being cancelled is the owner's stop."""
         last = "the supervisor was killed before it could report"
         try:
+            self._ledger.supervised(await asyncio.to_thread(restarts_of, self._service.unit))
             await self._listen()
             while judge.may_start(self._ledger.starts, time.monotonic(), self._service.limits):
                 await self._members.gather()

@@ -92,6 +92,12 @@ def run(command: Sequence[str], timeout_s: float = _COMMAND_S) -> subprocess.Com
         return subprocess.CompletedProcess(command, 127, "", str(error))
 
 
+def restarts_of(unit: str) -> int | None:
+    """How often systemd has started it by itself (`Restart=`) since somebody did; None where it does not say."""
+    shown = run(["systemctl", "show", "--property=NRestarts", "--value", unit], _ANSWER_S).stdout.strip()
+    return int(shown) if re.fullmatch("[0-9]{1,9}", shown) else None
+
+
 def require(requires: Requires) -> None:
     """RankError when the image is not fit for a launch."""
     done = run(requires.command, _ASKED_S)

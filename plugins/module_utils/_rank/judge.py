@@ -52,6 +52,16 @@ def may_start(starts: Sequence[float], now: float, limits: Limits) -> bool:
     return len(recent(starts, now, limits)) < limits.budget.starts
 
 
+def is_owners_start(restarts: int | None, before: int | None) -> bool:
+    """Whether somebody started the unit, and not systemd by `Restart=`.
+
+    restarts: of its own, as systemd counts them now (`NRestarts`); before: at the start before this one. None: not
+    known. Systemd counts one more before each start of its own. Somebody's begins anew with 0, or leaves the count as
+    it is when it comes in the pause before one of systemd's.
+    """
+    return restarts is not None and restarts <= (before or 0)
+
+
 def pause_s(obstacles: int) -> float:
     """Seconds until the next try: the kernel takes ports and memory back in a few, an obstacle (a port that is taken,
     memory that is short) may last. obstacles: how many tries in a row have met one."""

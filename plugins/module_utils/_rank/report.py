@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from . import judge
 from .redaction import redacted, spellings
 from .service import Service
 
@@ -166,17 +167,21 @@ def _notify_systemd(line: str) -> None:
 
 class Ledger:
     """The epochs of this boot: the last one's number, and when containers were launched that count against the restart
-    budget.
+    budget, in seconds since boot.
 
-    It outlives the supervisor, so that one that is killed does not get a new budget. Seconds since boot.
+    It outlives the supervisor, so that one that is killed does not get a new budget; restarts, which systemd had
+    counted when the last supervisor began, tells an owner's start from systemd's.
     """
 
     def __init__(self, service: Service, note: Callable[[str], None], folder: Path = RUN) -> None:
         self._file, self._note = folder / service.service / "starts.json", note
         self.epoch, self.starts = 0, list[float]()
+        self.restarts: int | None = None
         try:
             written = json.loads(self._file.read_text(encoding="utf-8"))
-            self.epoch, self.starts = int(written["epoch"]), [float(start) for start in written["starts"]]
+            epoch, starts = int(written["epoch"]), [float(start) for start in written["starts"]]
+            restarts = written.get("restarts")
+            self.epoch, self.starts, self.restarts = epoch, starts, None if restarts is None else int(restarts)
         except FileNotFoundError:
             pass
         except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
@@ -184,6 +189,13 @@ class Ledger:
             with contextlib.suppress(OSError):
                 self._file.replace(aside)
             note(f"{self._file} can't be read ({error!r}): it lies in {aside.name}, and the start budget begins anew")
+
+    def supervised(self, restarts: int | None) -> None:
+        """By a new supervisor: a start by the owner is a new beginning. restarts: as in `judge.is_owners_start`."""
+        if judge.is_owners_start(restarts, self.restarts):
+            self.starts = []
+        self.restarts = self.restarts if restarts is None else restarts
+        self._keep()
 
     def begin(self) -> int:
         """A new epoch's number."""
@@ -206,6 +218,7 @@ class Ledger:
         self._keep()
 
     def _keep(self) -> None:
-        problem = replace(self._file, json.dumps({"epoch": self.epoch, "starts": self.starts}) + "\n")
+        kept = {"epoch": self.epoch, "starts": self.starts, "restarts": self.restarts}
+        problem = replace(self._file, json.dumps(kept) + "\n")
         if problem:
             self._note(problem)
