@@ -11,6 +11,7 @@ from typing import Any
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.plugin_utils._new_connection import use_new_connections
+from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 
 # The host takes unconfirmed rules back after 60 s; an attempt may outlast that by SSH's own timeout.
 PATIENCE_S = 120.0
@@ -20,6 +21,11 @@ LOCKED_OUT = (
     "does SSH come in by another port, or through a container? allow that port in fleet_host.firewall.allow "
     "[firewall-restored]"
 )
+WAITS = (
+    "another run has loaded new rules: waiting until it has confirmed them or the host has taken them back, which it "
+    "does within 60 s"
+)
+BUSY = "another run changes the firewall of this host: run again when it has ended [firewall-busy]"
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
@@ -28,12 +34,25 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
-        result |= self._module(self._task.args, task_vars)
+        result |= self._in_turn(task_vars)
         if result.pop("unconfirmed", False) and not result.get("failed"):
             confirmed = self._confirm(task_vars)
             if confirmed.get("failed"):
                 raise AnsibleActionFail(confirmed["msg"], result={"diff": result["diff"]})
         return result
+
+    def _in_turn(self, task_vars: dict[str, Any] | None) -> dict[str, Any]:
+        """What the module answers once no other run's rules wait for their confirmation."""
+        deadline = time.monotonic() + PATIENCE_S
+        answer = self._module(self._task.args, task_vars)
+        if answer.get("unsettled"):
+            show(f"{(task_vars or {})['inventory_hostname']}: {WAITS}")
+        while answer.pop("unsettled", False):
+            if time.monotonic() > deadline:
+                raise AnsibleActionFail(BUSY)
+            time.sleep(POLL_S)
+            answer = self._module(self._task.args, task_vars)
+        return answer
 
     def _module(self, arguments: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
         answer: dict[str, Any] = self._execute_module(

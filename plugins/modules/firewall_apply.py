@@ -15,6 +15,8 @@ description:
   - Every port that SSH listens on stays open, found on the host itself. New rules are loaded while a timer runs that
     takes them back within 60 seconds unless a new SSH connection, opened afterwards, confirms them; only then they are
     kept over a boot.
+  - While rules of another run wait for that, nothing is changed. The action waits for them, and goes by what became of
+    them.
   - Needs nftables and the unit that the role P(gb10.fleet.firewall#role) installs.
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
@@ -68,8 +70,13 @@ unconfirmed:
   description: Whether new rules wait to be confirmed.
   returned: success
   type: bool
+unsettled:
+  description: Whether another run's rules are neither confirmed nor taken back. Nothing was looked at or changed then.
+  returned: success
+  type: bool
 """
 
+import contextlib
 import os
 import shutil
 from functools import partial
@@ -93,7 +100,8 @@ def main() -> None:
     }
     module = AnsibleModule(argument_spec=options, supports_check_mode=True)
     try:
-        module.exit_json(**_converge(module))
+        with contextlib.nullcontext() if module.check_mode else host.alone():
+            module.exit_json(**_converge(module))
     except (OSError, ValueError, host.FirewallError) as problem:
         module.fail_json(msg=f"{problem} [firewall]")
 
@@ -104,6 +112,8 @@ def _converge(module: AnsibleModule) -> dict[str, object]:
     if module.params["confirm"]:
         host.confirm(run)
         return {"changed": True}
+    if not module.check_mode and host.is_unsettled(run):
+        return {"changed": False, "ssh_ports": [], "unsettled": True}
     ports = host.ssh_ports(run, session_port(os.getppid()))
     before = host.current()
     wanted = ruleset(module.params["plan"], ports, host.networks(run, before))
@@ -120,6 +130,7 @@ def _converge(module: AnsibleModule) -> dict[str, object]:
     return {
         "changed": changed,
         "ssh_ports": ports,
+        "unsettled": False,
         "unconfirmed": changed and bool(wanted) and not module.check_mode,
         "diff": _diff(before, wanted, live),
     }

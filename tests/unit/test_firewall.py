@@ -5,12 +5,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible_collections.gb10.fleet.plugins.action import firewall_apply
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall import host
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall.plan import plan_firewall, wrong_sources
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall.ruleset import (
@@ -311,6 +316,7 @@ class Nft:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(host, "FILE", tmp_path / "firewall.nft")
     monkeypatch.setattr(host, "_STAGED", tmp_path / "firewall.staged")
+    monkeypatch.setattr(host, "_LOCK", tmp_path / "firewall.lock")
     return tmp_path
 
 
@@ -353,6 +359,47 @@ def test_rules_are_kept_only_when_they_are_confirmed_in_time(folder: Path) -> No
     with pytest.raises(host.FirewallError, match="took the new rules back"):
         host.confirm(nft)
     assert (folder / "firewall.nft").read_text() == "table x"
+
+
+def test_rules_of_another_run_are_unsettled_until_they_are_confirmed_or_taken_back(folder: Path) -> None:
+    """Two site.yml in two terminals: the second one's timer had the first one's name."""
+    nft = Nft()
+    assert host.is_unsettled(nft)
+    assert nft.asked == [
+        "systemctl is-active --quiet gb10-firewall-rollback.timer gb10-firewall-rollback.service",
+    ]
+    nft.refuse = "is-active"
+    assert not host.is_unsettled(nft)
+
+
+def test_of_two_runs_one_looks_after_the_other_has_begun(folder: Path) -> None:
+    with host.alone(), (folder / "firewall.lock").open("w") as second, pytest.raises(BlockingIOError):
+        fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@pytest.mark.parametrize(
+    ("unsettled", "is_refused"),  # unsettled: how many answers in a row
+    [(0, False), (3, False), (1000, True)],
+)
+def test_rules_of_another_run_are_waited_for(monkeypatch: pytest.MonkeyPatch, unsettled: int, is_refused: bool) -> None:
+    answers = [{"unsettled": True}] * unsettled + [{"changed": False, "unsettled": False}]
+    now, shown = [0.0], list[str]()
+    action = firewall_apply.ActionModule.__new__(firewall_apply.ActionModule)
+    monkeypatch.setattr(ActionBase, "run", lambda *_given, **_named: {})
+    monkeypatch.setattr(action, "_task", SimpleNamespace(args={}), raising=False)
+    monkeypatch.setattr(action, "_execute_module", lambda **_given: dict(answers.pop(0)))
+    monkeypatch.setattr(firewall_apply.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(firewall_apply.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    monkeypatch.setattr(firewall_apply, "show", shown.append)
+    if is_refused:
+        with pytest.raises(AnsibleActionFail, match="run again when it has ended"):
+            action.run(task_vars={"inventory_hostname": "titan"})
+    else:
+        assert action.run(task_vars={"inventory_hostname": "titan"}) == {"changed": False}
+        assert answers == []
+    assert [line.startswith("titan: another run has loaded new rules: waiting") for line in shown] == (
+        [True] * bool(unsettled)
+    )
 
 
 @pytest.mark.parametrize("refused", ["systemd-run", "nft -f"])

@@ -11,6 +11,8 @@ boot.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import re
@@ -33,6 +35,7 @@ UNIT = "gb10-firewall.service"
 ROLLBACK = "gb10-firewall-rollback"
 WINDOW_S = 60
 _STAGED = FILE.with_suffix(".staged")
+_LOCK = Path("/run/gb10-firewall.lock")
 _SSHD = "/usr/sbin/sshd"
 # An address that others can connect to.
 _OUTSIDE = r"(?!127\.|\[::1\])\S+"
@@ -108,6 +111,20 @@ def write(file: Path, text: str) -> None:
         stream.write(text)
         stream.flush()
         os.fsync(stream.fileno())
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Of two runs at once, the second one looks when the first one has begun; the kernel ends it with the process."""
+    with _LOCK.open("w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def is_unsettled(run: Run) -> bool:
+    """Whether rules hold that another run has loaded, neither confirmed nor taken back."""
+    code, _out, _err = run(["systemctl", "is-active", "--quiet", f"{ROLLBACK}.timer", f"{ROLLBACK}.service"])
+    return code == 0
 
 
 def load(run: Run, text: str) -> None:
