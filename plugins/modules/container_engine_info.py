@@ -43,7 +43,12 @@ missing_rules:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._container_engine.reading import RESTART, read_engine
+from ansible_collections.gb10.fleet.plugins.module_utils._container_engine.reading import (
+    RESTART,
+    needed_rules,
+    read_daemon,
+    read_engine,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import UnreadableError, bounded_run
 
 COMMAND_SECONDS = 30
@@ -51,13 +56,15 @@ COMMAND_SECONDS = 30
 
 def main() -> None:
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
+    run = bounded_run(COMMAND_SECONDS)
     try:
-        engine = read_engine(bounded_run(COMMAND_SECONDS))
+        engine = read_engine(run)
+        missing = needed_rules(engine, read_daemon(run)) if engine["running"] else []
     except UnreadableError as problem:
         module.fail_json(msg=f"Docker can't be read: {problem}")
     if engine.get("hangs"):
         module.fail_json(msg=f"Docker does not answer ({engine['hangs']}): {RESTART}")
-    module.exit_json(changed=False, running=engine["running"], missing_rules=engine.get("missing_rules", []))
+    module.exit_json(changed=False, running=engine["running"], missing_rules=missing)
 
 
 if __name__ == "__main__":

@@ -113,7 +113,18 @@ def test_rules_of_docker_that_somebody_flushed(
             raise FileNotFoundError
         return answer
 
-    assert reading.read_engine(run)["missing_rules"] == missing
+    assert reading.needed_rules(reading.read_engine(run), reading.read_daemon(run)) == missing
+
+
+def test_docker_s_configuration_is_read_once_a_reading() -> None:
+    asked: list[str] = []
+
+    def run(words: list[str]) -> tuple[int, str, str]:
+        asked.append(words[0])
+        return 0, json.dumps({"ServerVersion": "29.0.0", "Driver": "overlay2"}), ""
+
+    reading.READS["engine"](run, {})
+    assert "systemctl" not in asked
 
 
 def test_a_cache_is_read_as_the_folder_of_the_host_that_it_is() -> None:

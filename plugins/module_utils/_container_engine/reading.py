@@ -112,7 +112,8 @@ def read_engine(run: Run) -> dict[str, Any]:
     """``{installed, running, hangs, version, store, missing_rules}``.
 
     hangs: why a daemon that is there gave no answer in time; only there for such a one. store: ``containerd``, or the
-    graph driver's name; it, version and missing_rules are there of a daemon that answers.
+    graph driver's name; it, version and missing_rules are there of a daemon that answers. missing_rules: what Docker
+    makes in the kernel when it starts, and is not there (`needed_rules`).
     """
     try:
         code, out, err = run(["docker", "info", "--format", "{{json .}}"])
@@ -135,17 +136,18 @@ def read_engine(run: Run) -> dict[str, Any]:
         "running": True,
         "version": info["ServerVersion"],
         "store": store,
-        "missing_rules": missing_rules(run, backend, read_daemon(run)),
+        "missing_rules": [what for what, ask in _RULES.get(backend, {}).items() if _is_gone(run, ask)],
     }
 
 
-def missing_rules(run: Run, backend: str, daemon: Mapping[str, Any]) -> list[str]:
-    """What a running Docker has made in the kernel and somebody took away, such as `nft flush ruleset`: no container
-    with a published port starts without. daemon: as of ``read_daemon``; its settings may forbid rules.
+def needed_rules(engine: Mapping[str, Any], daemon: Mapping[str, Any]) -> list[str]:
+    """What Docker made in the kernel and somebody took away, as `nft flush ruleset` does: no container with a published
+    port starts without. Both as they are read; where daemon's settings forbid rules, Docker made none.
     """
-    if daemon["settings"].get("iptables") is False or "iptables" in daemon["flags"] or daemon["file"]:
+    missing = list(engine.get("missing_rules", ()))
+    if missing and (daemon["settings"].get("iptables") is False or "iptables" in daemon["flags"] or daemon["file"]):
         return []
-    return [what for what, ask in _RULES.get(backend, {}).items() if _is_gone(run, ask)]
+    return missing
 
 
 def _is_gone(run: Run, ask: list[str]) -> bool:

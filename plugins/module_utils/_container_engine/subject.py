@@ -10,7 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._container_engine.reading import READS, RESTART
+from ansible_collections.gb10.fleet.plugins.module_utils._container_engine.reading import (
+    READS,
+    RESTART,
+    needed_rules,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._managed import Managed, ManagedJson
@@ -101,7 +105,7 @@ def _differences(view: View) -> Differences:
         hangs = engine.get("hangs", "")
         found = f"it does not answer{hangs and f': {hangs}'}" if engine["installed"] else "not installed"
         yield view.differs("error", "docker-down", "Docker", found=found, expected="runs", remedy=hangs and RESTART)
-    if missing := (engine or {}).get("missing_rules"):
+    if missing := engine and view.state["daemon"] and needed_rules(engine, view.state["daemon"]):
         yield view.differs("error", "docker-rules", "Docker", found=_gone(missing), expected=_MADE, reason=_FLUSHED)
 
 
@@ -115,7 +119,7 @@ def _obstacles(look: Look) -> Iterator[Finding]:
     if hangs := look.part("engine").get("hangs"):
         yield error("docker-hangs", "Docker", found=hangs, expected="an answer", remedy=RESTART, kind="host")
     others = sorted(one["name"] for one in look.state.get("containers") or () if not _is_ours(one["name"]))
-    changes, missing = _needs_restart(plan, daemon), look.part("engine").get("missing_rules")
+    changes, missing = _needs_restart(plan, daemon), needed_rules(look.part("engine"), daemon) if daemon else []
     asked = others and not plan["restart"] and not daemon.get("settings", {}).get("live-restore")
     if asked and (changes or missing):
         why = [f"{', '.join(changes)} change"] if changes else []
