@@ -43,7 +43,7 @@ class ActionModule(Asking):
             with as_read():
                 return result | self._proven(service, reading)
         except NoAnswerError as why:
-            raise AnsibleActionFail(f"{service['unit']} can't be read: {why}") from None
+            raise AnsibleActionFail(f"{service['unit']} can't be read: {why}", result={"unread": True}) from None
 
     def _proven(self, service: dict[str, Any], reading: dict[str, Any]) -> dict[str, Any]:
         """What is returned of a service that answered. AnsibleActionFail where other ranks than its own did."""

@@ -26,6 +26,7 @@ from typing import Any
 
 from ansible import constants as C  # noqa: N812 - as Ansible calls it
 from ansible.plugins.callback import CallbackBase
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import of_sudo
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.tables import Stopped, end_table, status_table
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 
@@ -88,8 +89,10 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
         if not ignore_errors:
-            word: Stopped = "refused" if _BEFORE_CHANGES.search(result.task.get_path()) else "failed"
-            self._stopped.setdefault(result.host.get_name(), (word, _reason(result)))
+            why = _reason(result)
+            not_seen: Stopped = "not read" if of_sudo(why) else "failed"
+            word: Stopped = "refused" if _BEFORE_CHANGES.search(result.task.get_path()) else not_seen
+            self._stopped.setdefault(result.host.get_name(), (word, why))
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
         self._stopped.setdefault(result.host.get_name(), ("unreachable", _reason(result)))
@@ -113,13 +116,6 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
             self._verified[host, result["service"]] = result
 
 
-# What Ansible's connection says of sudo, and what there is to do.
-_PASSWORDS = {
-    "Missing sudo password": "-K asks for it",
-    "Incorrect sudo password": "type it again with -K, or correct ansible_become_password",
-}
-
-
 def _reason(result: Any) -> str:
     """What a failed task said; its first failed item where it was a loop; of a refusal its whole text."""
     for item in result.result.get("results", []):
@@ -130,5 +126,4 @@ def _reason(result: Any) -> str:
         while event.chain:  # Ansible's own words come before ours
             event = event.chain.event
         return str(event.msg)
-    message = str(result.result.get("msg", "")).strip()
-    return "; ".join([message, *(words for cause, words in _PASSWORDS.items() if cause in message)])
+    return str(result.result.get("msg", "")).strip()

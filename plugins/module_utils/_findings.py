@@ -15,6 +15,12 @@ from typing import Any, Literal, TypeVar
 
 Severity = Literal["error", "warning", "hint"]
 _ORDER: dict[str, int] = {"error": 0, "warning": 1, "hint": 2}
+# What Ansible and sudo say where a password is missing or wrong, and what there is to do.
+_PASSWORDS = {
+    "Missing sudo password": "-K asks for it",
+    "a password is required": "-K asks for it",
+    "Incorrect sudo password": "type it again with -K, or correct ansible_become_password",
+}
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,11 @@ class Finding:
         if self.remedy:
             parts.append(self.remedy)
         return "; ".join(parts) + f" [{self.rule}]"
+
+
+def of_sudo(why: str) -> str:
+    """What to do about a password that sudo wants; empty where it is not that why a host gave no answer."""
+    return next((remedy for words, remedy in _PASSWORDS.items() if words in why), "")
 
 
 # The builders of findings, `error(rule, place, found=..., expected=..., remedy=...)`: an error stops the run, a warning

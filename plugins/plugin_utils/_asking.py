@@ -88,7 +88,10 @@ class Asking(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
 
 
 class Answering(Asking):
-    """The action of a module: it returns what the form names of its answer, and nothing else."""
+    """The action of a module: it returns what the form names of its answer, and nothing else.
+
+    A host that gives no answer fails it with ``unread``.
+    """
 
     FORM: ClassVar[Spec]
 
@@ -98,7 +101,7 @@ class Answering(Asking):
         try:
             answer = self.ask(self._task.action, self._task.args, variables, self.FORM, self.used)
         except NoAnswerError as why:
-            raise AnsibleActionFail(str(why)) from None
+            raise AnsibleActionFail(str(why), result={"unread": True}) from None
         return {**result, "changed": False, **answer}
 
     @staticmethod

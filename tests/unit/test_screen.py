@@ -16,6 +16,9 @@ from typing import Any
 import pytest
 from ansible_collections.gb10.fleet.plugins.action.host_files import brief
 from ansible_collections.gb10.fleet.plugins.callback import fleet_table
+from ansible_collections.gb10.fleet.plugins.module_utils._doctor.judge import silent
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import Reading, compare
+from ansible_collections.gb10.fleet.plugins.module_utils._verify import tables
 from ansible_collections.gb10.fleet.plugins.plugin_utils._origin import Origin, origin
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -200,5 +203,17 @@ def test_the_diff_of_our_own_program_is_a_line() -> None:
     ],
 )
 def test_a_failed_password_is_shown_with_the_way_to_another(message: str, shown: str) -> None:
-    task = SimpleNamespace(resolved_action="gb10.fleet.host_info")
-    assert fleet_table._reason(SimpleNamespace(result={"msg": message}, task=task)) == shown
+    """Where it fails in preflight, in a loop of verify, in drift and in doctor."""
+    task = SimpleNamespace(resolved_action="gb10.fleet.host_info", get_path=lambda: "/roles/verify/tasks/main.yml:14")
+    looped = {"msg": "One or more items failed", "results": [{"failed": False}, {"failed": True, "msg": message}]}
+    for result in ({"msg": message}, looped):
+        table = fleet_table.CallbackModule()
+        host = SimpleNamespace(get_name=lambda: "titan")
+        table.v2_runner_on_failed(SimpleNamespace(result=result, task=task, host=host))
+        word, why = table._stopped["titan"]
+        assert word == ("failed" if message == shown else "not read")
+        assert tables._reason(word, why) == (shown if word == "failed" else f"not read: {shown}")
+    plan = {"drift": {"accept": []}, "hosts": {}, "services": {}}
+    assert [one.why for one in compare(plan, {"titan": Reading(None, {}, message)}, "2026-11-23").unknown] == [shown]
+    remedy = shown.removeprefix(f"{message}; ")
+    assert message == shown or silent("titan", message).findings[0].remedy == remedy

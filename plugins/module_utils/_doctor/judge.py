@@ -16,6 +16,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import (
     Difference,
     Finding,
     host_error,
+    of_sudo,
     ordered,
     refusal,
 )
@@ -128,9 +129,7 @@ def together(plan: Mapping[str, Any], states: Mapping[str, Mapping[str, Any]]) -
 
 def silent(host: str, why: str) -> Examined:
     """A host that could not be read, with the way to one that can."""
-    remedy = "bring it up, see that `ansible HOST -m ping` comes back, then run doctor.yml again"
-    if "sudo password" in why.lower() or "a password is required" in why:
-        remedy = "sudo asks for a password on it: give this command -K, and every other one too"
+    remedy = of_sudo(why) or "bring it up, see that `ansible HOST -m ping` comes back, then run doctor.yml again"
     finding = host_error(
         "doctor-silent", host, found=why or "no answer", expected="a host that can be read", remedy=remedy
     )

@@ -15,7 +15,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._drift.across import of
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.files import of_files, of_json
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.running import of_sysctl, of_units
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.secrets import same_on_all
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Difference, ordered
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Difference, of_sudo, ordered
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import Differences, Unknown, View
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects import SUBJECTS
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import one_line
@@ -112,7 +112,7 @@ def _found(plan: Mapping[str, Any], readings: Mapping[str, Reading]) -> Differen
     silent = readings.keys() - states.keys()
     for host, reading in readings.items():
         if reading.state is None:
-            yield Unknown(host, "the host", reading.why)
+            yield Unknown(host, "the host", "; ".join(filter(None, (reading.why, of_sudo(reading.why)))))
             continue
         yield from (Unknown(host, part, why) for part, why in reading.unknown.items())
         yield from _of_host(View(host, plan, states, silent))

@@ -14,13 +14,15 @@ from itertools import chain, repeat
 from types import MappingProxyType
 from typing import Any, Literal
 
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import of_sudo
 from ansible_collections.gb10.fleet.plugins.module_utils._report import table
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import duration, size
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.gateway import model_rows
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.ranks import health, problems
 
 # What a run did to a host that it did not finish. refused: before its first change. untouched: the run ended elsewhere.
-Stopped = Literal["failed", "refused", "unreachable"]
+# not read: nobody could look, which says nothing of what it serves.
+Stopped = Literal["failed", "refused", "not read", "unreachable"]
 UNTOUCHED = "untouched"
 
 
@@ -97,7 +99,7 @@ def _unseen(host: str, stopped: Mapping[str, tuple[Stopped, str]], otherwise: st
 
 
 def _reason(word: Stopped, why: str) -> str:
-    words = " ".join(why.split())
+    words = "; ".join(filter(None, (" ".join(why.split()), of_sudo(why))))
     return words if word == "failed" else f"{word}: {words}"
 
 
