@@ -86,6 +86,7 @@ def host_files(lab: Lab, lab_id: str, host: str, key: HostKey, authorized: str) 
         File(f"/home/{OWNER}/.ssh/authorized_keys", authorized, 0o600, _OWNER_ID),
         *(File(f"/etc/systemd/system/{unit}", (imitations.FILES / unit).read_text()) for unit in imitations.UNITS),
         *(File(path, (imitations.FILES / name).read_text(), 0o755) for path, name in imitations.PROGRAMS.items()),
+        *(File(path, (imitations.FILES / name).read_text()) for path, name in imitations.START_OF_PYTHON.items()),
     ]
 
 

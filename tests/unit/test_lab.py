@@ -8,7 +8,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import stat
 import struct
+import subprocess
+import sys
+import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lab import base, disk, links, linkwatch, model, requirements, ssh
 from lab.errors import LabError
-from lab.imitations import FILES, PROGRAMS, UNITS
+from lab.imitations import FILES, PROGRAMS, START_OF_PYTHON, UNITS
 from lab.model import Cable, Lab, Port, between, parse_cable
 from lab.wiring import REPLUGGED_RATE, Half, Socket, Wiring, sees_cable, sockets
 from lab.workspace import Running, Workspace, start_time
@@ -299,7 +303,29 @@ def test_a_host_has_its_labs_renderer_and_hot_plug(renderer: str, hotplug: bool)
 
 
 def test_every_imitation_is_installed() -> None:
-    assert {path.name for path in FILES.iterdir()} == {*PROGRAMS.values(), *UNITS}
+    assert {path.name for path in FILES.iterdir()} == {*PROGRAMS.values(), *START_OF_PYTHON.values(), *UNITS}
+
+
+def test_what_a_zip_brings_is_compiled_once_a_host(tmp_path: Path) -> None:
+    """Another source of the same name is another program; what was kept and is damaged is compiled anew."""
+    text = (FILES / "lab-compiled").read_text().replace("/run/lab-compiled", str(tmp_path / "kept"))
+    (tmp_path / "lab_compiled.py").write_text(text.replace("os.geteuid() == 0", "True"))
+
+    def output(source: str) -> str:
+        with zipfile.ZipFile(tmp_path / "payload.zip", "w") as payload:
+            payload.writestr("brought.py", source)
+        program = "import sys, lab_compiled; sys.path.insert(0, 'payload.zip'); import brought"
+        command = (sys.executable, "-c", program)
+        return subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True).stdout.strip()
+
+    assert [output("print(1)"), output("print(1)"), output("print(2)")] == ["1", "1", "2"]
+    kept = sorted((tmp_path / "kept").iterdir())
+    assert len(kept) == 2
+    assert stat.S_IMODE((tmp_path / "kept").stat().st_mode) == 0o700
+    for file in kept:
+        file.write_bytes(b"")
+    assert [output("print(1)"), output("print(2)")] == ["1", "2"]
+    assert all(file.stat().st_size for file in kept)
 
 
 def test_ssh_checks_keys_and_survives_odd_directories(tmp_path: Path) -> None:

@@ -26,6 +26,11 @@ PROGRAMS = {
     "/usr/sbin/ibdev2netdev": "ibdev2netdev",
     "/usr/sbin/show_gids": "show_gids",
 }
+# What Python runs at each start, so that a module's imports are compiled once a host instead of once a task.
+START_OF_PYTHON = {
+    "/usr/lib/python3/dist-packages/lab_compiled.py": "lab-compiled",
+    "/usr/lib/python3/dist-packages/lab_compiled.pth": "lab-compiled.pth",
+}
 # And its units, with the target that wants each.
 UNITS = {
     "lab-disk.service": "sysinit.target",
