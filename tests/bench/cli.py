@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from . import drift, images, plans, weights
+from . import drift, gateway, images, plans, weights
 from .figures import Figure
 from .fleet import Fleet
 
@@ -52,6 +52,11 @@ def of_drift(directory: Path, options: argparse.Namespace) -> Iterator[Figure]:
         yield from drift.figures(hosts)
 
 
+def of_gateway(directory: Path, _: argparse.Namespace) -> Iterator[Figure]:
+    with Fleet(directory, 0, "1gbit") as fleet:
+        yield from gateway.figures(fleet)
+
+
 BENCHMARKS: dict[str, Callable[[Path, argparse.Namespace], Iterator[Figure]]] = {
     "images": of_images,
     "fan-out": of_fan_out,
@@ -59,13 +64,15 @@ BENCHMARKS: dict[str, Callable[[Path, argparse.Namespace], Iterator[Figure]]] = 
     "damage": of_damage,
     "plan": of_plans,
     "drift": of_drift,
+    "gateway": of_gateway,
 }
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="bench",
-        description="Staging and drift in the lab against the peers' ways, and a plan's time: one JSON line a figure.",
+        description="Staging and drift in the lab against the peers' ways, what the gateway adds, and a plan's time: "
+        "one JSON line a figure.",
     )
     parser.add_argument("benchmark", nargs="*", choices=[[], *BENCHMARKS], help="default: all")
     parser.add_argument("--kills", type=int, default=20, help="how often a transfer is broken (default: %(default)s)")

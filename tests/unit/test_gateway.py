@@ -167,6 +167,23 @@ def require_valid(plan: dict[str, Any], folder: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_a_token_waits_for_no_other_and_no_request_is_kept_twice(folder: Path) -> None:
+    """HAProxy holds small packets back for up to 200 ms, and copies its whole buffer of 32 MiB for each request that it
+    might have to send anew for another reason than a failed connection."""
+    lines = [line.strip() for line in config(plan_of(folder)).splitlines()]
+    assert "option http-no-delay" in lines
+    assert [line for line in lines if line.startswith("retry-on")] == ["retry-on conn-failure"]
+
+
+@pytest.mark.parametrize(
+    ("name", "is_strict"), [("llm.home", True), ("titan", False), ("10.0.0.1", False), (None, False)]
+)
+def test_browsers_are_kept_to_tls_by_a_name_of_its_own_alone(folder: Path, name: str | None, is_strict: bool) -> None:
+    """By a host's name other programs are reached, too."""
+    plan = plan_of(folder, {"name": name} if name else None)
+    assert ("Strict-Transport-Security" in config(plan)) == is_strict
+
+
 def test_without_a_gateway_nothing_is_of_one(folder: Path) -> None:
     plan = plan_of(folder, gateway={})
     assert plan["gateway"] is None

@@ -62,7 +62,7 @@ def decide(
     gateway: dict[str, Any], hosts: Mapping[str, tuple[str, Collection[int]]], services: Collection[str], folder: Path
 ) -> Iterator[Finding]:
     """Complete a checked ``fleet_gateway``: ``keys_file`` becomes absolute, ``name`` and ``addresses`` are there,
-    ``tls`` is as `_tls.declared.decide` leaves it.
+    ``tls`` is as `_tls.declared.decide` leaves it; own_name: a DNS name that is no host's, else None.
 
     hosts: of the inventory, ``{name: (address, its taken ports)}``. services: their names. folder: the inventory's.
     """
@@ -93,6 +93,8 @@ def decide(
     named = gateway.get("name")
     yield from decide_tls(NAME, gateway, f"{PLACE}.tls", wanted, [*reached, *([named] if named else [])], folder)
     gateway["name"] = named or (reached[1] if reached else "")
+    # a name that is the gateway's alone; a host's leads to other programs too, which may know no TLS
+    gateway["own_name"] = named if named and named not in reached and not is_address(named) else None
 
 
 def url(gateway: Mapping[str, Any]) -> str:

@@ -59,6 +59,7 @@ def config(gateway: Mapping[str, Any], offered: Sequence[Backend]) -> str:
         malformed=_answer(400, "bad_request", "this is no HTTP request that the gateway understands"),
         unfinished=_answer(408, "request_timeout", "the request did not come to its end in time; send it again"),
         redirect=redirect if gateway["redirect_port"] else "",
+        strict=_STRICT.format(name=gateway["own_name"]) if gateway["own_name"] else "",
         backends="".join(_backend(backend, gateway["queue"]) for backend in offered),
     )
 
@@ -193,6 +194,11 @@ Inventory={inventory}
 """
 
 
+# Browsers come by TLS alone to this name, from the first answer on.
+_STRICT = """\
+    http-request set-var(txn.own_name) bool(true) if {{ req.hdr(host),field(1,:),lower {name} }}
+    http-after-response set-header Strict-Transport-Security max-age=31536000 if {{ var(txn.own_name) -m bool }}
+"""
 _REDIRECT = """\
 
 frontend plain
@@ -224,8 +230,10 @@ defaults
     option dontlognull
     option redispatch 1
     retries 3
-    # nothing of an answer has been sent on then
-    retry-on conn-failure empty-response 503
+    # no other: to send a request anew HAProxy keeps a copy of its whole buffer, 75 ms and 30 MiB each
+    retry-on conn-failure
+    # each token at once: else they wait for a full packet, up to 200 ms
+    option http-no-delay
     timeout connect 2s
     timeout http-request 30s
     timeout http-keep-alive 60s
@@ -245,7 +253,7 @@ frontend fleet
     log-format '{{"client":"%[var(txn.client)]","from":"%ci","model":"%[var(txn.backend)]","host":"%s","status":%ST,"queued_ms":%Tw,"first_byte_ms":%Tr,"ms":%Ta,"sent":%U,"received":%B,"ended":"%tsc"}}'
     http-error {malformed}
     http-error {unfinished}
-    http-request return status 200 content-type text/plain string ok if {{ path /health }}
+{strict}    http-request return status 200 content-type text/plain string ok if {{ path /health }}
     http-request set-var(txn.client) http_auth_bearer,sha2(256),hex,map({folder}/clients.map)
     http-request set-var(txn.client) req.hdr(x-api-key),sha2(256),hex,map({folder}/clients.map) unless {{ var(txn.client) -m found }}
     http-request return {unauthorized} hdr WWW-Authenticate Bearer unless {{ var(txn.client) -m found }}
