@@ -201,3 +201,27 @@ def test_a_slip_of_a_key_is_put_right_by_its_remedy(key: str, data: st.DataObjec
 )
 def test_a_name_is_found_by_what_was_written_of_it(word: str, known: list[str], remedy: str) -> None:
     assert did_you_mean(word, known) == remedy
+
+
+@pytest.mark.parametrize(
+    ("typed", "remedy", "right"),
+    [
+        ({"enforce-eagre": True}, 'write "enforce-eager" in flags', {"enforce-eager": True}),
+        ({"enable-prefix-cashing": True}, 'write "enable-prefix-caching" in flags', {"enable-prefix-caching": True}),
+        (
+            {"enable-prefix-cashing": False},
+            'write "enable-prefix-caching: false" in flags',
+            {"enable-prefix-caching": False},
+        ),
+    ],
+)
+def test_an_option_is_suggested_as_flags_have_it(typed: dict[str, Any], remedy: str, right: dict[str, Any]) -> None:
+    """newcomer.md W4: with the dashes of a command line the next run refused what was suggested."""
+    service = on_titan(NANO, 8003, max_model_len=32768, max_num_seqs=8)
+
+    def remedies(flags: dict[str, Any]) -> list[str]:
+        found = planned({"nano": {**service, "flags": flags}})["findings"]
+        return [row["remedy"] for row in found if row["rule"] == "catalogue-unknown-option"]
+
+    assert remedies(typed) == [remedy]
+    assert remedies(right) == []

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,11 +18,18 @@ from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import 
 
 # A model without --revision: the recipe's own finding says so with its place, and where it says nothing there is none.
 _ABOUT_THE_RECIPE = frozenset({"L18"})
+_OPTION = re.compile('^write "--(no-)?([^"]+)"$')
 
 
 def lint(request: Mapping[str, Any]) -> list[LintFinding]:
-    """The linter's findings on a request of `head_request`."""
-    return [LintFinding(**row) for row in lint_map(request) if row["rule"] not in _ABOUT_THE_RECIPE]
+    """The linter's findings on a request of `head_request`, in the words of who writes `flags`."""
+    rows = (row for row in lint_map(request) if row["rule"] not in _ABOUT_THE_RECIPE)
+    return [LintFinding(**row | {"remedy": _OPTION.sub(_in_flags, row["remedy"])}) for row in rows]
+
+
+def _in_flags(option: re.Match[str]) -> str:
+    """There an option has no dashes before it, and false is its --no- form."""
+    return f'write "{option[2]}{": false" if option[1] else ""}" in flags'
 
 
 def on_host(request: Mapping[str, Any]) -> dict[str, Any]:
