@@ -25,8 +25,10 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetE
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall import host as firewall
 from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import parse_reference
 from ansible_collections.gb10.fleet.plugins.module_utils._images.records import ImageRecords
+from ansible_collections.gb10.fleet.plugins.module_utils._models.checkpoint import checkpoint_of
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.files import read_json
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import printable
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes import kept_models
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.parts import recipe_of
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.spool import Incoming
@@ -142,6 +144,16 @@ def image_catalogue(folder: Path) -> Kept:
     return Kept(file, lambda: _own_files.look(file, catalogue._parse)[0] is None, False)
 
 
+def kept_model(folder: Path) -> Kept:
+    notes: list[str] = []
+    config = json.dumps({"model_type": "llama", "num_hidden_layers": 2}).encode()
+    found = checkpoint_of("org/model", COMMIT, {"config.json": len(config)}, {"config.json": config}, "a test")
+    kept_models.keep(folder, found)
+    assert kept_models.read_kept(folder) == {"org/model": found}
+    file = kept_models.file_of(folder, "org/model")
+    return Kept(file, lambda: kept_models.read_kept(folder, notes.append) == {}, True, notes)
+
+
 def drift_history(folder: Path) -> Kept:
     notes: list[str] = []
     file = folder / "history.json"
@@ -162,6 +174,7 @@ KINDS: dict[str, Callable[[Path], Kept]] = {
     "firewall.nft": rules,
     "observed": observed,
     "catalogue of an image": image_catalogue,
+    "kept model": kept_model,
     "drift's history": drift_history,
 }
 
@@ -178,6 +191,7 @@ def test_a_damaged_file_of_ours_stops_nothing(tmp_path: Path, kind: str, harm: s
     if kept.is_set_aside:
         assert aside.read_bytes() == harmed
         assert [str(kept.file) in note and aside.name in note for note in kept.notes] == [True]
+        assert "(:" not in kept.notes[0]
         assert kept.begins_anew()
         assert len(kept.notes) == 1  # said once
     else:

@@ -90,7 +90,9 @@ def _parse(content: bytes) -> dict[str, Any]:
     try:
         return require(json.loads(content), "")
     except FleetError as problem:
-        raise ValueError(str(problem)) from None
+        # nobody is to mend the file, so that its remedy is none
+        wrong = problem.findings[0]
+        raise ValueError(f"{wrong.place}: {wrong.found}".removeprefix(": ")) from None
 
 
 def _no_answer(api: HubApi, repository: str, problem: HubError) -> Any:
