@@ -151,6 +151,22 @@ def test_a_docker_that_gives_no_answer_is_named(tmp_path: Path, answer: tuple[in
             question()
 
 
+def test_where_docker_can_not_be_started_a_moment_the_next_answer_is_as_ever(tmp_path: Path) -> None:
+    """As where a host has no memory or process left: it would keep who asks waiting for a minute each."""
+    host, starts = Host(IMAGE), [BlockingIOError("no process is left")]
+    run = host.run
+
+    def at_first_not(arguments: list[str]) -> tuple[int, str, str]:
+        if starts:
+            raise starts.pop()
+        return run(arguments)
+
+    host.run = at_first_not  # type: ignore[method-assign]
+    answers = kept(tmp_path, host)
+    assert "no process is left" in answers.run(["docker", "image", "inspect", "demo:1"])[2]
+    assert answers.run(["docker", "image", "inspect", "demo:1"])[0] == 0
+
+
 def test_one_that_nobody_answers_waits_no_longer_than_it_may(tmp_path: Path) -> None:
     assert Answers(tmp_path).run(["docker", "version"])[0] == 127  # started without what asks Docker for it
     os.mkfifo(tmp_path / LOOK)

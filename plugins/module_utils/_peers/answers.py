@@ -111,7 +111,7 @@ def keep(folder: Path, run: Run, pause: Callable[[float], None] = time.sleep, se
     while os.read(look, 1 << 16):
         try:
             answers: dict[str, Any] = ask(run)
-        except (ValueError, LookupError, TypeError, AttributeError) as problem:
+        except (OSError, ValueError, LookupError, TypeError, AttributeError) as problem:
             failed = [1, "", f"Docker's answer can't be read: {problem}"]
             answers = {"version": failed, "info": failed, "images": failed}
         partial = folder / f"{FILE}.partial"
