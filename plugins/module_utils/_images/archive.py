@@ -11,6 +11,7 @@ A stream may leave out layers that the target has: ``docker load`` opens a layer
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,6 +25,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import
     identity_from_config,
     parse_reference,
 )
+from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import DIGEST, checked, one_line, parsed
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import refusal
 
 _BLOCK = 1 << 20
@@ -32,6 +35,33 @@ _INDEX = "application/vnd.oci.image.index.v1+json"
 _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 _CONFIG = "application/vnd.oci.image.config.v1+json"
 _LAYER = "application/vnd.oci.image.layer.v1.tar"
+# Of an archive that somebody else wrote, all of its headers and documents together; a large image's have some 300 kB.
+_MOST_BYTES = 16 << 20
+_MOST_DOCUMENT = 8 << 20
+# Docker itself stacks no more than 127.
+MOST_LAYERS = 1024
+_PATH: Spec = {"type": "str", "required": True, "min": 1, "max": 512}
+_TAG: Spec = {"type": "str", "pattern": "[\\x21-\\x7e]{1,512}", "expected": "an image's name"}
+_ENTRY: Spec = {
+    "type": "map",
+    "options": {
+        "Config": _PATH,
+        "RepoTags": {"type": "list", "nullable": True, "max": MOST_LAYERS, "elements": _TAG},
+        "Layers": {"type": "list", "required": True, "max": MOST_LAYERS, "elements": _PATH},
+    },
+}
+_DESCRIPTOR: Spec = {"type": "map", "options": {"digest": DIGEST}}
+_NAME: Spec = {"type": "str", "required": True, "pattern": "[A-Za-z0-9_.-]{1,64}"}
+# What `identity_from_config` reads of the config blob.
+_KNOWN: Spec = {
+    "type": "map",
+    "options": {
+        "os": _NAME,
+        "architecture": _NAME,
+        "config": {"type": "map", "nullable": True},
+        "rootfs": {"type": "map", "required": True},
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -78,6 +108,34 @@ class ArchiveImage:
             yield from _blocks(stream, layer.size)
 
 
+class _Documents(io.FileIO):
+    """An archive's file for tarfile, which takes into memory whatever a header says."""
+
+    _left = _MOST_BYTES
+
+    def read(self, size: int | None = -1) -> bytes:
+        if size is None or not 0 <= size <= self._left:
+            raise ValueError(f"its headers and documents have more than {_MOST_BYTES} bytes")
+        self._left -= size
+        return super().read(size) or b""
+
+
+def layers_of(config: bytes, what: str) -> list[str]:
+    """The DiffIDs of an image's config, lowest first. ValueError for what is none, with ``what`` it was meant to be."""
+    root = _of_form(_KNOWN, parsed(config, _MOST_DOCUMENT, what), what)["rootfs"]
+    diff_ids: list[str] = checked(
+        {"type": "list", "max": MOST_LAYERS, "elements": DIGEST}, root.get("diff_ids") or [], f"{what}'s layers"
+    )
+    return diff_ids
+
+
+def _of_form(spec: Spec, value: Any, what: str) -> Any:
+    """What we read of a map, which may have more."""
+    if isinstance(value, dict):
+        value = {key: value[key] for key in spec["options"] if key in value}
+    return checked(spec, value, what)
+
+
 def _blocks(stream: BinaryIO, size: int) -> Iterator[bytes]:
     while size:
         block = stream.read(min(_BLOCK, size))
@@ -93,7 +151,7 @@ def read_archive(path: Path, reference: Reference) -> ArchiveImage:
     Raises FleetError when the file is not there, is no such archive, is cut off, or holds another image.
     """
     try:
-        with tarfile.open(path, "r:") as tar:
+        with _Documents(path) as stream, tarfile.open(fileobj=stream, mode="r:") as tar:
             return _read(path, tar, reference)
     except FileNotFoundError:
         raise _bad(
@@ -125,7 +183,7 @@ def _bad(path: Path, *, found: str, expected: str, remedy: str) -> Exception:
 def _what_it_is(path: Path, error: Exception) -> str:
     with path.open("rb") as stream:
         compression = compression_of(stream.read(4))
-    return f"compressed with {compression}" if compression else f"not a whole image archive ({error})"
+    return f"compressed with {compression}" if compression else f"not a whole image archive ({one_line(str(error))})"
 
 
 def compression_of(start: bytes) -> str:
@@ -135,9 +193,12 @@ def compression_of(start: bytes) -> str:
 
 def _read(path: Path, tar: tarfile.TarFile, reference: Reference) -> ArchiveImage:
     members = {member.name: member for member in tar.getmembers()}
-    entry = _choose(path, json.loads(_content(tar, members["manifest.json"])), reference)
+    entries = _list(
+        _ENTRY, parsed(_content(tar, members["manifest.json"]), _MOST_DOCUMENT, "manifest.json"), "its list"
+    )
+    entry = _choose(path, entries, reference)
     config = _content(tar, members[entry["Config"]])
-    diff_ids = json.loads(config)["rootfs"]["diff_ids"]
+    diff_ids = layers_of(config, "its config")
     if len(diff_ids) != len(entry["Layers"]):
         raise ValueError(f"{len(entry['Layers'])} layers for {len(diff_ids)} DiffIDs")
     files = [_regular(members, members[name]) for name in entry["Layers"]]
@@ -155,17 +216,28 @@ def _read(path: Path, tar: tarfile.TarFile, reference: Reference) -> ArchiveImag
 
 
 def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
-    stream = tar.extractfile(member)
-    if stream is None:
-        raise ValueError(f"{member.name} is no file")
+    stream = tar.extractfile(_file(member))
+    if stream is None or member.size > _MOST_DOCUMENT:
+        raise ValueError(f"{member.name} is no document of at most {_MOST_DOCUMENT} bytes")
     return stream.read()
+
+
+def _file(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Its bytes lie in the archive as they are: neither a link nor a file with holes."""
+    if not member.isreg() or member.issparse():
+        raise ValueError(f"{member.name} is no plain file")
+    return member
+
+
+def _list(spec: Spec, value: Any, what: str) -> list[Any]:
+    return [_of_form(spec, one, what) for one in checked({"type": "list", "max": MOST_LAYERS}, value, what)]
 
 
 def _regular(members: Mapping[str, tarfile.TarInfo], member: tarfile.TarInfo) -> tarfile.TarInfo:
     """The file itself: before Docker 25, ``docker save`` wrote a layer that occurs twice once, and then links to it."""
     if not member.issym():
-        return member
-    return members[str(Path(member.name).parent.parent / member.linkname.removeprefix("../"))]
+        return _file(member)
+    return _file(members[str(Path(member.name).parent.parent / member.linkname.removeprefix("../"))])
 
 
 def _layer(path: Path, diff_id: str, file: tarfile.TarInfo) -> Layer:
@@ -193,8 +265,9 @@ def _choose(path: Path, entries: Sequence[Mapping[str, Any]], reference: Referen
 
 def _manifest_digests(tar: tarfile.TarFile, members: Mapping[str, tarfile.TarInfo]) -> Iterator[str]:
     if "index.json" in members:
-        for descriptor in json.loads(_content(tar, members["index.json"])).get("manifests", ()):
-            yield descriptor["digest"]
+        index = parsed(_content(tar, members["index.json"]), _MOST_DOCUMENT, "index.json")
+        manifests = index.get("manifests") or [] if isinstance(index, dict) else index
+        yield from (one["digest"] for one in _list(_DESCRIPTOR, manifests, "index.json"))
 
 
 def digest_of(content: bytes) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
-from ansible_collections.gb10.fleet.plugins.module_utils._images.archive import Layer
+from ansible_collections.gb10.fleet.plugins.module_utils._images.archive import MOST_LAYERS, Layer, layers_of
 from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import Identity, identity_from_config
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.fetch import Transfer, Wish
@@ -28,8 +28,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging impor
 _LEAST_FOR_DIFFERENCE = 8 << 20
 _BLOCK = 1 << 20
 _MOST_ANSWER = 8 << 20
-# Docker itself stacks no more than 127.
-_MOST_LAYERS = 1024
 _LAYER: Spec = {
     "type": "map",
     "options": {
@@ -43,18 +41,7 @@ _ANSWER: Spec = {
     "type": "map",
     "options": {
         "config": {"type": "str", "required": True},
-        "layers": {"type": "list", "required": True, "max": _MOST_LAYERS, "elements": _LAYER},
-    },
-}
-_NAME: Spec = {"type": "str", "required": True, "pattern": "[A-Za-z0-9_.-]{1,64}"}
-# What `identity_from_config` reads of the config blob.
-_CONFIG: Spec = {
-    "type": "map",
-    "options": {
-        "os": _NAME,
-        "architecture": _NAME,
-        "config": {"type": "map", "nullable": True},
-        "rootfs": {"type": "map", "required": True},
+        "layers": {"type": "list", "required": True, "max": MOST_LAYERS, "elements": _LAYER},
     },
 }
 
@@ -74,13 +61,7 @@ class Offer:
             config = base64.b64decode(value["config"], validate=True)
         except ValueError:
             raise ValueError("its answer: the config is no base64") from None
-        known = parsed(config, _MOST_ANSWER, "its config")
-        if isinstance(known, dict):
-            known = {key: known[key] for key in _CONFIG["options"] if key in known}
-        root = checked(_CONFIG, known, "its config")["rootfs"]
-        diff_ids = root.get("diff_ids") or []
-        checked({"type": "list", "max": _MOST_LAYERS, "elements": DIGEST}, diff_ids, "its config's layers")
-        if diff_ids != [layer["diff_id"] for layer in value["layers"]]:
+        if layers_of(config, "its config") != [layer["diff_id"] for layer in value["layers"]]:
             raise ValueError("its config names other layers than it offers")
         return cls(config, tuple(Layer(**layer) for layer in value["layers"]))
 
