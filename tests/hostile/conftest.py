@@ -14,11 +14,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.gb10.fleet.plugins.plugin_utils._certificates import Pair, issued
 from lab.fixtures import Fleet, eventually, need_lab
 from lab.vllm import images
 from lab.workspace import Running
@@ -62,6 +64,7 @@ class Owner:
             "hub": f"hf_canary{secrets.token_hex(12)}",
             "ngc": f"nvapi-canary{secrets.token_hex(12)}",
             "sudo": f'canary sudo "{secrets.token_hex(8)}" \'ä',
+            "vault": f"canary vault {secrets.token_hex(8)}",
         }
         for name, secret in self.secrets.items():
             file = self.inventory / "secrets" / name
@@ -77,14 +80,23 @@ class Owner:
         """The certificate of the local CA; its key lies beside it."""
         return self.inventory / ".fleet" / "ca" / "ca.crt"
 
+    @property
+    def environment(self) -> dict[str, str]:
+        own = {"GB10_LAB_DIR": str(self.fleet.directory), "ANSIBLE_HOME": str(self.home), "COLUMNS": "200"}
+        return os.environ | own | {"ANSIBLE_VAULT_PASSWORD_FILE": str(self.inventory / "secrets" / "vault")}
+
+    @property
+    def private_keys(self) -> list[Path]:
+        """Those that runs have made for him."""
+        return sorted((self.inventory / ".fleet").rglob("*.key"))
+
     def play(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         program = Path(sys.executable).with_name("ansible-playbook")
         token = f"model_store_token_file={self.inventory}/secrets/hub"
-        own = {"GB10_LAB_DIR": str(self.fleet.directory), "ANSIBLE_HOME": str(self.home), "COLUMNS": "200"}
         done = subprocess.run(
             [program, "-i", self.inventory, *arguments, "-e", token, "-e", f"drift_folder={self.reports}"],
             cwd=ROOT,
-            env=os.environ | own,
+            env=self.environment,
             capture_output=True,
             text=True,
             check=False,
@@ -108,12 +120,32 @@ class Owner:
         assert not CHANGED.search(done.stdout), CHANGED.findall(done.stdout)
         return done.stdout + done.stderr
 
-    def declare(self, **services: dict[str, Any] | None) -> None:
-        """Write what is declared: as at first, with these keys of these services otherwise; None: without it."""
+    def encrypt(self, file: Path, secret: str) -> None:
+        """Write a file that ansible-vault has to decrypt."""
+        program = Path(sys.executable).with_name("ansible-vault")
+        words = [program, "encrypt", "--output", file, "-"]
+        subprocess.run(words, input=secret, env=self.environment, text=True, check=True, capture_output=True)
+
+    def certify(self, service: str) -> dict[str, str]:
+        """`tls` of the service with files of the owner's own, the key encrypted. Clients trust them by the local CA."""
+        ca = Pair(self.authority.read_bytes(), self.authority.with_suffix(".key").read_bytes())
+        head, folder = HEADS[service], self.inventory / "tls"
+        own = issued(ca, [head, ADDRESSES[head]], datetime.now(UTC), 300)
+        folder.mkdir(exist_ok=True)
+        (folder / f"{service}.crt").write_bytes(own.certificate)
+        self.secrets[f"{service}.tls"] = own.key.decode()
+        self.encrypt(folder / f"{service}.key", own.key.decode())
+        return {"certificate": f"tls/{service}.crt", "key": f"tls/{service}.key"}
+
+    def declare(self, beside: dict[str, Any] | None = None, **services: dict[str, Any] | None) -> None:
+        """Write what is declared: as at first, with these keys of these services otherwise; None: without it.
+
+        beside: more than services.
+        """
         every = self.declared["fleet_services"]
         kept = [name for name in every | services if services.get(name, {}) is not None]
         wanted = {name: {**every.get(name, {}), **services.get(name, {})} for name in kept}
-        text = yaml.safe_dump({**self.declared, "fleet_services": wanted})
+        text = yaml.safe_dump({**self.declared, **(beside or {}), "fleet_services": wanted})
         (self.inventory / DECLARATION).write_text(text, encoding="utf-8")
 
     def plan(self) -> dict[str, Any]:
@@ -123,12 +155,16 @@ class Owner:
 
     def answers(self, service: str, scheme: str = "https") -> bool:
         """Whether its endpoint answers with its key, asked from outside by who trusts the owner's CA alone."""
-        body = json.dumps({"model": "tiny", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4})
-        headers = ["-H", f"Authorization: Bearer {self.secrets[service]}", "-H", "Content-Type: application/json"]
+        return self.answered(service, f"{scheme}://{HEADS[service]}:8000", self.secrets[service])
+
+    def answered(self, model: str, url: str, key: str) -> bool:
+        """Whether somebody outside who trusts the owner's CA alone gets an answer there."""
+        body = json.dumps({"model": model, "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4})
+        headers = ["-H", f"Authorization: Bearer {key}", "-H", "Content-Type: application/json"]
         # by the name that the inventory has: no address is known of a host that is reached through an SSH configuration
-        head = HEADS[service]
-        way = ["--cacert", str(self.authority), "--resolve", f"{head}:8000:{ADDRESSES[head]}"]
-        curl = ["curl", "-sf", "-m", "30", *way, *headers, "-d", body, f"{scheme}://{head}:8000/v1/chat/completions"]
+        names = [f"{host}:{port}:{ADDRESSES[host]}" for host in HOSTS for port in (443, 8000)]
+        way = ["--cacert", str(self.authority), *(word for name in names for word in ("--resolve", name))]
+        curl = ["curl", "-sf", "-m", "30", *way, *headers, "-d", body, f"{url}/v1/chat/completions"]
         return self.fleet.lab("net", "--", *curl, check=False).returncode == 0
 
 

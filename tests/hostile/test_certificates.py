@@ -98,6 +98,13 @@ def test_a_group_without_ray_has_it_too_and_one_that_is_taken_off_leaves_nothing
     assert shown(owner, "tiny") == ""
     assert owner.fleet.root("titan", f"ls -d {SECRETS}/*.tls.*", check=False) == ""
 
+    owner.declare(pair={"tls": "none", "flags": {}})
+    owner.converge()
+    assert owner.answers("tiny") and not owner.answers("tiny", "http")
+    assert owner.answers("pair", "http") and not owner.answers("pair")
+    for host in ("spark-2", "spark-3"):
+        assert owner.fleet.root(host, f"ls -d {SECRETS}/*.tls.*", check=False) == ""
+
     owner.declare()
     owner.converge()
     for service in HEADS:
