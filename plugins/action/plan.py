@@ -107,7 +107,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             begin = f"nothing was changed, since the plan has {_count(len(errors))}"
             raise refusal(f"{begin}:\n\n{findings_text(errors, _width())}", f"{begin}, named above")
         for finding in findings:
-            if finding["severity"] == "warning" and not options["show"] and options["refuse"]:
+            if finding["severity"] == "warning" and options["warn"] and not options["show"] and options["refuse"]:
                 # Ansible keeps a task's own warnings back where tasks that went well are not shown (display_ok_hosts)
                 show(f"[WARNING]: {sentence(finding)}")
         chosen = _chosen(plan, services, hosts, options)

@@ -58,6 +58,10 @@ options:
     description: Allow a limit that takes some hosts of a service and leaves out others.
     type: bool
     default: false
+  warn:
+    description: Show the plan's warnings. A playbook that plans again for its hosts leaves that to the second time.
+    type: bool
+    default: true
 extends_documentation_fragment:
   - gb10.fleet.attributes.reads_only
   - gb10.fleet.attributes.on_controller

@@ -72,6 +72,19 @@ def test_a_refusal_comes_once_and_last(tmp_path: Path, playbook: str) -> None:
     assert len(lines) - where < 25
 
 
+def test_a_warning_comes_once_where_the_playbook_plans_twice(tmp_path: Path) -> None:
+    """cluster-tp2.yml: for whom the run is, and what site.yml then does with them."""
+    pair = SERVICES.replace("lab-tny", "qwen3-vl-235b-a22b-instruct-awq").replace("[titan]", "[titan, beast]")
+    fleet = pair + "    trust: [code]\nfleet_fabric: {cables: [['titan:1', 'beast:1']]}\nansible_port: 1\n"
+    done = run(
+        tmp_path,
+        fleet,
+        "cluster-tp2.yml",
+        hosts="titan: {ansible_host: 127.0.0.2}\n    beast: {ansible_host: 127.0.0.3}",
+    )
+    assert done.stdout.count("expected sha256: and 64 hex digits") == 1, done.stdout + done.stderr
+
+
 def test_a_service_name_given_twice_is_an_error(tmp_path: Path) -> None:
     """newcomer.md A9: the first of the two would vanish, and be removed from its host."""
     twice = SERVICES.replace("lab-tny", "nemotron-3-nano-30b-a3b-nvfp4") + "  chat:\n    recipe: x\n"
