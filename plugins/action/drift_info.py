@@ -9,22 +9,20 @@ A host that can't be read is an answer too: the task never fails, so that the ot
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.gb10.fleet.plugins.module_utils import _own_files
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.history import parse
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.managed import managed_files
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import DEEP_SECONDS, questions
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.secrets import compared, new_salt
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.secrets import new_salt
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import one_line
 from ansible_collections.gb10.fleet.plugins.modules.drift_info import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Asking, NoAnswerError
-from ansible_collections.gb10.fleet.plugins.plugin_utils._certificates import described
+from ansible_collections.gb10.fleet.plugins.plugin_utils._compared import with_comparisons
 
 HISTORY = "history.json"
 NOT_DEEP = {"days": 1, "today": 0, "seconds": 0, "seen": {}}
@@ -50,14 +48,8 @@ class ActionModule(Asking):
 
         def used(answer: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
             state = answer["state"] | {"asked_between": [before, time.time()]}
-            if state["files"] is not None:
-                wanted = managed_files(plan["hosts"][host])
-                state["files"] = compared(state["files"], wanted, salt, self._loader.get_text_file_contents)
-            if state["certificates"] is not None:
-                now = datetime.now(UTC)
-                shown = state["certificates"].items()
-                state["certificates"] = {path: described(text, now) for path, text in shown if text is not None}
-            return state, answer["unknown"]
+            read = self._loader.get_text_file_contents
+            return with_comparisons(state, plan["hosts"][host], salt, read), answer["unknown"]
 
         try:
             state, unknown = self.ask("gb10.fleet.host_info", asked, variables, FORM, used)

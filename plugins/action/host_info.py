@@ -1,13 +1,21 @@
 # Copyright: gb10.fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Action of gb10.fleet.host_info: the first that becomes root on a host, so the one that says why that fails."""
+"""Action of gb10.fleet.host_info: the first that becomes root on a host, so the one that says why that fails.
+
+With a plan it asks in the same call for all that a converge compares.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ansible.plugins.action import ActionBase
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import before_change, paths_before_change
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.secrets import new_salt
+from ansible_collections.gb10.fleet.plugins.module_utils._host.state import ALWAYS, NOT_BEFORE_CHANGE, UNASKED
+from ansible_collections.gb10.fleet.plugins.plugin_utils._compared import with_comparisons
 from ansible_collections.gb10.fleet.plugins.plugin_utils._sudo import refuse_without_terminal
 
 
@@ -17,8 +25,29 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
-        result |= self._execute_module(
-            module_name="gb10.fleet.host_info", module_args=self._task.args, task_vars=task_vars
-        )
+        asked = dict(self._task.args)
+        plan = asked.pop("plan", None)
+        if plan:
+            host = (task_vars or {})["inventory_hostname"]
+            mine = plan["hosts"][host]
+            asked["salt"] = asked.get("salt") or new_salt()
+            asked["ask"] = before_change(plan, host)
+            asked["paths"] = sorted({*asked.get("paths", ()), *paths_before_change(mine)})
+        result |= self._execute_module(module_name="gb10.fleet.host_info", module_args=asked, task_vars=task_vars)
         refuse_without_terminal(result)
+        if plan and not result.get("failed"):
+            result |= self._parted(result, mine, asked["salt"])
         return result
+
+    def _parted(self, answer: Mapping[str, Any], mine: Mapping[str, Any], salt: str) -> dict[str, Any]:
+        """What the preflight judges as without a plan, and beside it all that was read; None where it can't be used."""
+        whole = dict.fromkeys(NOT_BEFORE_CHANGE) | answer["state"]
+        state = {name: whole.get(name) for name in (*ALWAYS, *UNASKED)}
+        try:
+            images = whole["images"]
+            state["images"] = images and {name: image and image["identity"] for name, image in images.items()}
+            read = self._loader.get_text_file_contents
+            compared = {"state": with_comparisons(whole, mine, salt, read), "unknown": answer["unknown"]}
+        except Exception:  # whatever it has answered: it is judged by what can be, and converged
+            return {"state": {"images": None, **state}, "compared": None}
+        return {"state": state, "compared": compared}

@@ -35,6 +35,10 @@ options:
   ask:
     description: What a drift check asks for, as M(gb10.fleet.drift_info) makes it of the plan.
     type: dict
+  plan:
+    description: The plan, as M(gb10.fleet.plan) returns it. With it all that a converge compares is asked, too, in the
+      same call. It stays on the controller.
+    type: dict
   salt:
     description: Salt of the digests of secret files, which reveal nothing without it.
     type: str
@@ -61,6 +65,11 @@ state:
     containers, models and the fabric, each as a part of its own.
   returned: always
   type: dict
+compared:
+  description: All that was read, C(state) and C(unknown), as the filter C(gb10.fleet.unconverged) takes it; V(null)
+    where what the host answered can't be compared.
+  returned: with O(plan)
+  type: dict
 unknown:
   description: What could not be read, each with the reason.
   returned: always
@@ -82,6 +91,7 @@ def main() -> None:
             "images": {"type": "list", "elements": "str", "default": []},
             "installs": {"type": "list", "elements": "str", "default": []},
             "ask": {"type": "dict"},
+            "plan": {"type": "dict"},
             "salt": {"type": "str", "default": "", "no_log": True},
         },
         supports_check_mode=True,

@@ -66,6 +66,10 @@ findings:
   returned: when refused
   type: list
   elements: dict
+differs:
+  description: Whether there was anything to change, also where a task shows no change.
+  returned: success
+  type: bool
 moved:
   description: Files that were moved aside, with the place of their copy.
   returned: success
@@ -126,7 +130,7 @@ def main() -> None:
     present = Path(module.params["path"]).exists()
     others = [path for path, text in module.params["files"].items() if text is not None or Path(path).exists()]
     if not present and module.params["content"] is None and not module.params["interfaces"] and not others:
-        module.exit_json(changed=False, diff=[], moved={}, live=[])
+        module.exit_json(changed=False, differs=False, diff=[], moved={}, live=[])
     if shutil.which("netplan") is None:
         module.fail_json(msg="there is no netplan on this host; apt-get install netplan.io [netplan-missing]")
     links = read_links()
@@ -164,7 +168,7 @@ def main() -> None:
             msg="/etc is on a file system that is mounted read-only, nothing was changed: `dmesg` says why (often a "
             "damaged disk); repair it and restart the host [netplan-read-only]"
         )
-    result = {"changed": changed, "diff": diff, "moved": dict(decision.moved), "live": live}
+    result = {"changed": changed, "differs": changed, "diff": diff, "moved": dict(decision.moved), "live": live}
     if changed and not module.check_mode:
         result["transaction"] = _start(module, files, wanted)
     module.exit_json(**result)

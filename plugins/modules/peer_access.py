@@ -59,12 +59,11 @@ EXAMPLES = r"""
 
 RETURN = r"""#"""
 
-import pwd
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
-from ansible_collections.gb10.fleet.plugins.module_utils._peers.reading import read_inventory
+from ansible_collections.gb10.fleet.plugins.module_utils._peers.reading import has_account, read_inventory
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer import access
 
 
@@ -128,14 +127,6 @@ def wanted_files(module: AnsibleModule, is_ours: bool) -> dict[str, tuple[bytes,
 def read(path: str) -> bytes:
     """A file's content, empty if there is none."""
     return Path(path).read_bytes() if Path(path).exists() else b""
-
-
-def has_account() -> bool:
-    try:
-        pwd.getpwnam(access.ACCOUNT)
-    except KeyError:
-        return False
-    return True
 
 
 def make_account(module: AnsibleModule) -> None:

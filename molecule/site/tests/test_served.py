@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from testinfra.host import Host
 
 testinfra_hosts = ["ssh://titan"]
@@ -89,6 +91,20 @@ def test_docker_keeps_nothing_of_what_it_prints_and_the_journal_has_it(host: Hos
     assert host.run("ls /var/lib/docker/containers/%s/*.log", folder).rc != 0
     assert "Application startup complete" in host.run("journalctl --unit %s --output cat", UNIT).stdout
     assert host.run("grep -rlsF -- %s /var/lib/docker/containers", key()).stdout == ""
+
+
+@pytest.mark.parametrize(("command", "most"), [("site.yml", 6), ("drift.yml", 1), ("doctor.yml", 1)])
+def test_a_host_that_is_as_declared_costs_few_calls(
+    playbook: Playbook, tmp_path: Path, command: str, most: int
+) -> None:
+    """Each is a round trip or two, and a start of Python on the host: `site.yml` needs one reading, and its proofs."""
+    calls, ssh = tmp_path / "calls", tmp_path / "ssh"
+    ssh.write_text(f'#!/bin/sh\necho >> {calls}\nexec ssh "$@"\n')
+    ssh.chmod(0o755)
+    done = playbook(command, "--limit", "titan", "--extra-vars", f"ansible_ssh_executable={ssh}")
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"titan +: ok=\d+ +changed=0 +unreachable=0 +failed=0", done.stdout)
+    assert len(calls.read_text()) <= most
 
 
 def test_a_killed_container_comes_back(host: Host) -> None:

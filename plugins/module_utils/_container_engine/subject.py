@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -88,6 +89,7 @@ def container_engine(here: Here) -> dict[str, Any]:
 
 def _files(plan: Mapping[str, Any]) -> Iterator[Managed | ManagedJson]:
     """Two JSON files that others also write."""
+    yield Managed(posixpath.dirname(_DAEMON), "folder", "0755")
     yield Managed(_DAEMON, "file", "0644")
     yield ManagedJson(_DAEMON, plan["daemon"])
     if plan["registries"]:

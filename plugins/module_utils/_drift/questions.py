@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
+from pathlib import PurePosixPath
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
@@ -16,8 +18,17 @@ from ansible_collections.gb10.fleet.plugins.module_utils._drift.running import (
     declared_units,
     sysctl_files,
 )
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hotplug import MARKER
+from ansible_collections.gb10.fleet.plugins.module_utils._joins.services import service_starts
+from ansible_collections.gb10.fleet.plugins.module_utils._managed import content_of
+from ansible_collections.gb10.fleet.plugins.module_utils._netplan.document import PATH as NETPLAN
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects import SUBJECTS
 
+# Of the role `fabric`.
+RDMA_PACKAGES = ("ibverbs-utils", "perftest", "rdma-core")
+# What roles look at on a host, and no slice names.
+GPU_DEVICE = "/dev/nvidiactl"
+DOCKER_HOOK = "/usr/bin/nvidia-container-runtime-hook"
 # Weights that one night does not come to are read the next.
 DEEP_SECONDS = 1800
 
@@ -54,3 +65,47 @@ def questions(plan: Mapping[str, Any], host: str, deep: Mapping[str, Any]) -> di
         for name, question in subject.questions(plan, host).items():
             asked[name] = question
     return asked
+
+
+def before_change(plan: Mapping[str, Any], host: str) -> dict[str, Any]:
+    """The questions of a converge: nothing is read byte by byte, and what roles look at themselves is asked, too."""
+    mine, nothing = plan["hosts"][host], {"days": 1, "today": 0, "seconds": 0, "seen": {}}
+    asked = questions(plan, host, nothing)
+    asked["packages"] = sorted({*asked["packages"], *packages(mine)})
+    path, sha256 = hub_tool(mine)
+    if path:
+        asked["files"] += [{"path": path, "sha256": sha256, "secret": False, "salted": False}]
+    return asked | {
+        "before_change": {
+            "folder": _layout.STATE,
+            "models_folder": _layout.MODELS,
+            "images": mine["images"],
+            "models": mine["models"],
+            "services": service_starts(mine["services"], mine["supervisor"]["files"]),
+        }
+    }
+
+
+def paths_before_change(host: Mapping[str, Any]) -> list[str]:
+    """Whose presence a converge asks for besides. host: the host's slice of the plan."""
+    return sorted({NETPLAN, MARKER, GPU_DEVICE, DOCKER_HOOK, _layout.HOTPLUG, trusted_link(host)})
+
+
+def packages(host: Mapping[str, Any]) -> list[str]:
+    """The packages that roles install on a host, but for Docker's and NVIDIA's, which have several."""
+    rdma = RDMA_PACKAGES if host["fabric"]["sysctl"] else ()
+    closing = ("nftables",) if host["firewall"]["state"] != "open" else ()
+    return sorted([*rdma, *closing, *(("haproxy",) if host["gateway"] else ())])
+
+
+def trusted_link(host: Mapping[str, Any]) -> str:
+    """What update-ca-certificates makes of the local CA."""
+    return f"/etc/ssl/certs/{PurePosixPath(host['tls']['path']).stem}.pem"
+
+
+def hub_tool(host: Mapping[str, Any]) -> tuple[str, str]:
+    """Where it stands by which lock the hub's tool was installed, and the sum of ours; empty without need of it."""
+    if not any(one["source"]["kind"] == "hub" and not one["peers"] for one in host["models"]):
+        return "", ""
+    lock = str(content_of({"source": "roles/model_store/files/hub.txt"})).strip() + "\n"
+    return f"{_layout.STATE}/tools/hf/.lock", hashlib.sha256(lock.encode()).hexdigest()

@@ -47,6 +47,18 @@ READS: Mapping[str, Part] = {
     **gateway.READS,
 }
 
+# What a converge asks besides: what roles look at themselves, by the same looks.
+BEFORE_CHANGE: Mapping[str, Part] = {
+    **peers.BEFORE_CHANGE,
+    **images_reading.BEFORE_CHANGE,
+    **weights.BEFORE_CHANGE,
+    **services.BEFORE_CHANGE,
+}
+# What it does not ask: neither neighbours nor registries, and no bytes; roles and verify do, where it matters.
+NOT_BEFORE_CHANGE = ("deep", "fabric", "reach")
+
+# Those of every reading.
+ALWAYS = ("architecture", "memory_bytes", "paths", "listening", "listening_udp", "driver", "containers")
 # Those by which it is judged what is in the way of a change. One needs a question: `installs`.
 UNASKED = (
     "apt",
@@ -87,7 +99,8 @@ def read_state(
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """All parts as data, and the reason for each part that could not be read (its value is then None).
 
-    ask: the questions of a drift check, as `_drift.questions` makes them; without them only what the preflight needs,
+    ask: the questions of a drift check, as `_drift.questions` makes them, or of a converge, with ``before_change``;
+    without them only what the preflight needs,
     of the images whose references are asked for their identity, and of `installs`, packages, what apt would do to
     install them. salt: as `_drift.secrets` says.
     """
@@ -106,7 +119,11 @@ def read_state(
         parts |= {"images": lambda: images_reading.read_identities(run, images)}
         return settled(*read_parts(parts, PATIENCE_S), parts)
     questions = {**ask, "salt": salt}
-    parts |= {name: partial(part, run, questions) for name, part in READS.items()}
+    before = questions.pop("before_change", None)
+    left = NOT_BEFORE_CHANGE if before else ()
+    parts |= {name: partial(part, run, questions) for name, part in READS.items() if name not in left}
+    if before:
+        parts |= {name: partial(part, run, before) for name, part in BEFORE_CHANGE.items()}
     return settled(*read_parts(parts, PATIENCE_S + ask["deep"]["seconds"]), parts)
 
 

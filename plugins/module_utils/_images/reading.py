@@ -60,4 +60,26 @@ def _asked(run: Run, ask: Mapping[str, Any]) -> dict[str, dict[str, Any] | None]
     return read_images(run, ask["images"], Places(Path(ask["folder"]), Path(ask["models_folder"])).image_records)
 
 
+def read_changing(entries: Sequence[Mapping[str, Any]], places: Places) -> list[str]:
+    """The images that have to be brought, or brought anew, by the same look as before their staging.
+
+    entries: as the plan has them. Other hosts are not asked.
+    """
+    # what only a converge asks for; a drift check need not load it
+    from ansible_collections.gb10.fleet.plugins.module_utils._images.docker import Docker  # noqa: PLC0415
+    from ansible_collections.gb10.fleet.plugins.module_utils._images.step import Wanted  # noqa: PLC0415
+    from ansible_collections.gb10.fleet.plugins.module_utils._images.store import ImageStore  # noqa: PLC0415
+    from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import Progress  # noqa: PLC0415
+
+    wanted = [Wanted.from_plan({**entry, "peers": []}) for entry in entries]
+    steps = ImageStore(Docker(), places, Progress()).examine(wanted)
+    return [str(step.wanted.reference) for step in steps if step.changes]
+
+
+def _changing(_run: Run, ask: Mapping[str, Any]) -> list[str]:
+    return read_changing(ask["images"], Places(Path(ask["folder"]), Path(ask["models_folder"])))
+
+
 READS: Mapping[str, Part] = {"images": _asked}
+# What a converge asks besides; its questions are the plan's own entries.
+BEFORE_CHANGE: Mapping[str, Part] = {"images_changing": _changing}

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import pwd
 import socket
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -48,6 +49,15 @@ def read_entries(entries: Iterable[str] = tuple(access.ENTRIES)) -> list[str]:
     return [path for path in entries if Path(path).exists()]
 
 
+def has_account() -> bool:
+    """Whether the account is there that readers come in by."""
+    try:
+        pwd.getpwnam(access.ACCOUNT)
+    except KeyError:
+        return False
+    return True
+
+
 def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
@@ -74,6 +84,8 @@ def _local(address: str) -> Iterable[str]:
             yield probe.getsockname()[0].partition("%")[0]
 
 
+# What a converge asks besides.
+BEFORE_CHANGE: Mapping[str, Part] = {"peers_account": lambda _run, _ask: has_account()}
 READS: Mapping[str, Part] = {
     "peers": lambda _run, ask: read_peers(reads=ask["reads"]),
     "peers_entries": lambda _run, _ask: read_entries(),

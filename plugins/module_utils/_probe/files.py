@@ -30,12 +30,13 @@ NETPLAN_FOLDERS = ("/lib/netplan", "/etc/netplan", "/run/netplan")
 def read_files(wanted: Sequence[Mapping[str, Any]], salt: str) -> dict[str, dict[str, Any]]:
     """wanted: ``{path, sha256, secret, salted}``. A text of another sum than wanted comes along, unless it is secret.
 
-    Of a file that is salted, the salted digest comes.
+    Of a file that is salted, the salted digest and its size come.
     """
     found = {one["path"]: _file(Path(one["path"]), one["sha256"], one["secret"]) for one in wanted}
     for one in wanted:
         if one["salted"] and found[one["path"]]["kind"] == "file":
-            found[one["path"]]["salted"] = salted(Path(one["path"]).read_bytes(), salt)
+            content = Path(one["path"]).read_bytes()
+            found[one["path"]] |= {"salted": salted(content, salt), "size": len(content)}
     return found
 
 

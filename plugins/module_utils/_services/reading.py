@@ -15,6 +15,7 @@ from typing import Any
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._own_files import look
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Part, Run, output
+from ansible_collections.gb10.fleet.plugins.module_utils._services.starts import read_starts
 
 # Labels have no effect on a container that shares the host's IPC, and Docker says so in its SecurityOpt by itself
 # (moby, daemon/create.go: generateSecurityOpt).
@@ -136,6 +137,8 @@ def inventory_of(unit: str) -> str:
     return found.group(1) if found else ""
 
 
+# What a converge asks besides.
+BEFORE_CHANGE: Mapping[str, Part] = {"starts": lambda run, ask: read_starts(run, ask["services"])}
 READS: Mapping[str, Part] = {
     "our_units": lambda _run, _ask: read_units(),
     "running": lambda run, ask: read_containers(run, ask["variables"]),

@@ -173,6 +173,13 @@ class Hub:
         return refusal("hub-download", f"hf {' '.join(arguments)}", found=last, expected=expected, remedy=remedy)
 
 
+class Silent(Hub):
+    """One that is not asked: what it has is not known."""
+
+    def _asked(self, repository: str, revision: str | None) -> dict[str, Any] | None:
+        return None
+
+
 def _bytes_below(folder: Path) -> int:
     sizes = 0
     for path in folder.glob("*"):

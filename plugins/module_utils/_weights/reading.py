@@ -14,9 +14,11 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._layout import CACHES
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Part, Run
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.access import closed_to_containers, writable
@@ -165,6 +167,27 @@ def _deep(_run: Run, ask: Mapping[str, Any]) -> dict[str, Any]:
     return read_deeply(_places(ask), ask["models"], deep["seen"], deep["today"], deep["days"], deep["seconds"])
 
 
+def read_changing(entries: Iterable[Mapping[str, Any]], places: Places) -> list[str]:
+    """The models that have to be brought, or brought anew, by the same look as before their staging.
+
+    entries: as the plan has them. Neither other hosts nor the hub are asked.
+    """
+    # what only a converge asks for; a drift check need not load it
+    from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import Progress  # noqa: PLC0415
+    from ansible_collections.gb10.fleet.plugins.module_utils._weights.hub import Silent  # noqa: PLC0415
+    from ansible_collections.gb10.fleet.plugins.module_utils._weights.store import ModelStore, Wanted  # noqa: PLC0415
+
+    wanted = [Wanted.from_plan({**entry, "peers": []}) for entry in entries]
+    steps = ModelStore(places, Silent("", places.downloads), Progress()).examine(wanted)
+    return [step.wanted.repository for step in steps if step.changes]
+
+
+def _changing(_run: Run, ask: Mapping[str, Any]) -> list[str]:
+    return read_changing(ask["models"], replace(_places(ask), caches=CACHES))
+
+
+# What a converge asks besides; its questions are the plan's own entries.
+BEFORE_CHANGE: Mapping[str, Part] = {"models_changing": _changing}
 READS: Mapping[str, Part] = {
     "models": lambda _run, ask: read_models(_places(ask), ask["models"]),
     "deep": _deep,

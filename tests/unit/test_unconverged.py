@@ -1,0 +1,318 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A converge leaves a host out only where every role would have found all as declared."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import (
+    DOCKER_HOOK,
+    GPU_DEVICE,
+    RDMA_PACKAGES,
+    before_change,
+    hub_tool,
+    packages,
+    paths_before_change,
+    trusted_link,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.unconverged import unconverged
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hotplug import MARKER
+from ansible_collections.gb10.fleet.plugins.module_utils._host.state import (
+    ALWAYS,
+    BEFORE_CHANGE,
+    NOT_BEFORE_CHANGE,
+    READS,
+    UNASKED,
+    read_state,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._layout import HOTPLUG
+from ansible_collections.gb10.fleet.plugins.module_utils._netplan.document import PATH as NETPLAN
+from ansible_collections.gb10.fleet.plugins.module_utils._peers.subject import with_files
+from drift_fleet import HOSTS, IMAGE, planned, state_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_drift_compare import MODEL, SYSCTL_FILE, put
+from test_hostile_answer import JSON
+
+ROOT = Path(__file__).resolve().parents[2]
+GROUP = {"recipe": "lab-tiny", "hosts": ["spark-2", "spark-3"], "port": 8001, "name": "pair"}
+
+
+def locked(plan: dict[str, Any]) -> dict[str, Any]:
+    """With the lock that a first run makes."""
+    for host in plan["hosts"].values():
+        for image in host["images"]:
+            image["lock"] = {"digest": None, "identity": IMAGE["identity"]}
+        for model in host["models"]:
+            model["lock"] = {"revision": "c" * 40, "seal": "d" * 64}
+    return plan
+
+
+PLAN = locked(planned())
+START = {"runs": True, "enabled": True, "stale": False, "newer": "", "other_image": False}
+
+
+def reading(plan: dict[str, Any], host: str) -> dict[str, Any]:
+    """As `host_info` reads a host that is as planned."""
+    mine, ask = plan["hosts"][host], before_change(plan, host)
+    state = state_of(plan, host) | dict.fromkeys(NOT_BEFORE_CHANGE)
+    state |= {
+        "paths": {path: {"exists": path == trusted_link(mine)} for path in paths_before_change(mine)},
+        "packages": {name: None if name == "earlyoom" else {"version": "1", "held": True} for name in ask["packages"]},
+        "engine": state["engine"] | {"missing_rules": []},
+        "images_changing": [],
+        "models_changing": [],
+        "starts": {one["name"]: START for one in mine["services"]},
+        "peers_account": True,
+    }
+    for service in mine["services"]:
+        if service["secret"]:
+            state["files"][service["secret"]["path"]]["size"] = 64
+    return {"state": state, "unknown": {}}
+
+
+def why(plan: dict[str, Any] = PLAN, **changes: Callable[[dict[str, Any]], Any] | None) -> dict[str, list[str]]:
+    """changes: what is done to the state of a host (with _ for -); None: it was not read."""
+    states = {host: reading(plan, host) for host in plan["hosts"]}
+    for name, change in changes.items():
+        host = name.replace("_", "-")
+        if change is None:
+            states[host] = None  # type: ignore[assignment]
+        else:
+            change(states[host]["state"])
+    return unconverged(plan, states, {})
+
+
+def test_nothing_is_to_be_done_where_all_is_as_declared() -> None:
+    assert why() == {host: [] for host in HOSTS}
+
+
+SERVICE = PLAN["hosts"]["titan"]["services"][0]
+# What a role would put right, by what it does: how a state shows it.
+TO_BE_DONE: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "kernel_settings": put("sysctl", "vm.swappiness", "60"),
+    "kernel_settings: swap": put("kernel", "swap", "/swap.img"),
+    "host_files: content": put("files", SYSCTL_FILE, "sha256", "0" * 64),
+    "host_files: access": put("files", SYSCTL_FILE, "mode", "0666"),
+    "host_files: folder": put("files", "/etc/docker", "kind", "absent"),
+    "json_settings": put("json", "/etc/docker/daemon.json", "icc", True),
+    "systemd_service: docker": put("units", "docker.service", "active", "inactive"),
+    "container_engine_info: rules": put("engine", "missing_rules", ["the chain DOCKER"]),
+    "container_engine: hangs": put("engine", "running", False),
+    "container_engine: toolkit": put("paths", GPU_DEVICE, "exists", True),
+    "firewall_apply: file": put("firewall", "text", "table"),
+    "firewall_apply: kernel": put("firewall", "live", "table"),
+    "fabric: netplan of before": put("paths", NETPLAN, "exists", True),
+    "fabric_hotplug": put("paths", HOTPLUG, "exists", True),
+    "container_images": put("images_changing", ["tiny"]),
+    "container_images: other": put("images", PLAN["hosts"]["titan"]["images"][0]["reference"], None),
+    "model_snapshots": put("models_changing", [MODEL]),
+    "model_snapshots: changed": put("models", "models", MODEL, "changed", ["config.json"]),
+    "copy: key": put("files", SERVICE["key"]["path"], "same", False),
+    "copy: key unknown": put("files", SERVICE["key"]["path"], {"kind": "file", "same": None, "why": "no Vault"}),
+    "services: unit": put("files", f"/etc/systemd/system/{SERVICE['unit']}", "kind", "absent"),
+    "services: runs": put("starts", "tiny", {**START, "runs": False}),
+    "services: enabled": put("starts", "tiny", {**START, "enabled": False}),
+    "services: stale": put("starts", "tiny", {**START, "stale": True}),
+    "services: newer": put("starts", "tiny", {**START, "newer": "/etc/x"}),
+    "services: other image": put("starts", "tiny", {**START, "other_image": True}),
+    "service_removal": put("our_units", [{"unit": "gb10-service-old.service", "inventory": "", "ranks": 1}]),
+}
+
+
+@pytest.mark.parametrize("change", TO_BE_DONE.values(), ids=[*TO_BE_DONE])
+def test_whatever_a_role_would_put_right_is_a_reason(change: Callable[[dict[str, Any]], Any]) -> None:
+    found = why(titan=change)
+    assert found["titan"] and not found["spark-2"] and not found["spark-3"]
+
+
+NOT_OURS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "memory": put("memory_bytes", "available", 0),
+    "clock": put("clock", 5.0),
+    "another's port": lambda state: state["listening"].append(
+        {"port": 9999, "local": False, "process": "x", "container": ""}
+    ),
+    "restarts": put("units", SERVICE["unit"], "restarts", 3),
+    "drop-in": put("units", SERVICE["unit"], "drop_ins", ["/etc/x.conf"]),
+    "memlock": put("kernel", "memlock", "8388608"),
+    "model": put("models", "others", ["their/model"]),
+}
+
+
+@pytest.mark.parametrize("change", NOT_OURS.values(), ids=[*NOT_OURS])
+def test_what_no_role_changes_is_none(change: Callable[[dict[str, Any]], Any]) -> None:
+    assert why(titan=change)["titan"] == []
+
+
+def test_what_could_not_be_read_is_a_reason() -> None:
+    states = {host: reading(PLAN, host) for host in HOSTS}
+    states["titan"]["unknown"]["images_changing"] = "Docker gave no answer"
+    assert unconverged(PLAN, states, {})["titan"] == ["images_changing could not be read"]
+    assert why(titan=None)["titan"] == ["it could not be compared"]
+
+
+def test_the_network_is_a_reason() -> None:
+    states = {host: reading(PLAN, host) for host in HOSTS}
+    found = unconverged(PLAN, states, {"spark-2": True, "spark-3": False})
+    assert found == {"spark-2": ["the network differs"], "spark-3": [], "titan": []}
+
+
+def with_plan(change: Callable[[dict[str, Any]], Any], host: str = "titan") -> dict[str, Any]:
+    plan = copy.deepcopy(PLAN)
+    change(plan["hosts"][host])
+    return plan
+
+
+def test_what_was_never_locked_and_logins_are_reasons() -> None:
+    for change in (
+        put("images", 0, "lock", None),
+        put("models", 0, "lock", None),
+        put("images", 0, "renew", True),
+        put("container_engine", "registries", [{"name": "x", "key": "x", "username": "y", "password_file": "/z"}]),
+    ):
+        assert why(with_plan(change))["titan"]
+
+
+def test_the_adapters_hot_plug() -> None:
+    off = with_plan(put("fabric", "hotplug", "off"), "spark-2")
+    assert why(off, spark_2=put("paths", MARKER, "exists", True))["spark-2"]
+    assert why(off, spark_2=put("paths", HOTPLUG, "exists", True))["spark-2"] == []
+
+
+def test_a_package_that_a_role_installs() -> None:
+    assert why(spark_2=put("packages", "perftest", None))["spark-2"] == ["package perftest is missing"]
+
+
+def test_nvidias_toolkit_that_is_set_up() -> None:
+    def set_up(state: dict[str, Any]) -> None:
+        state["paths"] |= {path: {"exists": True} for path in (GPU_DEVICE, DOCKER_HOOK)}
+        state["daemon"]["settings"]["runtimes"] = {"nvidia": {"path": "nvidia-container-runtime", "args": []}}
+
+    assert why(titan=set_up)["titan"] == []
+
+
+def test_hosts_that_depend_on_each_other_are_converged_together() -> None:
+    """By a group, and by who reads from whom, over any number of them; no other host."""
+    plan = copy.deepcopy(PLAN)
+    for host, other in (("titan", "spark-2"), ("spark-2", "titan")):
+        ends = {"reads": {other: ["10.0.0.9"]}, "readers": {other: ["192.168.100.9"]}}
+        plan["hosts"][host]["peer_access"] = with_files(ends, plan["inventory"])
+
+    def own_key(state: dict[str, Any]) -> None:
+        state["peers"]["public_key"] = ""
+
+    states = {host: reading(plan, host) for host in HOSTS}
+    for host in ("titan", "spark-2"):
+        states[host]["state"]["peers"]["public_key"] = f"ssh-ed25519 {host.replace('-', '/')}"
+    assert unconverged(plan, states, {}) == {host: [] for host in HOSTS}
+    own_key(states["titan"]["state"])
+    found = unconverged(plan, states, {})
+    assert found["titan"] == ["this host has no key to read with"]
+    assert found["spark-2"] == ["titan has to be converged"] and found["spark-3"] == []
+    plan["services"]["pair"] = {"hosts": ["spark-2", "spark-3"]}
+    assert unconverged(plan, states, {})["spark-3"] == ["titan has to be converged"]
+
+
+@given(part=st.sampled_from([*READS, *BEFORE_CHANGE, "paths", "listening"]), value=JSON)
+@settings(deadline=None)
+def test_whatever_a_host_answers_no_run_fails(part: str, value: Any) -> None:
+    states = {host: reading(PLAN, host) for host in HOSTS}
+    states["titan"]["state"][part] = value
+    found = unconverged(PLAN, states, {})
+    assert found.keys() == {*HOSTS}
+    json.dumps(found)
+
+
+# The questions ----------------------------------------------------------------------------------------------------
+
+
+def test_a_host_reads_what_is_compared_and_judged() -> None:
+    asked = before_change(PLAN, "titan")
+    asked["deep"] = {"days": 1, "today": 0, "seconds": 0, "seen": {}}
+    state, _unknown = read_state(lambda _words: (1, "", ""), paths_before_change(PLAN["hosts"]["titan"]), ask=asked)
+    assert state.keys() == {*ALWAYS, *READS, *BEFORE_CHANGE} - {*NOT_BEFORE_CHANGE}
+    assert {*UNASKED} <= state.keys()
+
+
+def role(name: str, part: str) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((ROOT / "roles" / name / part).read_text("utf-8"))
+    return found
+
+
+def test_the_packages_are_those_of_the_roles() -> None:
+    assert sorted(role("fabric", "defaults/main.yml")["fabric_packages"]) == [*RDMA_PACKAGES]
+    assert packages(PLAN["hosts"]["spark-2"]) == [*RDMA_PACKAGES]
+    assert packages(PLAN["hosts"]["titan"]) == []
+    # an owner's own list is not asked for
+    assert f"is subset({[*RDMA_PACKAGES]})" in (ROOT / "playbooks" / "site.yml").read_text("utf-8")
+
+
+def test_the_hubs_tool_is_where_its_role_puts_it() -> None:
+    hub = {"source": {"kind": "hub"}, "peers": []}
+    path, sha256 = hub_tool({"models": [hub]})
+    assert path == role("model_store", "vars/main.yml")["__model_store_tool"] + "/.lock" and len(sha256) == 64
+    assert hub_tool({"models": [{**hub, "peers": [{"host": "titan"}]}]}) == ("", "")
+
+
+# Every module that a role of the converge calls: where the comparison sees beforehand that it has nothing to do.
+SEEN = {
+    "ansible.builtin.command": "paths and engine for what container_engine looks for; trusted_link, starts",
+    "ansible.builtin.copy": "files: keys, certificates and secrets are managed files; models: only to bring one",
+    "ansible.builtin.file": "files: folders and absent files are managed; stores: only after something was brought",
+    "ansible.builtin.slurp": "same_on_all",
+    "ansible.builtin.stat": "files: size; trusted_link; hub_tool",
+    "ansible.builtin.systemd_service": "units, starts; gateway: only after an installation",
+    "ansible.builtin.tempfile": "models_changing: only to bring one",
+    "gb10.fleet.container_engine_info": "engine",
+    "gb10.fleet.container_images": "images_changing, locks",
+    "gb10.fleet.fabric_hotplug": "paths",
+    "gb10.fleet.firewall_apply": "firewall",
+    "gb10.fleet.gateway_run": "files, gateway, certificates, units",
+    "gb10.fleet.host_files": "files, units",
+    "gb10.fleet.host_packages": "packages; engine and paths for Docker's and NVIDIA's",
+    "gb10.fleet.json_settings": "json; logins are a reason by themselves",
+    "gb10.fleet.kernel_settings": "sysctl, kernel",
+    "gb10.fleet.lock_record": "locks: what has none is a reason; another identity is a difference",
+    "gb10.fleet.model_snapshots": "models_changing, locks",
+    "gb10.fleet.netplan_apply": "its own check before the converge, and paths",
+    "gb10.fleet.peer_access": "peers, peers_account, peers_entries",
+    "gb10.fleet.peer_key": "peers",
+    "gb10.fleet.python_tool": "hub_tool",
+    "gb10.fleet.service_certificates": "certificates, files",
+    "gb10.fleet.service_keys": "files: a key that the controller lacks is unknown",
+    "gb10.fleet.service_removal": "our_units",
+    "gb10.fleet.service_start_info": "starts",
+}
+_NO_CHANGE = ("assert", "fail", "include_tasks", "meta", "set_fact")
+_OTHER_ENTRIES = ("bandwidth", "preflight", "prune", "start", "stop", "verify")
+
+
+def calls(part: Any) -> Iterator[str]:
+    for task in part or ():
+        yield from (word for word in task if "." in word and word.rpartition(".")[2] not in _NO_CHANGE)
+        for block in ("block", "rescue", "always"):
+            yield from calls(task.get(block))
+
+
+def test_each_call_of_a_role_is_seen_beforehand() -> None:
+    """A task that a role gets has to be seen by the comparison as well, or a host that needs it would be left out."""
+    plays = yaml.safe_load((ROOT / "playbooks" / "site.yml").read_text("utf-8"))
+    converge = next(play for play in plays if any("end_host" in str(task) for task in play.get("pre_tasks", ())))
+    roles = [one["role"].rpartition(".")[2] for one in converge["roles"]]
+    files = [path for name in roles for path in (ROOT / "roles" / name / "tasks").glob("*.yml")]
+    files += [path for name in roles for path in (ROOT / "roles" / name / "handlers").glob("*.yml")]
+    called = {
+        word
+        for path in files
+        if path.stem not in _OTHER_ENTRIES
+        for word in calls(yaml.safe_load(path.read_text("utf-8")))
+    }
+    assert called == {*SEEN}
