@@ -46,7 +46,9 @@ def as_it_is(text: str) -> str:
 
 
 def keyed(form: str) -> Callable[[str], str]:
-    """A key on a host. form: its file's text there, with ``%s`` for the key as JSON."""
+    """A key on a host. form: its file's text there, with ``%s`` for the key as JSON, or ``%t`` for its text."""
+    if "%t" in form:
+        return lambda key: form.replace("%t", key.strip())
     return lambda key: form % json.dumps(key.strip())
 
 

@@ -24,7 +24,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 @dataclass(frozen=True)
 class KeyFile:
     """The API key as the engine reads it. target: the file in the container. form: its text, with ``%s`` for the key as
-    JSON."""
+    JSON, or ``%t`` for it as it is."""
 
     target: str
     form: str
@@ -61,7 +61,9 @@ class EngineSpec:
     lines of a start's log that `Engine.boot` reads; empty for none. code_flags: options by which code that the
     model's publisher wrote runs in the container. development_env: variables that open the endpoint to whoever reaches
     it, each with what it does. tls: None for an engine that speaks no TLS. aliases: whether a model can have further
-    names, ``aliases`` in the settings of its service.
+    names, ``aliases`` in the settings of its service. workers_listen: the ranks meet at a port of each rank but the
+    head's, which calls them, instead of one of the head's. single_files: a model is files of its repository, which
+    ``model.file`` names, instead of all of them.
     """
 
     name: str
@@ -79,6 +81,8 @@ class EngineSpec:
     development_env: Mapping[str, str] = field(default_factory=dict)
     tls: TlsFiles | None = None
     aliases: bool = False
+    workers_listen: bool = False
+    single_files: bool = False
 
 
 @dataclass(frozen=True)

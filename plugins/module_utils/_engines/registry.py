@@ -7,7 +7,8 @@
 from __future__ import annotations
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Engine
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.engine import LlamaCpp
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.engine import Vllm
 
 DEFAULT = "vllm"
-ENGINES: dict[str, Engine] = {DEFAULT: Vllm()}
+ENGINES: dict[str, Engine] = {DEFAULT: Vllm(), "llama.cpp": LlamaCpp()}

@@ -85,7 +85,8 @@ class Demand:
     workload, 0 for a model without KV cache, None where it isn't known. kv_start: the least that it starts with,
     which holds one request of full length; as kv_bytes where None. takes_rest, pool_weight: the pool is declared to
     be what is left, and its part of that. utilization, kv_cache_memory_bytes: what the owner declared, else None.
-    limits: utilizations between which the recipe is known to work. head: whether it is a group's first rank.
+    own_processes: what the server's processes take beside all that, where its engine knows it. limits: utilizations
+    between which the recipe is known to work. head: whether it is a group's first rank.
     flashinfer: whether FlashInfer's kernels compute NVFP4 experts. estimates_graphs: whether the engine takes an
     estimate of the CUDA graphs from a pool that it sizes itself. calibration: of the recipe. observed: of a boot of
     this very service on this host; it makes the figures exact, and decides nothing, so that a boot changes no command
@@ -121,6 +122,7 @@ class Demand:
     limits: tuple[float, float] = (0.0, 1.0)
     load_format: str = "auto"
     load_strategy: str = "lazy"
+    own_processes: Interval | None = None
 
     @property
     def place(self) -> str:
@@ -264,6 +266,8 @@ def reserve(desktop: bool) -> Interval:
 
 def processes(demand: Demand) -> Interval:
     """The server's own processes, of several kinds that hold for it the larger figures."""
+    if demand.own_processes is not None:
+        return demand.own_processes
     kinds = ["processes_gib"]
     if demand.ranks > 1:
         kinds.append("processes_group_gib")

@@ -33,9 +33,13 @@ def _listens(service: Decided, host: str, gateways: Sequence[str]) -> Iterator[d
         meeting = supervisor["rendezvous"]
         yield {**meeting, "service": name, "who": f"the supervisors on {peers}, with the group's secret"}
         where = {"port": ranks_port(placed.settings["port"]), "address": meeting["address"]}
-        yield {**where, "service": name, "who": f"the ranks on {peers}"}
+        if not placed.engine.spec.workers_listen:
+            yield {**where, "service": name, "who": f"the ranks on {peers}"}
         for port, who in placed.engine.listens(placed):
             yield {**where, "port": port, "service": name, "who": who}
+    elif placed.engine.spec.workers_listen:
+        where = {"port": ranks_port(placed.settings["port"]), "address": supervisor["address"]}
+        yield {**where, "service": name, "who": f"the head on {placed.head.name}"}
     yield {
         "port": "any",
         "address": supervisor["address"],

@@ -111,7 +111,7 @@ def _supervisor(
         "token": {"file": _layout.group_token(placed.name), "purpose": launch.token} if launch.token else None,
         "gids": _gids(service, placed.hosts[rank].name) if placed.is_group else None,
         "memory_bytes": share.footprint.low,
-        "ports": _ports(placed) if is_head else [],
+        "ports": _ports(placed, rank),
         "endpoint": _endpoint(service) if is_head else None,
         "probes": _probes(service, container["name"]),
         "warm_up": [asdict(one) for one in placed.engine.warm_up(placed, service.flags)] if is_head else [],
@@ -119,9 +119,10 @@ def _supervisor(
     }
 
 
-def _ports(placed: Placed) -> list[int]:
-    """TCP ports of the head that its container takes."""
-    return [placed.port, ranks_port(placed.port)] if placed.is_group else [placed.port]
+def _ports(placed: Placed, rank: int) -> list[int]:
+    """TCP ports of its host that a rank's container takes."""
+    opens = placed.is_group and (rank == 0) != placed.engine.spec.workers_listen
+    return [*([] if rank else [placed.port]), *([ranks_port(placed.port)] if opens else [])]
 
 
 def _meeting(placed: Placed, rank: int) -> dict[str, Any]:
@@ -224,7 +225,8 @@ def _probes(service: Configured, container: str) -> dict[str, Any]:
     if probes.requires is not None:
         asked = docker_ask(service.placed.image["reference"], probes.requires.command)
         probes = replace(probes, requires=replace(probes.requires, command=asked))
-    return asdict(probes)
+    # written only where it counts, so that the ranks of other engines keep their definition
+    return {name: value for name, value in asdict(probes).items() if name != "others" or value}
 
 
 def _endpoint(service: Configured) -> dict[str, str | None]:

@@ -71,6 +71,7 @@ def place(
     findings += wrong
     placed = Placed(name, engine, settings, recipe, hosts, image, model, config)
     findings += [*engine.problems(placed), *_host_count(placed), *_without_tls(placed), *_without_aliases(placed)]
+    findings += _without_files(placed)
     overlays, wrong = _overlays(placed, library)
     findings += wrong
     if any(finding.severity == "error" for finding in findings):
@@ -127,6 +128,19 @@ def _without_tls(placed: Placed) -> Iterator[Finding]:
             expected="tls: none",
             remedy="write it, listen: 127.0.0.1, and put a proxy of your own before it",
         )
+
+
+def _without_files(placed: Placed) -> Iterator[Finding]:
+    """Files of a model that only some engines load alone."""
+    for key in ("file", "mmproj"):
+        if key in placed.model and not placed.engine.spec.single_files:
+            yield error(
+                "service-model-file",
+                f"{placed.place}.model.{key}",
+                found=f"{placed.model[key]}, for {placed.engine.spec.title}, which loads a repository whole",
+                expected="a model without it, or an engine that loads single files",
+                remedy="take it out, or write engine: llama.cpp in the recipe",
+            )
 
 
 def _without_aliases(placed: Placed) -> Iterator[Finding]:

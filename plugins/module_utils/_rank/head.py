@@ -17,7 +17,7 @@ from . import judge
 from .host import NotLaunchedError, RankError, restarts_of, run
 from .local import LocalRank
 from .members import Members
-from .probes import Joined
+from .probes import Joined, Others
 from .report import UNSERVED, Ledger, Report
 from .service import Service
 from .serving import Serving
@@ -25,6 +25,7 @@ from .serving import Serving
 EXIT_STOPPED = 3
 _EVIDENCE_S = 30.0
 _JOINED_POLL_S = 2.0
+_LISTENS_POLL_S, _CONNECT_S = 0.5, 5.0
 
 
 @dataclass(frozen=True)
@@ -138,9 +139,9 @@ class Head:
         await self._everywhere(self._local.prepare(), "prepare")
         await self._launch()
         self._obstacles = 0
-        report.enter("starting", "the head's container runs, the others start", error="")
-        for member in self._members.in_order():
-            await member.ask("launch")
+        if service.probes.others is None:
+            report.enter("starting", "the head's container runs, the others start", error="")
+            await self._launch_others()
         if service.serve is not None:
             if service.probes.joined is not None:
                 await self._joined(service.probes.joined)
@@ -151,17 +152,37 @@ class Head:
         await serving.watch()
 
     async def _launch(self) -> None:
-        """This host's container. It counts from before its launch, so that a supervisor that is killed has counted."""
+        """This host's container, and before it those of the others where it needs them. It counts from before its
+        launch, so that a supervisor that is killed has counted."""
         self._ledger.launched(time.monotonic())
         self._launched = True
         self._report.update(starts_left=self._starts_left())
         try:
+            if self._service.probes.others is not None:
+                self._report.enter("starting", "the other ranks' containers start, the head's after them", error="")
+                await self._launch_others()
+                await self._listening(self._service.probes.others)
             await self._named(self._local.launch())
         except NotLaunchedError:
             self._ledger.restore_budget()
             self._launched = False
             self._report.update(starts_left=self._starts_left())
             raise
+
+    async def _launch_others(self) -> None:
+        for member in self._members.in_order():
+            await member.ask("launch")
+
+    async def _listening(self, others: Others) -> None:
+        """Each other rank's engine takes connections."""
+        deadline, waiting = time.monotonic() + others.timeout_s, [*self._service.peers]
+        while waiting:
+            waiting = [address for address in waiting if not await _connects(address, others.port)]
+            if waiting and time.monotonic() > deadline:
+                late = ", ".join(f"{address}:{others.port}" for address in waiting)
+                raise RankError(f"nothing listens at {late} after {others.timeout_s:.0f} s")
+            if waiting:
+                await asyncio.sleep(_LISTENS_POLL_S)
 
     async def _everywhere(self, here: Awaitable[None], order: str) -> None:
         tasks = [asyncio.ensure_future(self._named(here))]
@@ -214,3 +235,12 @@ class Head:
         except (OSError, TimeoutError) as problem:
             self._report.note(f"no evidence could be kept: {problem!r}")
         await others
+
+
+async def _connects(address: str, port: int) -> bool:
+    try:
+        _, writer = await asyncio.wait_for(asyncio.open_connection(address, port), _CONNECT_S)
+    except (OSError, TimeoutError):
+        return False
+    writer.close()
+    return True

@@ -86,12 +86,22 @@ class Requires:
 
 
 @dataclass(frozen=True)
+class Others:
+    """What the head's engine needs of the other ranks before it begins. port: of TCP, on each one's address in the
+    group, which must take connections. timeout_s: for all of them."""
+
+    port: int
+    timeout_s: float
+
+
+@dataclass(frozen=True)
 class Probes:
     """health: the path that answers 200, without a key, once requests may come. proof: the smallest real request.
     metrics: None for an engine that has none, which then proves itself by `proof` alone. patience_s: one step of the
     engine may take so long. exit_words: what an exit status means, by the status as text. shared_memory: what killed
     processes leave in /dev/shm, by the beginnings of names. joined: only with a further command (`serve`). requires:
-    None where any image will do.
+    None where any image will do. others: None where the ranks wait for each other; else they are launched before the
+    head, which waits for them.
     """
 
     health: str
@@ -102,6 +112,7 @@ class Probes:
     shared_memory: Sequence[str] = ()
     joined: Joined | None = None
     requires: Requires | None = None
+    others: Others | None = None
 
     def __post_init__(self) -> None:
         _check_path(self.health)

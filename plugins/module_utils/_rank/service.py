@@ -52,7 +52,8 @@ class Limits:
 @dataclass(frozen=True)
 class Endpoint:
     """The API as the head reaches it. model: its name for clients. key_file: None without a key. key_form: that file's
-    text, with ``%s`` for the key as JSON. certificate: the file of the one that the API shows; None without TLS."""
+    text, with ``%s`` for the key as JSON or ``%t`` for its text. certificate: the file of the one that the API shows;
+    None without TLS."""
 
     url: str
     model: str
@@ -172,11 +173,12 @@ def read_key(path: str | None, form: str) -> str:
     """The API key in a file of this form (`Endpoint.key_form`); an empty string without a file."""
     if path is None:
         return ""
-    before, _, after = (re.escape(part.strip()) for part in form.partition("%s"))
+    as_text = "%t" in form
+    before, _, after = (re.escape(part.strip()) for part in form.partition("%t" if as_text else "%s"))
     found = re.fullmatch(rf"{before}\s*(.+?)\s*{after}", Path(path).read_text(encoding="utf-8").strip(), re.DOTALL)
     if found is None:
-        raise ValueError(f"{path} has no line `{form.strip() % 'KEY'}`")
-    return _key(found[1], path)
+        raise ValueError(f"{path} has no line `{form.strip().replace('%t', 'KEY').replace('%s', 'KEY')}`")
+    return _text_key(found[1], path) if as_text else _key(found[1], path)
 
 
 def _key(written: str, path: str) -> str:
@@ -188,6 +190,13 @@ def _key(written: str, path: str) -> str:
     if not isinstance(key, str) or not key:
         raise ValueError(f"{path} holds no key as a JSON text")
     return key
+
+
+def _text_key(written: str, path: str) -> str:
+    """A key that its engine reads as a line: one of several, or a comment, would be another one to it."""
+    if len(written.splitlines()) != 1 or written.startswith("#"):
+        raise ValueError(f"{path} holds no key as one line that does not begin with #")
+    return written
 
 
 def read_secret(path: str | None) -> bytes:

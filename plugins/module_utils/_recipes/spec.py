@@ -132,11 +132,20 @@ _CHECKPOINT: dict[str, Spec] = {
     "weights_bytes": _BYTES,
 }
 
+_GGUF: Spec = {
+    "type": "str",
+    "max": 200,
+    "pattern": rf"(?=[^/.]){_STEP}(/(?=[^.]){_STEP})*\.gguf",
+    "expected": "a file of the model's repository that ends in .gguf, of one that is split the first part",
+}
+
 MODEL: Spec = {
     "type": "map",
     "required": True,
     "options": {
         **_CHECKPOINT,
+        "file": _GGUF,
+        "mmproj": _GGUF,
         "quantization": {
             "type": "str",
             "nullable": True,

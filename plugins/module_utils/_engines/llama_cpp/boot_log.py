@@ -1,0 +1,43 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What `llama-server` logs of its memory while it starts, with --log-verbosity 4."""
+
+from __future__ import annotations
+
+import re
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.catalogue import load
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import BootLog
+
+_BUFFER = re.compile(r"(\S+?)(?:\[\S+\])? +(model|KV|compute|output) buffer size = +([\d.]+) MiB")
+_CELLS = re.compile(r"llama_kv_cache: size = .*\( *(\d+) cells, +\d+ layers, +\d+/(\d+) seqs\)")
+_BUILD = re.compile(r"print_info: build (\d+)")
+
+
+def buffers(log: str) -> dict[tuple[str, str], float]:
+    """MiB by (device, kind), of kinds model, KV and compute. What is printed twice is set up twice and counts once,
+    but for caches of several kinds of layers."""
+    found: dict[tuple[str, str], float] = {}
+    for device, kind, mib in _BUFFER.findall(log):
+        before = found.get((device, kind), 0.0) if kind == "KV" else 0.0
+        found[device, kind] = before + float(mib)
+    return found
+
+
+def parse_boot_log(log: str) -> BootLog:
+    """The head's own part of the weights: what RPC servers hold is in their hosts' memory."""
+    own = [mib for (device, kind), mib in buffers(log).items() if kind == "model" and not device.startswith("RPC")]
+    cells = [int(count) * int(streams) for count, streams in _CELLS.findall(log)]
+    build = _BUILD.search(log)
+    return BootLog(
+        weights_gib=round(sum(own) / 1024, 4) if own else None,
+        kv_cache_tokens=max(cells, default=None),
+        release=_release(int(build[1])) if build else None,
+    )
+
+
+def _release(build: int) -> str | None:
+    """The release of a build, where it is catalogued."""
+    return next((release.version for release in load().values() if release.build == build), None)

@@ -1,0 +1,158 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The buffers that llama.cpp sets up, by the model's own header: as it prints them, of each rank, in bytes.
+
+Source: src/llama-kv-cache.cpp and llama-kv-cache-iswa.cpp for the cache; starts of release 0.7.0 with 20 shapes for
+what it computes in, whose graph allocator puts tensors into the holes of earlier ones (docs/memory.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._models.gguf import TYPES
+
+# Architectures whose cache and graph are known; of those with a window, each how many-th layer sees everything.
+PLAIN = ("llama", "qwen3", "qwen3moe")
+WINDOWED = {"gemma3": 6}
+_SIZES = {kind.name.lower(): kind for kind in TYPES.values()}
+_CELLS = 256
+# Positions, places and tokens of one batch.
+_INPUTS_PER_TOKEN = 40
+
+
+@dataclass(frozen=True)
+class Settings:
+    """context: tokens of the whole cache. unified: its slots share them. batch: tokens that are computed at once."""
+
+    context: int
+    slots: int
+    unified: bool = False
+    batch: int = 512
+    key_type: str = "f16"
+    value_type: str = "f16"
+
+    @property
+    def cells(self) -> int:
+        """Of one of the cache's streams."""
+        return _padded(self.context if self.unified else self.context // self.slots)
+
+    @property
+    def streams(self) -> int:
+        return 1 if self.unified else self.slots
+
+
+@dataclass(frozen=True)
+class Buffers:
+    """Of one rank."""
+
+    model: int
+    cache: int
+    compute: int
+
+
+def known(facts: Mapping[str, Any], settings: Settings) -> bool:
+    """Whether cache and graph of such a model are."""
+    known_types = {settings.key_type, settings.value_type} <= _SIZES.keys()
+    windowed = facts["architecture"] in WINDOWED and facts["window"] > 0
+    return known_types and (facts["architecture"] in PLAIN or windowed)
+
+
+def buffers(facts: Mapping[str, Any], settings: Settings, split: Sequence[float], gpu: bool = True) -> list[Buffers]:
+    """Of each rank, the head first. facts: `_models.gguf.facts_of`. split: the ranks' parts of the layers, in the same
+    order. gpu: whether the head computes on another device than the one that looks tokens up, in the same memory."""
+    blocks, output = facts["blocks"], facts["output"]
+    # the output's matrix may be the one that looks tokens up: another device has its own copy
+    besides = facts["total"] - sum(blocks) - output
+    found = []
+    for rank, layers in enumerate(_layers(len(blocks), split)):
+        here = [layer for layer in layers if layer < len(blocks)]
+        model = sum(blocks[layer] for layer in here) + (output if len(blocks) in layers else 0)
+        compute = _compute(facts, settings, gpu)
+        if rank == 0:
+            model += max(besides, facts["input"]) if gpu or len(split) > 1 else max(besides, 0)
+            compute += settings.slots * _whole(facts, "vocabulary") * 4
+            compute += _looked_up(facts, settings) if gpu else 0
+        found.append(Buffers(model, sum(_cache_of(facts, settings, layer) for layer in here), compute))
+    return found
+
+
+def _layers(count: int, split: Sequence[float]) -> list[list[int]]:
+    """Which layers each rank has; number `count` is the output. RPC servers come before the head's own device."""
+    order = [*range(1, len(split)), 0]
+    whole, reached, ends = sum(split), 0.0, {}
+    for rank in order:
+        reached += split[rank]
+        ends[rank] = reached / whole
+    found: list[list[int]] = [[] for _ in split]
+    for layer in range(count + 1):
+        rank = next((one for one in order if ends[one] > layer / (count + 1)), order[-1])
+        found[rank].append(layer)
+    return found
+
+
+def _cache_of(facts: Mapping[str, Any], settings: Settings, layer: int) -> int:
+    cells = _seen(facts, settings) if _slides(facts, layer) else settings.cells
+    heads = facts["kv_heads"][layer]
+    sizes = (
+        _SIZES[kind].size_of([heads * length])
+        for kind, length in ((settings.key_type, facts["key_length"]), (settings.value_type, facts["value_length"]))
+    )
+    return cells * settings.streams * sum(sizes)
+
+
+def _seen(facts: Mapping[str, Any], settings: Settings) -> int:
+    """Cells of a stream whose layers see a window."""
+    seen = _whole(facts, "window") * (settings.slots if settings.unified else 1) + settings.batch
+    return min(settings.cells, _padded(seen))
+
+
+def _slides(facts: Mapping[str, Any], layer: int) -> bool:
+    every = WINDOWED.get(facts["architecture"])
+    return every is not None and (layer + 1) % every != 0
+
+
+def _compute(facts: Mapping[str, Any], settings: Settings, gpu: bool) -> int:
+    """What one device computes a batch in: masks, and the larger of attention and feed-forward."""
+    per = settings.batch * 4
+    embedding = per * _whole(facts, "embedding")
+    query = per * _whole(facts, "heads") * _whole(facts, "key_length")
+    held = (4 if gpu else 5) * embedding
+    return _masks(facts, settings) + max(
+        _feed_forward(facts, settings, held), held + (2 * query if query >= embedding else 0)
+    )
+
+
+def _feed_forward(facts: Mapping[str, Any], settings: Settings, held: int) -> int:
+    per, used = settings.batch * 4, _whole(facts, "experts_used")
+    embedding = per * _whole(facts, "embedding")
+    wide = per * (_whole(facts, "expert_feed_forward") * used if used else _whole(facts, "feed_forward"))
+    out = embedding * used if used else 0
+    if wide <= embedding:
+        return out + held
+    return 3 * wide + held + (0 if 2 * wide >= out else out)
+
+
+def _masks(facts: Mapping[str, Any], settings: Settings) -> int:
+    """Of 16 bits, one for each kind of cache, and what a batch brings."""
+    cells = [settings.cells]
+    if facts["architecture"] in WINDOWED:
+        cells.append(_seen(facts, settings))
+    return settings.batch * (2 * sum(cells) + _INPUTS_PER_TOKEN)
+
+
+def _looked_up(facts: Mapping[str, Any], settings: Settings) -> int:
+    """What the head's processor prepares for the first device."""
+    return _masks(facts, settings) + 4 * settings.batch * 4 * _whole(facts, "embedding")
+
+
+def _whole(facts: Mapping[str, Any], name: str) -> int:
+    return int(facts[name])
+
+
+def _padded(cells: int) -> int:
+    return -(-cells // _CELLS) * _CELLS

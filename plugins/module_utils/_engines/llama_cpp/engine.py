@@ -1,0 +1,159 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""llama.cpp as an engine (`_engines.interface.Engine`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines import openai
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import (
+    EngineSpec,
+    Example,
+    Facts,
+    Launch,
+    Sizing,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp import launch, lint, probes, sizing
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.boot_log import parse_boot_log
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.spec import RPC_CACHE, SPEC
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Overlays, Placed
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer
+from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import BootLog
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Share
+from ansible_collections.gb10.fleet.plugins.module_utils._models.gguf import GgufError, shards_of
+from ansible_collections.gb10.fleet.plugins.module_utils._rank.probes import Probes, Request
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import quantity
+
+
+class LlamaCpp:
+    @property
+    def spec(self) -> EngineSpec:
+        return SPEC
+
+    def default_layers(self) -> tuple[Layer, Layer]:
+        return default_layer("llama_cpp_flags"), Layer("default", {})
+
+    def image_facts(self, reference: str) -> dict[str, str | None]:
+        """A tag of the project's own names a build, b6500, and no release."""
+        if reference.startswith("ghcr.io/ggml-org/llama.cpp:"):
+            return {"reference": reference, "family": "upstream", "release": None}
+        return {"reference": reference}
+
+    def propose(
+        self, checkpoint: Mapping[str, Any], names_image: bool, names_template: bool
+    ) -> tuple[None, list[Finding]]:
+        return None, []
+
+    def draft(self, flags: Mapping[str, Any]) -> str | None:
+        return None
+
+    def adapters(self, flags: Mapping[str, Any]) -> Sequence[str]:
+        return ()
+
+    def problems(self, placed: Placed) -> Iterable[Finding]:
+        model = placed.model
+        if "file" not in model:
+            yield error(
+                "llama-model-file",
+                f"{placed.place}.model.file",
+                found="missing",
+                expected="the model's file in its repository, as Q4_K_M/model-00001-of-00003.gguf",
+                remedy="write it; a repository has the same model in many sizes",
+            )
+            return
+        try:
+            shards_of(model["file"])
+        except GgufError as problem:
+            yield error(
+                "llama-model-file",
+                f"{placed.place}.model.file",
+                found=str(problem),
+                expected="the first file, from which llama.cpp finds the others",
+                remedy="write that one",
+            )
+
+    def overlays(self, placed: Placed) -> Overlays:
+        return Overlays()
+
+    def workload_flags(self, workload: Mapping[str, Any]) -> dict[str, Any]:
+        many = quantity(workload.get("max_num_seqs"))
+        return {} if many is None else {"parallel": many}
+
+    def flags(self, placed: Placed, written: Sequence[Layer]) -> dict[str, Value]:
+        return launch.flags(placed, written)
+
+    def group_problems(self, placed: Placed) -> Iterable[Finding]:
+        mode = placed.flags["split-mode"].value if "split-mode" in placed.flags else "layer"
+        if mode != "layer":
+            yield error(
+                "llama-split-mode",
+                f"{placed.place}.flags.split-mode",
+                found=str(mode),
+                expected="layer, the one way in which llama.cpp divides a model over hosts",
+                remedy="take it out",
+                source="llama.cpp, pull request 26610 (tensor over RPC, open)",
+            )
+
+    def group_layers(self, placed: Placed, host: Host) -> list[Layer]:
+        return []
+
+    def variables(self, placed: Placed, written: Mapping[str, Value]) -> Layer:
+        reason = "where an RPC server keeps the weights that it was sent, so that they travel once"
+        return Layer("computed", {"LLAMA_CACHE": RPC_CACHE}, {"LLAMA_CACHE": reason})
+
+    def served_name(self, placed: Placed, flags: Mapping[str, Value]) -> str:
+        return str(flags["alias"].value).partition(",")[0]
+
+    def sequences(self, flags: Mapping[str, Value]) -> int:
+        return launch.slots({name: value.value for name, value in flags.items()})
+
+    def launch(self, placed: Placed, flags: Mapping[str, Value], rank: int) -> Launch:
+        return launch.launch(placed, flags, rank)
+
+    def judged_launch(self, placed: Placed, flags: Mapping[str, Value]) -> Launch:
+        return launch.launch(placed, flags, 0)
+
+    def listens(self, placed: Placed) -> Iterable[tuple[int, str]]:
+        return ()
+
+    def probes(self, placed: Placed, flags: Mapping[str, Value]) -> Probes:
+        return probes.probes(placed, self.served_name(placed, flags))
+
+    def warm_up(self, placed: Placed, flags: Mapping[str, Value]) -> list[Request]:
+        return probes.warm_up(placed, flags, self.served_name(placed, flags))
+
+    def example(self, kind: str, model: str) -> Example:
+        return openai.example(kind, model)
+
+    def boot(self, log: str) -> BootLog:
+        return parse_boot_log(log)
+
+    def same_release(self, planned: str, shown: str) -> bool:
+        return planned == shown
+
+    def ranks_of(self, fingerprint: str) -> int | None:
+        """It has the build alone, b11669-Debian."""
+        return None
+
+    def size(self, placed: Placed, observed: Observed) -> tuple[Sizing, list[Finding]]:
+        sized, findings = sizing.size_service(placed, observed)
+        return sized, [*findings, *sizing.slot_problems(placed)]
+
+    def memory_flags(self, placed: Placed, shares: Sequence[Share]) -> Layer:
+        return Layer("computed", {})
+
+    def request(self, facts: Facts) -> dict[str, Any] | None:
+        return lint.request_of(facts)
+
+    def judge(self, request: Mapping[str, Any]) -> Sequence[Finding]:
+        return lint.judge(request)
+
+    def for_host(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        return dict(request)

@@ -1,0 +1,127 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What runs in the container of a rank: `llama-server`, and on the other hosts of a group `rpc-server`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Launch
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp import catalogue
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.spec import PROGRAMS, SPEC
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import ranks_port
+from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, merge
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import quantity
+
+SLOTS = 4
+
+
+def flags(placed: Placed, written: Sequence[Layer]) -> dict[str, Value]:
+    """The written options, and what follows from the placement."""
+    layers = [*written, _context(placed, merge(written)), _from_placement(placed)]
+    if placed.is_group:
+        layers = [_even_split(placed), *layers]
+    return merge(layers)
+
+
+def slots(decided: Mapping[str, Any]) -> int:
+    """Requests that it works on at once."""
+    return quantity(decided.get("parallel")) or SLOTS
+
+
+def _context(placed: Placed, written: Mapping[str, Value]) -> Layer:
+    """The whole cache, which llama-server divides by its slots, for requests of the workload's length."""
+    length = quantity(placed.settings["workload"].get("max_model_len"))
+    own = {*placed.settings["flags"], *placed.head.own(placed.name, "flags")}
+    if length is None or "ctx-size" in own:
+        return Layer("computed", {})
+    many = slots({name: value.value for name, value in written.items()})
+    return Layer("computed", {"ctx-size": length * many}, {"ctx-size": f"{many} slots of {length} tokens"})
+
+
+def _even_split(placed: Placed) -> Layer:
+    """By itself it divides layers by the memory that happens to be free at the start."""
+    name, even = "tensor-split", ",".join("1" for _ in placed.hosts)
+    return Layer("computed", {name: even}, {name: "the same number of layers on each host, whatever is free there"})
+
+
+def _from_placement(placed: Placed) -> Layer:
+    settings, model = placed.settings, placed.model
+    names = [settings.get("served_name") or model["repository"], *settings.get("aliases", ())]
+    folder = "{model_path}/"
+    values: dict[str, Any] = {
+        "alias": ",".join(dict.fromkeys(names)),
+        "host": settings["listen"] if placed.is_group else "0.0.0.0",
+        "metrics": True,
+        "model": folder + str(model.get("file")),
+        "offline": True,
+        "port": settings["port"],
+    }
+    reasons = {
+        "alias": "the model's name for clients",
+        "host": "the service; its container is on the host's network"
+        if placed.is_group
+        else "all addresses of the container's own network; the host publishes the port",
+        "metrics": "what its supervisor sees that it lives by",
+        "model": "the staged file",
+        "offline": "weights are staged and verified before; a start never downloads",
+        "port": "the service",
+    }
+    if "mmproj" in model:
+        values["mmproj"], reasons["mmproj"] = folder + model["mmproj"], "the staged file"
+    if placed.key_file:
+        values["api-key-file"] = SPEC.key.target
+        reasons["api-key-file"] = "holds the API key, which no process list may show"
+    if placed.tls and SPEC.tls:
+        values |= {"ssl-cert-file": SPEC.tls.certificate, "ssl-key-file": SPEC.tls.key}
+        reasons |= dict.fromkeys(("ssl-cert-file", "ssl-key-file"), "the service's tls")
+    return Layer("computed", values, reasons)
+
+
+def launch(placed: Placed, decided: Mapping[str, Value], rank: int) -> Launch:
+    """The head calls the other ranks, each at its address in the group: an RPC server asks nobody who he is."""
+    port = ranks_port(placed.port)
+    if rank:
+        words = ["--host", placed.addresses[rank], "--port", str(port), "--cache"]
+        return Launch(words, _program(placed, "rpc-server"))
+    values = placed.filled(decided)
+    if placed.is_group:
+        values["rpc"] = ",".join(f"{address}:{port}" for address in placed.addresses[1:])
+    return Launch([*words_of(values)], _program(placed, "llama-server"))
+
+
+def _program(placed: Placed, name: str) -> str:
+    """An image's entrypoint may be a script or a server: each rank names its program."""
+    written = placed.image["entrypoint"]
+    folder = PROGRAMS[placed.image["family"]] if written is None else str(written).rpartition("llama-server")[0]
+    return folder + name
+
+
+def words_of(values: Mapping[str, Any]) -> Iterator[str]:
+    """Options as arguments, sorted by name, for a process and not for a shell.
+
+    True is the bare option, False its ``--no-`` form, or on and off where it takes these; a list its items with commas
+    between them, a map one JSON argument, None nothing.
+    """
+    known = catalogue.newest().options
+    for name, value in sorted(values.items()):
+        option = known.get(name)
+        if value is None:
+            continue
+        if not isinstance(value, bool):
+            yield from (f"--{name}", _as_text(value))
+        elif option is not None and {"on", "off"} <= {*option.choices}:
+            yield from (f"--{name}", "on" if value else "off")
+        else:
+            yield f"--{name}" if value else f"--no-{name}"
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)

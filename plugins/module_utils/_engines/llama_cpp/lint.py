@@ -1,0 +1,98 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What is wrong with the options of a launch, by its release's own list of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Facts
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.catalogue import Option, Release, load
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean, error, hint
+
+_SOURCE = "llama-server --help"
+
+
+def request_of(facts: Facts) -> dict[str, Any]:
+    """What `judge` is asked. host: what a host alone knows, of which nothing is judged yet."""
+    placed = facts.placed
+    return {
+        "flags": {name: decided.value for name, decided in placed.flags.items()},
+        "host": {},
+        "release": placed.image["release"],
+        "silence": [*placed.recipe["silence"], *placed.settings["silence"]],
+        "place": placed.place,
+    }
+
+
+def judge(request: Mapping[str, Any]) -> list[Finding]:
+    release = load().get(request["release"] or "")
+    place = f"{request['place']}.flags"
+    found = [_not_judged(request)] if release is None else [*_judged(release, request["flags"], place)]
+    return [finding for finding in found if finding.rule not in request["silence"]]
+
+
+def _not_judged(request: Mapping[str, Any]) -> Finding:
+    return hint(
+        "llama-not-judged",
+        f"{request['place']}.image",
+        found=f"llama.cpp {request['release'] or 'of a release that nobody wrote'}, whose options are not known here",
+        expected=f"one of {', '.join(sorted(load()))}",
+        remedy="write image.release, as `llama-server --version` prints it; options of other releases are not judged",
+        kind="catalogue",
+    )
+
+
+def _judged(release: Release, flags: Mapping[str, Any], place: str) -> Iterator[Finding]:
+    written: dict[Option, str] = {}
+    for name, value in flags.items():
+        if value is None:
+            continue
+        option = release.options.get(name)
+        where = f"{place}.{name}"
+        if option is None:
+            yield _finding(
+                "llama-option-unknown",
+                where,
+                f"no option of llama-server {release.version}",
+                "one of its own",
+                did_you_mean(name, release.options),
+            )
+            continue
+        if option.gone:
+            yield _finding("llama-option-gone", where, f"{release.version} refuses it", "its successor", option.gone)
+        elif wrong := _wrong(option, name, value):
+            yield _finding("llama-option-value", where, f"{value!r}", wrong, "write one of these")
+        if option in written:
+            yield _finding(
+                "llama-option-twice",
+                where,
+                f"the same option as {written[option]}",
+                "each option once",
+                f"write {option.names[0]} alone",
+            )
+        written[option] = name
+
+
+def _wrong(option: Option, name: str, value: Any) -> str | None:
+    """What the option takes, of a value that is none of it."""
+    switch = isinstance(value, bool)
+    if name in option.negative:
+        return f"{option.names[0]}: false"
+    if not option.value:
+        if not switch:
+            return "true or false" if option.negative else "true"
+        return "true, or nothing" if value is False and not option.negative else None
+    if switch:
+        return None if {"on", "off"} <= {*option.choices} else f"a value: {option.value}"
+    values: Sequence[Any] = value if isinstance(value, list) else [value]
+    if option.choices and not {*map(str, values)} <= {*option.choices}:
+        return "one of " + ", ".join(option.choices)
+    return None
+
+
+def _finding(rule: str, place: str, found: str, expected: str, remedy: str) -> Finding:
+    return error(rule, place, found=found, expected=expected, remedy=remedy, source=_SOURCE, kind="catalogue")

@@ -1,0 +1,50 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""How a supervisor sees that `llama-server` loads, serves and lives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines import openai
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import ranks_port
+from ansible_collections.gb10.fleet.plugins.module_utils._layers import Value
+from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import CHAT
+from ansible_collections.gb10.fleet.plugins.module_utils._rank.probes import Metrics, Others, Probes, Request
+
+# tools/server/server-context.cpp; n_decode_total moves with each batch of a prefill
+_METRICS = Metrics(
+    path="/metrics",
+    tokens=["llamacpp:prompt_tokens_total", "llamacpp:tokens_predicted_total", "llamacpp:n_decode_total"],
+    answered=["llamacpp:tokens_predicted_total"],
+    running=["llamacpp:requests_processing"],
+    waiting=["llamacpp:requests_deferred"],
+    kv_use=[],
+)
+# A batch of 2048 tokens takes 48 s at the 43 tokens a second of a 397B model over two hosts (cluster owner's notes).
+_STEP_S = 300
+# It listens before anything is loaded.
+_RPC_S = 60
+_WARM_UP_WORDS, _WARM_UP_TOKENS = 256, 16
+
+
+def probes(placed: Placed, model: str) -> Probes:
+    """model: its name for clients."""
+    return Probes(
+        health="/health",
+        proof=openai.request(placed.recipe["kind"], model, "gb10"),
+        metrics=_METRICS,
+        patience_s=_STEP_S,
+        exit_words={"134": "as llama.cpp does when it has lost an RPC server, or can't reach one"},
+        others=Others(ranks_port(placed.port), _RPC_S) if placed.is_group else None,
+    )
+
+
+def warm_up(placed: Placed, decided: Mapping[str, Value], model: str) -> list[Request]:
+    """One longer prompt, so that no client waits for what its first batch sets up."""
+    if placed.recipe["kind"] != CHAT:
+        return []
+    return [openai.request(CHAT, model, "word " * _WARM_UP_WORDS, _WARM_UP_TOKENS)]

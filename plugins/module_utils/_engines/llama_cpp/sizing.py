@@ -1,0 +1,194 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""How much memory a service takes, from its decided options and its model's own header."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import EMPTY_POOL
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp import catalogue
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.buffers import (
+    Buffers,
+    Settings,
+    buffers,
+    known,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.launch import slots
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, hint
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
+from ansible_collections.gb10.fleet.plugins.module_utils._layers import Value
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import boot_key, own_calibration
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Share
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import (
+    Calibration,
+    Demand,
+    Interval,
+    published_calibration,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._models.gguf import FACTS
+from ansible_collections.gb10.fleet.plugins.module_utils._schema import check
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import gib, quantity
+
+_SOURCE = "the file's own header"
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """demand: of one rank. ranks: each host's buffers, empty where the model isn't known. key: of its boots."""
+
+    demand: Demand
+    key: str
+    ranks: Mapping[str, Buffers]
+    settings: Settings | None
+
+    def demand_on(self, host: str, observed: Observed) -> Demand:
+        """With what this host's rank sets up. The head alone logs, and of its own part."""
+        demand = self.demand
+        if host in self.ranks:
+            own = self.ranks[host]
+            shown = Calibration(own.model, own.model + own.compute, 0, gib(fact("llama_cpp", "tolerance_gib")), _SOURCE)
+            demand = replace(demand, calibration=shown)
+        record = observed.boots.get(host, {}).get(self.key)
+        return replace(demand, observed=own_calibration(record, None)) if record else demand
+
+    def pool(self, placed: Placed, shares: Sequence[Share]) -> tuple[dict[str, Any], list[Finding]]:
+        """The cache is set up whole at the start, of as many tokens as the options say."""
+        settings = self.settings
+        if settings is None or not self.ranks:
+            return dict(EMPTY_POOL), []
+        found = {
+            "bytes": max(rank.cache for rank in self.ranks.values()),
+            "context": settings.context if settings.unified else settings.cells,
+            "tokens": settings.cells * settings.streams,
+            "max_concurrency": float(settings.slots),
+            "exact": True,
+        }
+        return EMPTY_POOL | found, []
+
+    def requested_bytes(self, flags: Mapping[str, Value], total: int) -> int | None:
+        """It asks for no part of the memory."""
+        return None
+
+
+def size_service(placed: Placed, observed: Observed) -> tuple[Sizing, list[Finding]]:
+    """The demand of one rank, from what is decided before memory is."""
+    values = {name: decided.value for name, decided in placed.flags.items()}
+    facts, findings = facts_of(placed)
+    settings = _settings(values, facts)
+    ranks: dict[str, Buffers] = {}
+    if facts and settings and known(facts, settings):
+        ranks = dict(zip((host.name for host in placed.hosts), buffers(facts, settings, split(placed)), strict=True))
+    elif not findings:
+        findings = [*_unknown(placed, facts, settings)]
+    weights = facts["total"] if facts else placed.model["weights_bytes"]
+    processes = fact("llama_cpp", "processes_gib")
+    cache = max((rank.cache for rank in ranks.values()), default=None)
+    limits = placed.recipe["memory"].get("utilization", {"min": 0.0, "max": 1.0})
+    records = placed.recipe["memory"].get("calibrations", [])
+    demand = Demand(
+        service=placed.name,
+        requested=lambda total, share: int(total * share),
+        ranks=len(placed.hosts),
+        enforce_eager=True,
+        max_num_seqs=slots(values),
+        max_num_batched_tokens=0,
+        vocab_size=0,
+        weights_bytes=weights,
+        calibration=published_calibration(records, len(placed.hosts), values),
+        kv_bytes=cache,
+        kv_cache_memory_bytes=cache,
+        offload=_kept_prompts(values),
+        own_processes=Interval(*(gib(processes[bound]) for bound in ("low", "expected", "high"))),
+        limits=(limits["min"], limits["max"]),
+    )
+    image, model = placed.image, placed.model
+    model_name = f"{model['repository']}/{model.get('file')}"
+    key = boot_key(image["digest"] or image["reference"], model_name, model["revision"], values, {}, len(placed.hosts))
+    return Sizing(demand, key, ranks, settings), findings
+
+
+def facts_of(placed: Placed) -> tuple[Mapping[str, Any] | None, list[Finding]]:
+    """What is known of the model's file: `_models.gguf.facts_of`, which `model.config` names."""
+    if placed.config is None:
+        return None, []
+    place = f"recipes/configs/{placed.model['config']}.json"
+    facts, findings = check(FACTS, placed.config.get("gguf"), f"{place}: gguf")
+    return (None, findings) if findings else (facts, [])
+
+
+def split(placed: Placed) -> list[float]:
+    """Each rank's part of the layers, the head first; the option names RPC servers first."""
+    written = placed.flags["tensor-split"].value if "tensor-split" in placed.flags else ""
+    try:
+        parts = [float(part) for part in str(written).split(",")]
+    except ValueError:
+        parts = []
+    if len(parts) != len(placed.hosts) or min(parts) < 0 or not sum(parts):
+        return [1.0] * len(placed.hosts)
+    return [parts[-1], *parts[:-1]]
+
+
+def _settings(values: Mapping[str, Any], facts: Mapping[str, Any] | None) -> Settings | None:
+    """As `llama-server` takes its options; None where the context is the model's and that isn't known."""
+    many = slots(values)
+    context = quantity(values.get("ctx-size")) or (facts["context"] if facts else 0)
+    if not context:
+        return None
+    return Settings(
+        context=context,
+        slots=many,
+        unified=values.get("kv-unified") is True,
+        batch=min(quantity(values.get("ubatch-size")) or 512, quantity(values.get("batch-size")) or 2048),
+        key_type=str(values.get("cache-type-k", "f16")),
+        value_type=str(values.get("cache-type-v", "f16")),
+    )
+
+
+def _kept_prompts(values: Mapping[str, Any]) -> int:
+    """Earlier prompts' caches, which it keeps in the host's memory."""
+    mib = quantity(values.get("cache-ram"))
+    return (8192 if mib is None else mib) << 20
+
+
+def _unknown(placed: Placed, facts: Mapping[str, Any] | None, settings: Settings | None) -> Iterator[Finding]:
+    found = "nothing is known of the model's file"
+    if facts:
+        found = f"a model of {facts['architecture']}, whose cache and graph are not known here"
+        if settings is None:
+            found = "no context, neither of an option nor of the model"
+    yield hint(
+        "memory-not-judged",
+        placed.place,
+        found=f"{found}: its cache and buffers are not planned",
+        expected="a model.config made of the file's own header, of an architecture that is known",
+        remedy="python tools/gguf_facts.py FILE.gguf writes one (docs/extending.md)",
+        kind="memory",
+    )
+
+
+def slot_problems(placed: Placed) -> Iterator[Finding]:
+    """A slot shorter than the workload asks for."""
+    values = {name: decided.value for name, decided in placed.flags.items()}
+    wanted = quantity(placed.settings["workload"].get("max_model_len"))
+    context = quantity(values.get("ctx-size"))
+    if wanted is None or context is None or values.get("kv-unified") is True:
+        return
+    if context // slots(values) < wanted:
+        yield error(
+            "llama-slot-short",
+            f"{placed.place}.flags.ctx-size",
+            found=f"{context} tokens for {slots(values)} slots, {context // slots(values)} each",
+            expected=f"{wanted * slots(values)}: max_model_len in each slot",
+            remedy="take ctx-size out, which then follows from the workload",
+        )
+
+
+def is_catalogued(placed: Placed) -> bool:
+    return placed.image["release"] in catalogue.load()

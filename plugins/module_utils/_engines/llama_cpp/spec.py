@@ -1,0 +1,66 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What holds for llama.cpp whatever the service."""
+
+from __future__ import annotations
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import EngineSpec, KeyFile, TlsFiles
+
+_TAKE_OUT = "take it out"
+_BY_MODEL = "take it out; the model is that of the recipe or service, with model.file"
+_BY_KEY_FILE = "write api_key_file in the service"
+_BY_TLS = "write tls in the service"
+_NO_TOOLS = "take it out; it lets clients run commands or reach addresses from inside of the container"
+
+# Where the images have their programs: those of ggml-org in /app; of others, by their names or beside `entrypoint`.
+PROGRAMS = {"upstream": "/app/", "custom": ""}
+RPC_CACHE = "/root/.cache/llama.cpp"
+
+_PLANNED = {
+    **dict.fromkeys(("alias", "host", "port", "metrics", "rpc", "offline", "reuse-port", "api-prefix"), _TAKE_OUT),
+    **dict.fromkeys(("model", "model-url", "docker-repo", "hf-repo", "hf-file", "hf-token"), _BY_MODEL),
+    **dict.fromkeys(("models-dir", "models-preset", "models-max"), _BY_MODEL),
+    **dict.fromkeys(("mmproj", "mmproj-url"), "write model.mmproj, a file of the model's repository"),
+    **dict.fromkeys(("api-key", "api-key-file"), _BY_KEY_FILE),
+    **dict.fromkeys(("ssl-key-file", "ssl-cert-file"), _BY_TLS),
+    **dict.fromkeys(("tools", "tools-runtime", "agent", "ui-mcp-proxy", "webui-mcp-proxy"), _NO_TOOLS),
+    **dict.fromkeys(("mcp-servers-config", "mcp-servers-json"), _NO_TOOLS),
+}
+# Each option has a variable, most of them so; these two are called otherwise (`llama-server --help`).
+_VARIABLES = {"metrics": "LLAMA_ARG_ENDPOINT_METRICS", "api-key": "LLAMA_API_KEY"}
+
+
+def _variable(option: str) -> str:
+    return _VARIABLES.get(option, "LLAMA_ARG_" + option.upper().replace("-", "_"))
+
+
+SPEC = EngineSpec(
+    name="llama.cpp",
+    title="llama.cpp",
+    families=tuple(PROGRAMS),
+    calculated_flags={
+        "batch-size": {"type": "count", "min": 1},
+        "cache-ram": {"type": "int", "min": 0},
+        "cache-type-k": {"type": "str"},
+        "cache-type-v": {"type": "str"},
+        "ctx-size": {"type": "count", "min": 1},
+        "kv-unified": {"type": "bool"},
+        "parallel": {"type": "int", "min": 1},
+        "ubatch-size": {"type": "count", "min": 1},
+    },
+    planned_flags=_PLANNED,
+    planned_env={
+        "LLAMA_CACHE": "take it out; it is where an RPC server keeps the weights that it was sent",
+        **{_variable(option): remedy for option, remedy in _PLANNED.items() if "api-key" not in option},
+    },
+    secrets={_variable(option): _BY_KEY_FILE for option in ("api-key", "api-key-file")},
+    key=KeyFile("/run/secrets/llama.key", "%t\n"),
+    tls=TlsFiles("/run/secrets/tls.crt", "/run/secrets/tls.key"),
+    caches={"llama.cpp": RPC_CACHE},
+    aliases=True,
+    boot_lines=r"(model|KV|compute) buffer size|llama_kv_cache: size =|print_info: build \d+",
+    workers_listen=True,
+    single_files=True,
+)

@@ -1,0 +1,163 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The header of a GGUF file: what is read of a good one, and that nothing of a bad one gets further."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._models import gguf
+from ansible_collections.gb10.fleet.plugins.module_utils._schema import check
+from gguf_files import Shape, header, write
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+SHAPE = Shape("small", layers=2)
+TEXT, _ = header(SHAPE.metadata, SHAPE.tensors)
+START = b"GGUF" + struct.pack("<I", 3)
+
+
+def read(text: bytes) -> gguf.Header:
+    return gguf.read_header(io.BytesIO(text).read)
+
+
+def keyed(*pairs: tuple[bytes, bytes], tensors: bytes = b"", count: int = 0) -> bytes:
+    """A header of raw keys with their values, and of raw tensors."""
+    text = START + struct.pack("<QQ", count, len(pairs))
+    for key, value in pairs:
+        text += struct.pack("<Q", len(key)) + key + value
+    return text + tensors
+
+
+def tensor(name: bytes, dimensions: list[int], kind: int, offset: int) -> bytes:
+    words = struct.pack(f"<I{len(dimensions)}QIQ", len(dimensions), *dimensions, kind, offset)
+    return struct.pack("<Q", len(name)) + name + words
+
+
+def test_a_whole_header_is_read(tmp_path: Path) -> None:
+    file = write(tmp_path / "small.gguf", SHAPE)
+    with file.open("rb") as stream:
+        found = gguf.read_header(stream.read)
+    assert found.size == file.stat().st_size
+    assert found.metadata["llama.block_count"] == 2
+    assert found.metadata["tokenizer.ggml.token_type"][:4] == [2, 3, 3, 6]
+    assert found.tensors["blk.1.ffn_down.weight"].dimensions == (512, 256)
+    assert found.tensors["blk.1.ffn_down.weight"].size == 512 * 256 // 32 * 18
+
+
+def test_a_plan_s_facts_are_checked_where_they_are_read() -> None:
+    facts = gguf.facts_of([read(TEXT)])
+    assert json.loads(json.dumps(facts)) == facts
+    checked, findings = check(gguf.FACTS, facts["gguf"], "here")
+    assert (checked, findings) == (facts["gguf"], [])
+    assert facts["gguf"]["kv_heads"] == [8, 8]
+    assert sum(facts["gguf"]["blocks"]) + facts["gguf"]["input"] + facts["gguf"]["output"] == facts["gguf"]["total"]
+    assert check(gguf.FACTS, {**facts["gguf"], "blocks": "many"}, "here")[1]
+
+
+U32 = struct.pack("<II", 4, 7)
+MANY = struct.pack("<Q", 1 << 60)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (b"", "ends in its header, at its magic"),
+        (b"GGML" + TEXT[4:], "does not begin with GGUF"),
+        (b"GGUF" + struct.pack(">I", 3) + TEXT[8:], "of version 50331648"),
+        (START + MANY + struct.pack("<Q", 0), "tensors; expected at most"),
+        (START + struct.pack("<Q", 0) + MANY, "keys; expected at most"),
+        (keyed((b"a b", U32)), "expected letters, digits and signs"),
+        (keyed((b"k" * 300, U32)), "expected at most 256"),
+        (keyed((b"k", U32), (b"k", U32)), "the key k twice"),
+        (keyed((b"k", struct.pack("<I", 99))), "k is of type 99"),
+        (keyed((b"k", struct.pack("<I", 8) + MANY)), "bytes of k; expected at most"),
+        (keyed((b"k", struct.pack("<IIQ", 9, 9, 1))), "items of type 9"),
+        (keyed((b"k", struct.pack("<II", 9, 8) + MANY)), "items of k; expected at most"),
+        (keyed((b"k", struct.pack("<If", 6, float("nan")))), "k is no number"),
+        (keyed((b"general.alignment", struct.pack("<II", 4, 24))), "a power of two"),
+        (keyed((b"general.alignment", struct.pack("<II", 4, 0))), "a power of two"),
+        (keyed(tensors=tensor(b"t", [], 0, 0), count=1), "0 dimensions"),
+        (keyed(tensors=tensor(b"t", [0], 0, 0), count=1), "which none has"),
+        (keyed(tensors=tensor(b"t", [1 << 40, 1 << 40], 0, 0), count=1), "which none has"),
+        (keyed(tensors=tensor(b"t", [32], 4, 0), count=1), "of type 4"),
+        (keyed(tensors=tensor(b"t", [33], 2, 0), count=1), "no blocks of Q4_0"),
+        (keyed(tensors=tensor(b"t", [32], 0, 3), count=1), "aligned to 32"),
+        (keyed(tensors=tensor(b"t", [32], 0, 0) * 2, count=2), "the tensor t twice"),
+        (keyed(tensors=tensor(b"t", [32], 0, 0) + tensor(b"u", [32], 0, 64), count=2), "u overlaps"),
+    ],
+)
+def test_what_no_model_has_is_refused(text: bytes, words: str) -> None:
+    with pytest.raises(gguf.GgufError, match=words):
+        read(text)
+
+
+@given(st.integers(0, len(TEXT) - 1), st.binary(min_size=1, max_size=12))
+@settings(max_examples=300)
+def test_a_damaged_header_is_refused_or_read(place: int, damage: bytes) -> None:
+    """Nothing else is raised, and no more is asked for than there is."""
+    text = TEXT[:place] + damage + TEXT[place + len(damage) :]
+    try:
+        found = read(text)
+        gguf.facts_of([found])
+    except gguf.GgufError:
+        return
+    assert found.data <= len(text) + 32
+
+
+@given(st.integers(0, len(TEXT) - 1))
+def test_a_cut_header_is_refused(length: int) -> None:
+    with pytest.raises(gguf.GgufError):
+        gguf.facts_of([read(TEXT[:length])])
+
+
+@given(st.binary(max_size=200))
+def test_nothing_is_asked_for_at_once_that_no_limit_bounds(text: bytes) -> None:
+    asked: list[int] = []
+    stream = io.BytesIO(START + text)
+
+    def limited(size: int) -> bytes:
+        asked.append(size)
+        return stream.read(size)
+
+    with pytest.raises(gguf.GgufError):
+        gguf.facts_of([gguf.read_header(limited)])
+    assert max(asked) <= 8 * (1 << 22)
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        ("model-Q4_K_M.gguf", ["model-Q4_K_M.gguf"]),
+        ("Q2_K/m-00001-of-00002.gguf", ["Q2_K/m-00001-of-00002.gguf", "Q2_K/m-00002-of-00002.gguf"]),
+    ],
+)
+def test_files_of_a_model_that_is_split(file: str, expected: list[str]) -> None:
+    assert gguf.shards_of(file) == expected
+
+
+def test_another_part_than_the_first_is_refused() -> None:
+    with pytest.raises(gguf.GgufError, match="m-00001-of-00002"):
+        gguf.shards_of("m-00002-of-00002.gguf")
+
+
+def test_the_tool_writes_what_a_recipe_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[2] / "tools"))
+    tool: Any = __import__("gguf_facts")
+    file = write(tmp_path / "small.gguf", SHAPE)
+    assert tool.main([str(file)]) == 0
+    assert check(gguf.FACTS, json.loads(capsys.readouterr().out)["gguf"], "here")[1] == []
+    with file.open("r+b") as stream:
+        stream.truncate(len(TEXT))
+    assert tool.main([str(file)]) == 1
+    assert "says its header" in capsys.readouterr().err
+    sys.modules.pop("gguf_facts")

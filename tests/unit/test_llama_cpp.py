@@ -1,0 +1,313 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""llama.cpp as an engine: from the declaration to the words of each rank, and its memory against the real program's."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import shutil
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp import catalogue, lint
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.boot_log import parse_boot_log
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.buffers import Settings, buffers
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.launch import words_of
+from ansible_collections.gb10.fleet.plugins.module_utils._managed import keyed
+from ansible_collections.gb10.fleet.plugins.module_utils._models.gguf import facts_of, read_header
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
+from ansible_collections.gb10.fleet.plugins.module_utils._rank import head as rank_head
+from ansible_collections.gb10.fleet.plugins.module_utils._rank import service
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
+from gguf_files import Shape, header, write
+from llama_shapes import CASES, GRAPHS, PROGRAM, options, printed
+from planned import ranks_of
+
+MIB = 1 << 20
+RECIPE: dict[str, Any] = {
+    "name": "tiny",
+    "summary": "A tiny model",
+    "engine": "llama.cpp",
+    "host_counts": [1, 2, 3],
+    "model": {"repository": "org/tiny-gguf", "revision": "a" * 40, "file": "Q4_0/tiny.gguf", "config": "tiny"},
+    "image": {"reference": "llama:1", "digest": f"sha256:{'0' * 64}", "family": "custom", "release": "0.7.0"},
+    "status": {"state": "reported", "by": "us", "hardware": "none"},
+    "sources": ["us"],
+}
+SWITCH = {"switches": {"s": {"ports": {"a:1": 1, "b:1": 2, "c:1": 3}}}}
+FOLDER = f"/hf/hub/models--org--tiny-gguf/snapshots/{'a' * 40}"
+
+
+KNOWN: dict[str, dict[str, Any]] = {}
+
+
+def facts(shape: Shape) -> dict[str, Any]:
+    """Read once a shape: a vocabulary of 262,144 names takes a second."""
+    if shape.name not in KNOWN:
+        text, _ = header(shape.metadata, shape.tensors)
+        KNOWN[shape.name] = facts_of([read_header(io.BytesIO(text).read)])
+    return KNOWN[shape.name]
+
+
+def plan(tmp_path: Path, settings: dict[str, Any], **recipe: Any) -> dict[str, Any]:
+    (tmp_path / "configs").mkdir(exist_ok=True)
+    (tmp_path / "configs" / "tiny.json").write_text(json.dumps(facts(Shape("tiny"))))
+    (tmp_path / "tiny.yml").write_text(yaml.safe_dump(RECIPE | recipe))
+    library, of_recipes = load_all([tmp_path])
+    whole = {"recipe": "tiny", "hosts": ["a"], "port": 8000} | settings
+    variables = {"fleet_services": {"tiny": whole}, "fleet_fabric": SWITCH}
+    hosts = {name: {"address": f"{name}.lan", "port": 22, "variables": variables} for name in "abc"}
+    return plan_fleet({"hosts": hosts, "folder": str(tmp_path)}, library, of_recipes)
+
+
+def found(plan: dict[str, Any], severity: str = "error") -> list[str]:
+    return [finding["rule"] for finding in plan["findings"] if finding["severity"] == severity]
+
+
+def values(words: list[str]) -> dict[str, str]:
+    """Options with a value, of words."""
+    return {name: value for name, value in pairwise(words) if name.startswith("--")}
+
+
+def test_alone_it_is_planned_to_the_last_word(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("sk-0123456789abcdef")
+    planned = plan(tmp_path, {"api_key_file": "key", "workload": {"max_model_len": "2k", "max_num_seqs": 3}})
+    assert found(planned) == []
+    (rank,) = ranks_of(planned, "tiny")
+    assert rank["container"]["entrypoint"] == "llama-server"
+    words = rank["container"]["arguments"]
+    given = values(words)
+    assert given["--model"] == f"{FOLDER}/Q4_0/tiny.gguf"
+    assert (given["--ctx-size"], given["--parallel"], given["--alias"]) == ("6000", "3", "org/tiny-gguf")
+    assert (given["--host"], given["--port"], given["--api-key-file"]) == ("0.0.0.0", "8000", "/run/secrets/llama.key")
+    assert (given["--flash-attn"], given["--fit"]) == ("on", "off")
+    assert {"--metrics", "--offline", "--no-ui"} <= {*words}
+    assert not {"--rpc", "--tensor-split"} & {*words}
+    assert "sk-0123" not in json.dumps(planned)
+    read = service.from_plan(rank["supervisor"])
+    assert (read.probes.others, read.ports, read.endpoint and read.endpoint.key_form) == (None, [8000], "%t\n")
+    assert "others" not in rank["supervisor"]["probes"]
+
+
+def test_over_hosts_the_head_calls_the_others_at_their_fabric_addresses(tmp_path: Path) -> None:
+    planned = plan(tmp_path, {"hosts": ["b", "a", "c"]})
+    assert found(planned) == []
+    head, *workers = ranks_of(planned, "tiny")
+    addresses = [rank["supervisor"]["address"] for rank in workers]
+    given = values(head["container"]["arguments"])
+    assert given["--rpc"] == ",".join(f"{address}:22000" for address in addresses)
+    assert given["--tensor-split"] == "1,1,1"
+    for rank in workers:
+        address = rank["supervisor"]["address"]
+        assert address.startswith("192.168.")
+        assert rank["container"]["entrypoint"] == "rpc-server"
+        assert rank["container"]["arguments"] == ["--host", address, "--port", "22000", "--cache"]
+        assert rank["container"]["env"]["LLAMA_CACHE"] in rank["container"]["caches"]
+        assert rank["supervisor"]["ports"] == [22000]
+        assert not [mount for mount in rank["container"]["mounts"] if "secrets" in mount["target"]]
+    read = service.from_plan(head["supervisor"])
+    assert read.probes.others is not None
+    assert (read.probes.others.port, read.ports) == (22000, [8000])
+
+
+def test_the_rpc_port_is_the_groups_alone(tmp_path: Path) -> None:
+    planned = plan(tmp_path, {"hosts": ["b", "a"]})
+    for host in "ab":
+        firewall = planned["hosts"][host]["firewall"]
+        assert firewall["state"] == "closed"
+        assert 22000 not in [entry["port"] for entry in firewall["open"]]
+    (row,) = [row for row in planned["hosts"]["a"]["listens"] if row["port"] == 22000]
+    assert (row["address"].startswith("192.168."), row["who"]) == (True, "the head on b")
+    assert 22000 not in [row["port"] for row in planned["hosts"]["b"]["listens"]]
+
+
+@pytest.mark.parametrize(
+    ("settings", "recipe", "rules"),
+    [
+        ({"flags": {"host": "0.0.0.0"}}, {}, ["recipe-planned-flag"]),
+        ({"flags": {"tools": "all"}}, {}, ["recipe-planned-flag"]),
+        ({"env": {"LLAMA_ARG_TOOLS": "all"}}, {}, ["recipe-planned-env"]),
+        ({"env": {"LLAMA_ARG_ENDPOINT_METRICS": "0"}}, {}, ["recipe-planned-env"]),
+        ({"env": {"LLAMA_API_KEY": "x"}}, {}, ["recipe-secret"]),
+        ({"flags": {"ctx-sise": 4096}}, {}, ["llama-option-unknown"]),
+        ({"flags": {"draft-max": 4}}, {}, ["llama-option-gone"]),
+        ({"flags": {"cache-type-k": "fp8"}}, {}, ["llama-option-value"]),
+        ({"flags": {"gpu-layers": 3}}, {}, ["llama-option-twice"]),
+        ({"flags": {"ctx-size": 4096}, "workload": {"max_model_len": 4096}}, {}, ["llama-slot-short"]),
+        ({"flags": {"split-mode": "row"}, "hosts": ["a", "b"]}, {}, ["llama-split-mode"]),
+        ({"model": {"file": "m-00002-of-00002.gguf"}}, {}, ["llama-model-file"]),
+        ({"model": {"file": "../m.gguf"}}, {}, ["schema-pattern"]),
+        ({"model": {"file": "m.safetensors"}}, {}, ["schema-pattern"]),
+        ({}, {"model": {"repository": "org/tiny", "revision": "a" * 40}}, ["llama-model-file"]),
+    ],
+)
+def test_what_it_would_refuse_is_refused_before(
+    tmp_path: Path, settings: dict[str, Any], recipe: dict[str, Any], rules: list[str]
+) -> None:
+    assert found(plan(tmp_path, settings, **recipe)) == rules
+
+
+def test_what_nobody_knows_is_said_to_be_so(tmp_path: Path) -> None:
+    image = {**RECIPE["image"], "release": "0.9.0"}
+    unread = {key: value for key, value in RECIPE["model"].items() if key != "config"}
+    planned = plan(tmp_path, {"flags": {"no-such": 1}}, image=image, model=unread)
+    assert {"llama-not-judged", "memory-not-judged"} <= {*found(planned, "hint")}
+    assert "llama-option-unknown" not in found(planned)
+    silenced = plan(tmp_path, {"silence": {"llama-not-judged": "our own build"}}, image=image)
+    assert "llama-not-judged" not in found(silenced, "hint")
+
+
+def test_the_memory_of_each_rank_is_planned_by_the_file(tmp_path: Path) -> None:
+    planned = plan(tmp_path, {"hosts": ["b", "a"], "workload": {"max_model_len": 4096}})
+    kv = planned["services"]["tiny"]["kv"]
+    assert (kv["tokens"], kv["context"], kv["exact"], kv["max_concurrency"]) == (16384, 4096, True, 4.0)
+    known = facts(Shape("tiny"))["gguf"]
+    weights = [planned["hosts"][host]["memory"]["tiny"]["weights"]["expected"] for host in "ba"]
+    assert sum(weights) == known["total"]
+    assert planned["hosts"]["a"]["memory"]["tiny"]["offload"]["expected"] == 2048 * MIB
+
+
+@pytest.mark.parametrize(("shape", "settings", "shown"), CASES, ids=lambda one: getattr(one, "name", ""))
+def test_the_plan_s_memory_is_what_the_program_printed(
+    shape: Shape, settings: Settings, shown: tuple[float, float, float]
+) -> None:
+    """Weights and cache to the digit that is printed; all together within 1 %."""
+    (found,) = buffers(facts(shape)["gguf"], settings, [1.0], gpu=False)
+    assert found.model / MIB == pytest.approx(shown[0], abs=0.02)
+    assert found.cache / MIB == pytest.approx(shown[1], abs=0.01)
+    assert (found.model + found.cache + found.compute) / MIB == pytest.approx(sum(shown), rel=0.01)
+
+
+@pytest.mark.parametrize(("shape", "shown"), GRAPHS, ids=lambda one: getattr(one, "name", ""))
+def test_what_a_batch_is_computed_in_is_known_for_odd_shapes_too(shape: Shape, shown: float) -> None:
+    (found,) = buffers(facts(shape)["gguf"], Settings(2048, 1), [1.0], gpu=False)
+    logits = shape.vocabulary * 4
+    assert (found.compute - logits) / MIB == pytest.approx(shown, rel=0.01)
+
+
+@pytest.mark.skipif(shutil.which(PROGRAM) is None, reason="no llama-server here")
+@pytest.mark.parametrize(
+    ("shape", "settings"), [case[:2] for case in CASES[:3]], ids=lambda one: getattr(one, "name", "")
+)
+def test_the_real_program_still_prints_it(tmp_path: Path, shape: Shape, settings: Settings) -> None:
+    program = shutil.which(PROGRAM)
+    assert program
+    shown = printed(program, write(tmp_path / "model.gguf", shape), options(settings))
+    (found,) = buffers(facts(shape)["gguf"], settings, [1.0], gpu=False)
+    assert (found.model + found.cache + found.compute) / MIB == pytest.approx(sum(shown), rel=0.01)
+
+
+@pytest.mark.parametrize("split", [[1.0, 1.0], [1.0, 3.0], [2.0, 1.0, 1.0]])
+def test_ranks_share_all_layers_and_the_cache(split: list[float]) -> None:
+    known, settings = facts(Shape("deep", layers=30))["gguf"], Settings(8192, 4)
+    (alone,) = buffers(known, settings, [1.0])
+    ranks = buffers(known, settings, split)
+    assert sum(rank.model for rank in ranks) == alone.model
+    assert sum(rank.cache for rank in ranks) == alone.cache
+
+
+# The options -------------------------------------------------------------------------------------------------------
+
+
+def test_help_is_read() -> None:
+    text = """----- common params -----
+
+-fa,   --flash-attn [on|off|auto]       set Flash Attention use ('on', 'off', or 'auto', default: 'auto')
+                                        (env: LLAMA_ARG_FLASH_ATTN)
+--ui,  --webui, --no-ui, --no-webui     whether to enable the Web UI (default: enabled)
+-ctk,  --cache-type-k TYPE              KV cache data type for K
+                                        allowed values: f32, f16
+                                        (default: f16)
+-sm,   --split-mode {none,layer,row,tensor}
+                                        how to split the model across multiple GPUs, one of:
+                                        - none: use one GPU only
+--no-host                               bypass host buffer
+--draft, --draft-max N                  the argument has been removed. use --spec-draft-n-max
+                                        (env: LLAMA_ARG_DRAFT_MAX)
+"""
+    found = {option.names[0]: option for option in catalogue.read_help(text)}
+    assert found["flash-attn"].choices == ("on", "off", "auto")
+    assert (found["ui"].names, found["ui"].negative) == (("ui", "webui"), ("no-ui", "no-webui"))
+    assert (found["cache-type-k"].value, found["cache-type-k"].choices) == ("TYPE", ("f32", "f16"))
+    assert found["split-mode"].choices == ("none", "layer", "row", "tensor")
+    assert (found["no-host"].value, found["no-host"].negative) == ("", ())
+    assert found["draft"].gone == "use --spec-draft-n-max"
+    assert catalogue.read_version("version: 0.7.0 (build 11669, commit Debian)") == ("0.7.0", 11669)
+    with pytest.raises(ValueError, match="no line"):
+        catalogue.read_version("llama")
+
+
+def test_the_catalogue_is_as_its_tool_writes_it() -> None:
+    assert catalogue.as_json(catalogue.load()) == catalogue.DATA.read_text("utf-8")
+    assert len({*catalogue.newest().options.values()}) > 200
+
+
+def test_values_become_words() -> None:
+    written = {"fit": False, "ui": False, "metrics": True, "cpu-range": None, "tags": ["a", "b"], "temp": 0.5}
+    assert [*words_of(written)] == ["--fit", "off", "--metrics", "--tags", "a,b", "--temp", "0.5", "--no-ui"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "rules"),
+    [
+        ({"metrics": "yes"}, ["llama-option-value"]),
+        ({"ctx-size": True}, ["llama-option-value"]),
+        ({"no-ui": True}, ["llama-option-value"]),
+        ({"metrics": False}, ["llama-option-value"]),
+        ({"ui": False, "fit": True, "cache-ram": 0, "spec-type": None}, []),
+    ],
+)
+def test_a_value_that_an_option_does_not_take(flags: dict[str, Any], rules: list[str]) -> None:
+    request = {"flags": flags, "release": "0.7.0", "silence": [], "place": "fleet_services.x"}
+    assert [finding.rule for finding in lint.judge(request)] == rules
+
+
+# What it says, and its key -----------------------------------------------------------------------------------------
+
+LOG = """0.00.000 I cmn  common_param: common_params_print_info: build 11669 (Debian) with GNU 16.2.0 for Linux x86_64
+0.00.182 I load_tensors:   CPU_Mapped model buffer size =   512.00 MiB
+0.00.182 I load_tensors: RPC0[127.0.0.1:50052] model buffer size =  1024.00 MiB
+0.00.185 I llama_kv_cache: RPC0[127.0.0.1:50052] KV buffer size =     1.00 MiB
+0.00.185 I llama_kv_cache: size =    1.00 MiB (  2048 cells,   4 layers,  4/4 seqs), K (f16):    0.50 MiB
+"""
+
+
+def test_a_start_is_read() -> None:
+    boot = parse_boot_log(LOG)
+    assert (boot.weights_gib, boot.kv_cache_tokens, boot.release) == (0.5, 8192, "0.7.0")
+    assert parse_boot_log("").as_dict() == parse_boot_log("nothing").as_dict()
+
+
+@pytest.mark.parametrize("key", ["sk-0123456789abcdef", 'with "quotes" and \\'])
+def test_the_key_is_a_line_of_its_own(tmp_path: Path, key: str) -> None:
+    file = tmp_path / "key"
+    file.write_text(keyed("%t\n")(key + "\n"))
+    assert file.read_text() == f"{key}\n"
+    assert service.read_key(str(file), "%t\n") == key
+
+
+@pytest.mark.parametrize("text", ["", "\n", "# sk-0123456789abcdef\n", "one\ntwo\n"])
+def test_what_the_program_would_read_as_another_key_is_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "key"
+    file.write_text(text)
+    with pytest.raises(ValueError, match=r"no line|no key") as refused:
+        service.read_key(str(file), "%t\n")
+    assert "sk-" not in str(refused.value)
+
+
+def test_a_head_waits_until_the_others_listen() -> None:
+    async def listens() -> tuple[bool, bool]:
+        server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        before = await rank_head._connects("127.0.0.1", port)
+        server.close()
+        await server.wait_closed()
+        return before, await rank_head._connects("127.0.0.1", port)
+
+    assert asyncio.run(listens()) == (True, False)
