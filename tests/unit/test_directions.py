@@ -144,6 +144,7 @@ IO = {
     "_tls/declared.py": "the paths of certificates on the controller",
     "_tls/reading.py": "reads the certificates of services",
     "_verify/tables.py": "the terminal's width",
+    "_engines/llama_cpp/catalogue.py": "reads data/llama_cpp_catalogue.json",
     "_engines/vllm/api_key.py": "reads the middleware that containers mount",
     "_engines/vllm/text/image_facts.py": "reads data/vllm_images.yml",
     "_models/facts.py": "reads data/vllm_models.yml",
