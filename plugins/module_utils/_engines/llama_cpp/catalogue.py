@@ -92,8 +92,8 @@ def _split(lines: list[str]) -> tuple[str, str]:
     first = lines[0]
     # names are padded to a column where they are short enough
     whole = len(first) <= _TEXT_AT or first[_TEXT_AT - 1] != " "
-    head, said = (first, "") if whole else (first[:_TEXT_AT], first[_TEXT_AT:])
-    return " ".join(head.split()), " ".join([said, *(line.strip() for line in lines[1:])]).strip()
+    head, described = (first, "") if whole else (first[:_TEXT_AT], first[_TEXT_AT:])
+    return " ".join(head.split()), " ".join([described, *(line.strip() for line in lines[1:])]).strip()
 
 
 def as_json(releases: Mapping[str, Release]) -> str:
