@@ -22,7 +22,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.boot
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.spec import RPC_CACHE, SPEC
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Overlays, Placed
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, warning
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import BootLog
@@ -77,6 +77,14 @@ class LlamaCpp:
                 found=str(problem),
                 expected="the first file, from which llama.cpp finds the others",
                 remedy="write that one",
+            )
+        if model["source"] == "hub":
+            yield warning(
+                "llama-whole-repository",
+                f"{placed.place}.model.source",
+                found="hub, from which every file of the repository is fetched, the model in all its sizes",
+                expected="{path: FOLDER} or {host: HOST}, with the files that are served",
+                remedy="fetch model.file and its other parts into a folder: hf download --include",
             )
 
     def overlays(self, placed: Placed) -> Overlays:
