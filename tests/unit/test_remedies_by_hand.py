@@ -340,6 +340,7 @@ BY_HAND = [
     Row("recipe-reason", {(*R, "reasons", "nothing"): "why"}, "take it out", {(*R, "reasons", "nothing"): GONE}),
     Row("recipe-draft", {(*R, "model", "draft"): {"repository": "a/b"}}, "take it out", {(*R, "model",
         "draft"): GONE}),
+    Row("service-model-file", {(*R, "model", "file"): "mine-q4.gguf"}, "take it out", {(*R, "model", "file"): GONE}),
     Row("recipe-overlay", {(*R, "overlays"): [{"target": "config.json", "reason": "why", "source": "me"}]},
         "write exactly one",
         {(*R, "overlays"): GONE}),

@@ -31,11 +31,18 @@ def supervised(**declared: Any) -> service.Service:
     return service.from_plan(ranks_of(plan(**declared), "pair")[0]["supervisor"])
 
 
+def as_written(read: service.Service) -> dict[str, Any]:
+    """What only another engine asks of a rank is absent from vLLM's file, which so is the one that hosts have."""
+    written = asdict(read)
+    assert written["probes"].pop("others") is None
+    return written
+
+
 def test_the_supervisor_reads_what_is_planned_for_each_rank() -> None:
     for declared in ({}, {"flags": RAY}, {"hosts": ["spark-2"]}):
         ranks = [one["supervisor"] for one in ranks_of(plan(**declared), "pair")]
         read = [service.from_plan(rank) for rank in ranks]
-        assert [{**asdict(one)} for one in read] == ranks
+        assert [as_written(one) for one in read] == ranks
         assert all(one.probes == read[0].probes for one in read)
     assert supervised().probes.joined is None
     joined = supervised(flags=RAY).probes.joined
