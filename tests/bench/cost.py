@@ -89,13 +89,13 @@ class Checkout:
         words = [str(program), "-i", str(self._folder / "hosts.yml"), f"gb10.fleet.{playbook}", *options]
         own = {"ANSIBLE_HOME": str(self._folder / "home"), "GB10_LAB_DIR": str(self._fleet.directory)}
         before, began = self._of_hosts(), time.monotonic()
-        with tempfile.TemporaryFile("w+") as said:
-            process = subprocess.Popen(words, cwd=self._root, env=os.environ | own, stdout=said, stderr=said)
+        with tempfile.TemporaryFile("w+") as printed:
+            process = subprocess.Popen(words, cwd=self._root, env=os.environ | own, stdout=printed, stderr=printed)
             _, status, used = os.wait4(process.pid, 0)
             seconds = time.monotonic() - began
             process.returncode = os.waitstatus_to_exitcode(status)
-            said.seek(0)
-            text = said.read()
+            printed.seek(0)
+            text = printed.read()
         if process.returncode:
             raise RuntimeError(f"{self.name}: {playbook}: {text[-6000:]}")
         found = {"clock": seconds, "controller": used.ru_utime + used.ru_stime, "hosts": self._of_hosts() - before}
