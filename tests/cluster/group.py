@@ -36,6 +36,7 @@ TOKENS = ["usage", "completion_tokens"]
 LIMITS = {
     "startup_limit_s": 120,
     "stop_s": 10,
+    "drain_s": 20,
     "canary_s": 3,
     "strikes": 3,
     "budget": {"starts": 3, "within_s": 1800},

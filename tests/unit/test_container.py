@@ -64,10 +64,10 @@ def test_the_environment_comes_in_a_stable_order() -> None:
 
 def test_the_unit_leaves_the_budget_to_the_supervisor() -> None:
     """systemd starts a supervisor that dies, and not one that says with status 3 that the budget is used up."""
-    unit = rank_unit("nano", "Nano", stop_s=60, inventory="mine")
+    unit = rank_unit("nano", "Nano", limits={"stop_s": 60, "drain_s": 300}, inventory="mine")
     assert "ExecStart=/usr/bin/python3 -m gb10_rank.supervise /etc/gb10-fleet/services/nano.json\n" in unit
     assert {"Restart=always", "RestartPreventExitStatus=3", "StartLimitIntervalSec=0"} <= {*unit.splitlines()}
-    assert "TimeoutStopSec=180" in unit
+    assert "TimeoutStopSec=480" in unit
 
 
 def test_the_data_of_a_container_is_json() -> None:

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,20 @@ def test_it_serves_and_shows_what_it_is(serve: Serve) -> None:
     metrics = process.ask("GET", "/metrics")[1]
     assert 'vllm:generation_tokens_total{engine="0",model_name="tiny"} 8.0' in metrics
     assert 'vllm:request_success_total{engine="0",finished_reason="length",model_name="tiny"} 1.0' in metrics
+
+
+def test_an_answer_takes_as_long_as_it_is_asked_to_and_is_counted_meanwhile(serve: Serve) -> None:
+    process = serve().until_healthy()
+    asked = {**CHAT, "stream": True, "max_tokens": 5, "vllm_xargs": {"token_seconds": 0.2}}
+    began = time.monotonic()
+    with ThreadPoolExecutor() as pool:
+        answer = pool.submit(process.ask, "POST", "/v1/chat/completions", asked)
+        eventually(
+            lambda: 'num_requests_running{engine="0",model_name="tiny"} 1.0' in process.ask("GET", "/metrics")[1]
+        )
+        assert "[DONE]" in answer.result()[1]
+    assert time.monotonic() - began >= 1
+    eventually(lambda: 'num_requests_running{engine="0",model_name="tiny"} 0.0' in process.ask("GET", "/metrics")[1])
 
 
 def test_a_stream_ends_as_the_real_one_does(serve: Serve) -> None:

@@ -33,7 +33,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 BUDGET = service.Budget(starts=3, within_s=1800)
-LIMITS = service.Limits(startup_limit_s=100, stop_s=30, canary_s=30, strikes=3, budget=BUDGET)
+LIMITS = service.Limits(startup_limit_s=100, drain_s=60, stop_s=30, canary_s=30, strikes=3, budget=BUDGET)
 PROBES = asdict(stand_in_engine.PROBES)
 URL = "http://127.0.0.1:8000"
 WRITTEN: dict[str, Any] = {
@@ -57,6 +57,7 @@ WRITTEN: dict[str, Any] = {
     "ports": [8000],
     "limits": {
         "startup_limit_s": 100,
+        "drain_s": 60,
         "stop_s": 30,
         "canary_s": 30,
         "strikes": 3,

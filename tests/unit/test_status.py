@@ -28,6 +28,7 @@ SUPERVISOR: dict[str, Any] = {
     "running": 2,
     "waiting": 1,
     "kv_use": 0.25,
+    "drains_until": None,
     "age_s": 4.0,
 }
 
@@ -64,6 +65,13 @@ def rank(number: int = 0, *, active: str = "active", free: int = 20 * GIB, **cha
         (rank(supervisor=None, active="failed"), "failed", "rank-failed", "journalctl -u gb10-service-pair"),
         (rank(state="waiting", error="spark-3 is not there"), "waiting", "rank-waits", "the rank that it names"),
         (rank(state="loading"), "loading", None, ""),
+        (
+            rank(state="draining", active="deactivating", running=3, drains_until="T"),
+            "draining",
+            "rank-draining",
+            "3 answers may go on until T",
+        ),
+        (rank(1, state="draining", drains_until=None), "draining", "rank-draining", "answers may go on"),
         # harm.md S8, G3
         (rank(age_s=61.0), "frozen", "rank-frozen", "systemd ends it after two minutes"),
         (rank(age_s=60.0), "serving", None, ""),

@@ -122,7 +122,7 @@ def test_an_order_against_what_is_declared_is_a_mistake() -> None:
 @pytest.mark.parametrize(
     ("content", "inventory"),
     [
-        (rank_unit("old", "Old", stop_s=60, inventory="mine").encode(), "mine"),
+        (rank_unit("old", "Old", limits={"stop_s": 60, "drain_s": 300}, inventory="mine").encode(), "mine"),
         (b"[Unit]\nDescription=of an earlier release\n", ""),
         (b"", ""),
         (b"\xff\xfe[X-Gb10Fleet]\nInventory=a b\n", ""),

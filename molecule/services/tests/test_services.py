@@ -76,6 +76,58 @@ def test_it_has_the_gpu_by_its_specification(host: Host) -> None:
     assert {*host.check_output(devices).split()} == {"nvidia0", "nvidia-uvm", "nvidiactl"}
 
 
+def stream(host: Host) -> None:
+    """Twenty seconds of an answer, into /tmp/stream, for somebody who is not root; its beginning is there."""
+    body = json.dumps(
+        {
+            "model": "tiny",
+            "messages": [{"role": "user", "content": "hello"}],
+            "max_tokens": 100,
+            "stream": True,
+            "vllm_xargs": {"token_seconds": 0.2},
+        }
+    )
+    host.check_output("rm -f /tmp/stream; printf %%s %s > /tmp/asked", body)
+    host.check_output(
+        "systemd-run --unit=stream --collect --uid=nobody --property=StandardOutput=file:/tmp/stream curl -sN"
+        f" -H 'Authorization: Bearer {KEY}' -H 'Content-Type: application/json' -d @/tmp/asked"
+        " https://titan:8000/v1/chat/completions"
+    )
+    host.check_output("timeout 30 sh -c 'until grep -q content /tmp/stream; do sleep 0.2; done'")
+
+
+def until(host: Host, state: str) -> None:
+    """It says so in its status."""
+    file = "/run/gb10-fleet/tiny/status.json"
+    host.check_output(f"timeout 120 sh -c 'until grep -q '\"state\": \"{state}\"' {file}; do sleep 0.2; done'")
+
+
+def test_an_answer_under_way_ends_before_the_container_does(host: Host) -> None:
+    host.check_output("apt-get install --yes nftables")
+    stream(host)
+    host.check_output("systemctl --no-block restart gb10-service-tiny.service")
+    until(host, "draining")
+    ask = (
+        f"runuser -u nobody -- curl -s -m 5 -o /dev/null -H 'Authorization: Bearer {KEY}' https://titan:8000/v1/models"
+    )
+    assert (host.run(ask).rc, status(host, 8000, KEY)) == (7, "200"), "new connections, but root's own, are refused"
+    until(host, "serving")
+    assert host.file("/tmp/stream").content_string.rstrip().endswith("[DONE]")
+    assert host.run(ask).rc == 0
+    assert host.run("nft list table inet gb10_draining_8000").rc != 0
+
+
+def test_who_does_not_want_to_wait_says_so(host: Host) -> None:
+    stream(host)
+    host.check_output("systemctl --no-block stop gb10-service-tiny.service")
+    until(host, "draining")
+    host.check_output("systemctl kill gb10-service-tiny.service")
+    host.check_output("timeout 15 systemctl stop gb10-service-tiny.service")
+    assert "[DONE]" not in host.file("/tmp/stream").content_string
+    host.check_output("systemctl start gb10-service-tiny.service")
+    until(host, "serving")
+
+
 def test_another_image_of_the_same_name_restarts_it(host: Host, playbook: Playbook) -> None:
     """harm.md S6: what runs is not what lies there."""
     name = host.check_output("docker inspect --format '{{.Config.Image}}' gb10-service-tiny")

@@ -114,6 +114,8 @@ SERVICE: Spec = {
         },
         "api_key_file": {"type": "str", "min": 1, "expected": "a file on the controller that holds the key"},
         "open": {"type": "bool", "default": False},
+        # how long answers under way may go on once it is to stop; 0: they are cut off
+        "drain_s": {"type": "int", "min": 0, "max": 86_400},
         "tls": TLS,
         "trust": {"type": "list", "default": [], "elements": {"type": "str", "choices": [*TRUST]}},
         "silence": {"type": "map", "default": {}, "values": {"type": "str", "min": 1, "expected": "the reason"}},

@@ -242,4 +242,5 @@ def _endpoint(service: Configured) -> dict[str, str | None]:
 
 def _limits(placed: Placed) -> dict[str, Any]:
     limits = {name: fact("group", name) for name in ("stop_s", "canary_s", "strikes", "budget")}
+    limits["drain_s"] = placed.settings.get("drain_s", fact("group", "drain_s"))
     return {**limits, "startup_limit_s": placed.recipe["startup_limit_s"] or fact("limits", "startup_limit_s")}

@@ -65,7 +65,7 @@ def _files(placed: Placed, rank: Rank, inventory: str) -> dict[str, dict[str, st
         **{file["path"]: file["content"] for file in placed.overlays.files if "content" in file},
         _layout.rank_file(placed.name): supervisor,
         f"{_layout.UNITS}/{_layout.unit(placed.name)}": rank_unit(
-            placed.name, placed.recipe["summary"], rank.supervisor["limits"]["stop_s"], inventory
+            placed.name, placed.recipe["summary"], rank.supervisor["limits"], inventory
         ),
     }
     return {path: {"mode": "0644", "content": content} for path, content in sorted(contents.items())}

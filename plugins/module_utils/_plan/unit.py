@@ -6,17 +6,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from ansible_collections.gb10.fleet.plugins.module_utils._layout import LIBRARY, container, rank_file
 
 
-def rank_unit(service: str, summary: str, stop_s: int, inventory: str) -> str:
+def rank_unit(service: str, summary: str, limits: Mapping[str, Any], inventory: str) -> str:
     """The unit that owns a service's rank on one host, through its supervisor.
 
     The supervisor restarts the group and keeps the budget for it; systemd restarts the supervisor alone, and not after
     its status 3, which says that the budget is used up. The start has no time limit: a large model loads for many
     minutes. The watchdog ends a supervisor that stands still: it could not notice that its rank is dead.
 
-    inventory: whose service it is; systemd passes over sections of this kind.
+    limits: of its supervisor. inventory: whose service it is; systemd passes over sections of this kind.
     """
     return f"""\
 # Managed by gb10.fleet: changes are overwritten by site.yml and reported by drift.yml.
@@ -37,7 +40,7 @@ RestartSec=5
 RestartPreventExitStatus=3
 WatchdogSec=120
 WatchdogSignal=SIGKILL
-TimeoutStopSec={2 * stop_s + 60}
+TimeoutStopSec={limits["drain_s"] + 2 * limits["stop_s"] + 60}
 SyslogIdentifier={container(service)}
 
 [Install]

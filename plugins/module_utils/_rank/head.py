@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,10 +30,12 @@ _LISTENS_POLL_S, _CONNECT_S = 0.5, 5.0
 
 @dataclass(frozen=True)
 class End:
-    """Why an epoch is over. failed: something went wrong; not so when an owner stops or restarts a rank."""
+    """Why an epoch is over. failed: something went wrong; not so when an owner stops or restarts a rank. drains: its
+    ranks are whole, and answers under way may end first."""
 
     reason: str
     failed: bool = True
+    drains: bool = False
 
 
 class Head:
@@ -44,13 +46,25 @@ class Head:
         self._launched = False
         self._obstacles = 0
         self._end: asyncio.Future[End] | None = None
+        # while it answers clients
+        self._serving: Serving | None = None
+        self._asked, self._hurried = False, asyncio.Event()
         self._members = Members(service, report, secret, self._over)
         self._local = LocalRank(service, report, lambda reason: self._over(f"rank 0: {reason}", True), secret)
 
-    def _over(self, reason: str, failed: bool) -> None:
-        """A rank failed or left; the first to report it ends the epoch."""
-        if self._end is not None and not self._end.done():
-            self._end.set_result(End(reason, failed))
+    def _over(self, reason: str, failed: bool, drains: bool = False) -> None:
+        """A rank failed or left; the first to report it ends the epoch, or its drain."""
+        is_draining = drains and self._report.state == "draining"
+        if self._end is not None and not self._end.done() and not is_draining:
+            self._end.set_result(End(reason, failed, drains))
+
+    def stop(self, cancel: Callable[[], object]) -> None:
+        """The owner wants it to end; who asks again does not want to wait for answers under way."""
+        if self._asked:
+            self._hurried.set()
+        else:
+            self._asked = True
+            cancel()
 
     async def run(self) -> int:
         """The unit's exit status; being cancelled is the owner's stop."""
@@ -73,7 +87,7 @@ class Head:
                 if self._starts_left():
                     await asyncio.sleep(judge.pause_s(0))
         except asyncio.CancelledError:
-            await self._close(End("the owner stops the service", failed=False))
+            await self._close(End("the owner stops the service", failed=False, drains=True))
             self._ledger.clear()
             self._report.enter("waiting", "stopped by its owner")
             return 0
@@ -149,6 +163,7 @@ class Head:
         serving = Serving(service, report, self._key, self._members, self._local)
         await serving.load()
         await serving.warm_up()
+        self._serving = serving
         await serving.watch()
 
     async def _launch(self) -> None:
@@ -213,13 +228,38 @@ class Head:
     async def _close(self, end: End) -> None:
         """End the epoch on all ranks, in a bounded time; what went wrong is kept first.
 
-        The head stops first, so that nobody asks an engine that has lost a rank, and because its own shutdown may want
-        its workers alive; these may never leave by themselves and are stopped after it.
+        Answers under way may end before, where all ranks are there. The head stops first, so that nobody asks an engine
+        that has lost a rank, and because its own shutdown may want its workers alive; these may never leave by
+        themselves and are stopped after it.
         """
+        if end.drains and self._serving is not None and self._service.limits.drain_s:
+            await self._drain(self._serving, end.reason)
+        self._serving = None
         self._report.enter("ending", f"the epoch ends: {end.reason}", last_end=end.reason)
         if end.failed:
             await self._keep_evidence(end.reason)
         await self._stop_all(end.reason)
+
+    async def _drain(self, serving: Serving, reason: str) -> None:
+        """Until no answer is under way, none can end any more, or the owner does not want to wait."""
+        self._end = asyncio.get_running_loop().create_future()
+        draining, hurried = (asyncio.create_task(one) for one in (serving.drain(reason), self._hurried.wait()))
+        try:
+            either: set[asyncio.Future[Any]] = {draining, hurried, self._end}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if self._end.done():
+                self._report.note(f"the answers under way can't end: {self._end.result().reason}")
+            elif hurried.done():
+                self._report.note("asked to end again: the answers under way are cut off")
+            else:
+                draining.result()
+        except OSError as problem:
+            self._report.note(f"the answers under way are cut off: {problem}")
+        finally:
+            draining.cancel()
+            hurried.cancel()
+            self._end = None
+            self._report.update(drains_until=None)
 
     async def _stop_all(self, reason: str) -> None:
         try:

@@ -21,6 +21,8 @@ from .service import Limits
 # A load reads many GB and fills memory: less than this in one look is chatter.
 READ_BYTES_A_SECOND = 1 << 20
 MEMORY_STEP_BYTES = 32 << 20
+# Longer than a gateway takes to see that nobody new is let in: two looks, a second apart.
+QUIET_S = 5.0
 # Of one core: an engine in a prefill uses at least this.
 BUSY_SHARE = 0.05
 _PAUSE_S, _LONGEST_PAUSE_S = 5.0, 60.0
@@ -178,6 +180,37 @@ def tokens_a_second(before: Look, now: Look) -> float | None:
     if before.metrics is None or now.metrics is None or now.at <= before.at:
         return None
     return max(0.0, now.metrics.answered - before.metrics.answered) / (now.at - before.at)
+
+
+# The last answers -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Rest:
+    """One look at an endpoint that drains. clients: connections to it. requests: of them under way, as its engine says;
+    None when it does not say."""
+
+    at: float
+    clients: int
+    requests: int | None
+
+
+def quiet_since(before: float | None, rest: Rest) -> float | None:
+    """Since when nobody waits for an answer; None while somebody does, or may. before: what the look before found."""
+    if rest.clients and rest.requests != 0:
+        return None
+    return rest.at if before is None else before
+
+
+def is_drained(since: float | None, rest: Rest, refuses: bool) -> bool:
+    """since: of `quiet_since`. refuses: nobody new comes in.
+
+    A request that is just being read is none of the engine's yet, and connections are kept for later ones, so that it
+    has to stay quiet; not so where nobody is connected and nobody can be.
+    """
+    if since is None:
+        return False
+    return (refuses and not rest.clients) or rest.at - since >= QUIET_S
 
 
 # Containers -------------------------------------------------------------------------------------------------------

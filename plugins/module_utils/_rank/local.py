@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import evidence, host
+from . import admission, evidence, host
 from .container import Container
 from .host import NotLaunchedError, RankError
 from .report import Report
@@ -37,6 +37,7 @@ class LocalRank:
     async def prepare(self) -> None:
         """The host is ready for a launch when this returns; NotLaunchedError says what is in the way."""
         try:
+            await self._let_in()
             await host.await_docker()
             await asyncio.to_thread(host.prepare, self._service)
             if self._required:
@@ -73,9 +74,17 @@ class LocalRank:
     async def stop(self) -> None:
         """Nothing of the rank runs when this returns, or RankError."""
         self._stopping = True
-        if self._container is not None:
-            await self._container.stop(self._service.limits.stop_s)
-            self._container = None
+        try:
+            if self._container is not None:
+                await self._container.stop(self._service.limits.stop_s)
+                self._container = None
+        finally:
+            await self._let_in()
+
+    async def _let_in(self) -> None:
+        """What a drain has shut, also that of a supervisor that was killed in it."""
+        if self._service.endpoint is not None:
+            await asyncio.to_thread(admission.admit, self._service.endpoint.port)
 
     async def keep_evidence(self, reason: str) -> Path:
         return await asyncio.to_thread(evidence.keep, self._service, self._report, self._container, reason)

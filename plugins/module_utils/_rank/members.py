@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from . import host, wire
 from .host import RankError
@@ -23,7 +23,11 @@ _ORDER_S = 300.0
 # Between two looks at this host's own adapter while ranks are missing.
 LOOK_S = 5.0
 
-Over = Callable[[str, bool], None]
+
+class Over(Protocol):
+    """Ends the epoch. drains: the group is whole still, and answers under way may end first."""
+
+    def __call__(self, reason: str, failed: bool, drains: bool = False) -> None: ...
 
 
 class Member:
@@ -148,6 +152,8 @@ class Members:
             member.done(message["did"], message["error"])
         elif "failed" in message and message["epoch"] == epoch:
             self._over(f"{member.name}: {message['failed']}", True)
+        elif "asks" in message:
+            self._over(f"{member.name} is to leave: {message['asks']}", failed=False, drains=True)
         elif "leaving" in message:
             self._leave(member, f"{member.name} leaves: {message['leaving']}", failed=False)
 

@@ -16,7 +16,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ UNSERVED: Mapping[str, Any] = {
     "running": None,
     "waiting": None,
     "kv_use": None,
+    "drains_until": None,
 }
 
 
@@ -122,6 +123,10 @@ class Report:
 
 def now_text() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def later_text(seconds: float) -> str:
+    return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat(timespec="seconds")
 
 
 def replace(file: Path, text: str) -> str:

@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import json
 import re
+import urllib.parse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,12 +34,13 @@ class Budget:
 class Limits:
     """Seconds, and counts.
 
-    startup_limit_s: a load may go so long without any progress. stop_s: from `docker stop` to the kill. canary_s:
-    between two looks at a serving endpoint, and how long a canary may take. strikes: bad looks in a row that end an
-    epoch. budget: of restarts.
+    startup_limit_s: a load may go so long without any progress. drain_s: so long running answers may go on once the
+    service is to stop; 0: none does. stop_s: from `docker stop` to the kill. canary_s: between two looks at a serving
+    endpoint, and how long a canary may take. strikes: bad looks in a row that end an epoch. budget: of restarts.
     """
 
     startup_limit_s: float
+    drain_s: float
     stop_s: float
     canary_s: float
     strikes: int
@@ -47,6 +49,8 @@ class Limits:
     def __post_init__(self) -> None:
         if not min(self.startup_limit_s, self.stop_s, self.canary_s, self.strikes, self.budget.starts) > 0:
             raise ValueError("one of them is not above 0")
+        if self.drain_s < 0:
+            raise ValueError(f"drain_s is {self.drain_s}, expected 0 or more seconds")
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,12 @@ class Endpoint:
     def __post_init__(self) -> None:
         if self.url.startswith("https:") != (self.certificate is not None):
             raise ValueError(f"certificate is {self.certificate}, which does not fit the url {self.url}")
+        if not self.port:
+            raise ValueError(f"the url {self.url} has no port")
+
+    @property
+    def port(self) -> int:
+        return urllib.parse.urlsplit(self.url).port or 0
 
 
 @dataclass(frozen=True)

@@ -11,16 +11,18 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from . import client, endpoint, judge, listener
+from . import admission, client, endpoint, judge, listener
 from .host import RankError
 from .local import LocalRank
 from .members import Members
 from .probes import Request
-from .report import Report, now_text
+from .report import Report, later_text, now_text
 from .service import Service
 
 _POLL_S = 2.0
 _HEALTH_S = 10.0
+# Between two looks while it drains.
+_REST_S = 1.0
 # The first request may compile for minutes.
 _FIRST_ANSWER_S = 300.0
 
@@ -114,6 +116,40 @@ class Serving:
             if strikes >= limits.strikes:
                 raise RankError(f"the endpoint is dead, whatever {self._probes.health} says: {problem}")
             before = now
+
+    async def drain(self, reason: str) -> None:
+        """Let in nobody new and wait until the answers under way have ended, for `drain_s` at the longest."""
+        began, limit_s = time.monotonic(), self._service.limits.drain_s
+        unshut = await asyncio.to_thread(admission.refuse, self._port)
+        until = later_text(limit_s)
+        sentence = f"{reason}; answers under way may go on until {until}"
+        self._report.enter("draining", f"{sentence}{unshut and f', and new ones come: {unshut}'}", drains_until=until)
+        since: float | None = None
+        while True:
+            rest = await self._rest()
+            since = judge.quiet_since(since, rest)
+            took = time.monotonic() - began
+            if judge.is_drained(since, rest, refuses=not unshut):
+                return self._report.note(f"no answer is under way any more, after {took:.0f} s")
+            if took >= limit_s:
+                under_way = "some" if rest.requests is None else rest.requests
+                return self._report.note(f"{under_way} answers did not end within {limit_s:.0f} s and are cut off")
+            await asyncio.sleep(_REST_S)
+
+    async def _rest(self) -> judge.Rest:
+        """Who is connected is read first: our own question is a connection, too."""
+        at, names = time.monotonic(), self._probes.metrics
+        clients = await asyncio.to_thread(admission.clients, self._local.init, self._port)
+        seen = None
+        if clients and names is not None and not await self._stranger():
+            seen = await _within(_HEALTH_S, None, endpoint.metrics, self._access, names, _HEALTH_S)
+        if seen is not None:
+            self._report.update(running=int(seen.running), waiting=int(seen.waiting))
+        return judge.Rest(at, clients, None if seen is None else int(seen.running + seen.waiting))
+
+    @property
+    def _port(self) -> int:
+        return self._endpoint.port
 
     def _verdict(self, before: judge.Look, now: judge.Look, alive_at: float) -> judge.Verdict:
         """An engine without metrics proves itself by a canary at each look."""

@@ -35,10 +35,10 @@ async def supervise(file: Path) -> int:
     token = service.token.derived(secret) if service.token else ""
     report = Report(service, [secret.decode("utf-8", "replace"), token, key], began_ns=began_ns)
     pulse = asyncio.ensure_future(report.pulse())
-    rank = Worker(service, report, secret) if service.rank else Head(service, report, secret, key)
+    rank: Worker | Head = Worker(service, report, secret) if service.rank else Head(service, report, secret, key)
     running = asyncio.ensure_future(rank.run())
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, running.cancel)
+        asyncio.get_running_loop().add_signal_handler(number, rank.stop, running.cancel)
     try:
         return await running
     finally:

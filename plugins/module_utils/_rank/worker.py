@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import wire
@@ -32,6 +32,33 @@ class Worker:
         self._local = LocalRank(service, report, self._over, secret)
         self._channel: wire.Channel | None = None
         self._failed = ""
+        self._asked = self._canceled = False
+        # nothing of the rank runs, by the head's order or since it is gone
+        self._over_here = asyncio.Event()
+
+    def stop(self, cancel: Callable[[], object]) -> None:
+        """The owner wants it to end. A group that serves loses no rank before the head has let its answers end; who
+        asks again does not want to wait for them."""
+        if not self._asked and self._channel is not None and self._report.state == "serving":
+            self._leaving = asyncio.create_task(self._leave(self._channel, cancel))
+        else:
+            self._cancel(cancel)
+        self._asked = True
+
+    async def _leave(self, channel: wire.Channel, cancel: Callable[[], object]) -> None:
+        limits, why = self._service.limits, "its owner stops it"
+        self._over_here.clear()
+        self._report.enter("draining", f"{why}; the head lets the answers under way end first")
+        await _try_to_send(channel, {"asks": why})
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._over_here.wait(), limits.drain_s + limits.stop_s + LOST_S)
+        self._cancel(cancel)
+
+    def _cancel(self, cancel: Callable[[], object]) -> None:
+        """Once: what ends the rank then must not be ended itself."""
+        if not self._canceled:
+            self._canceled = True
+            cancel()
 
     def _over(self, reason: str) -> None:
         """The container ended by itself: the head learns of it by the next message."""
@@ -126,6 +153,7 @@ class Worker:
             self._report.update(evidence=str(bundle), last_end=message["reason"])
         elif order == "stop":
             await self._local.stop()
+            self._over_here.set()
             self._report.enter("waiting", f"epoch {epoch} is over, waiting for the next")
 
     async def _without_head(self, sentence: str) -> None:
@@ -135,6 +163,7 @@ class Worker:
                 bundle = await self._local.keep_evidence(self._failed or sentence)
                 self._report.update(evidence=str(bundle), last_end=self._failed or sentence)
         await self._end()
+        self._over_here.set()
         self._report.enter("waiting", sentence, error=sentence)
 
     async def _end(self) -> None:

@@ -24,7 +24,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._verify.service import 
 )
 
 _SERVING, _STOPPED, _FROZEN = "serving", "stopped", "frozen"
-_PREPARING = "preparing"
+_PREPARING, _DRAINING = "preparing", "draining"
 DOCKER = "docker.service"
 
 
@@ -63,7 +63,8 @@ def health(rank: Mapping[str, Any]) -> str:
     """One word for the table: what the supervisor says, where it runs; else what systemd says."""
     if rank["definition"] is None:
         return "not there"
-    if rank["unit"]["active"] != "active":
+    # a unit that drains is deactivating to systemd
+    if rank["unit"]["active"] not in ("active", "deactivating"):
         return "failed" if rank["unit"]["active"] == "failed" else _STOPPED
     if not rank["supervisor"]:
         return "starting"
@@ -102,7 +103,7 @@ def problems(rank: Mapping[str, Any]) -> Iterator[Finding]:
             "rank-frozen", place, found=silence(supervisor), expected="a word every ten seconds", remedy=remedy
         )
     elif word != _SERVING:
-        yield from _on_its_way(place, word, supervisor)
+        yield from _on_its_way(name, place, word, supervisor)
     elif rank["rank"] == 0 and (missing := _not_serving(rank, supervisor)):
         yield host_warning(
             "rank-apart",
@@ -134,9 +135,18 @@ def _not_serving(rank: Mapping[str, Any], supervisor: Mapping[str, Any]) -> str:
     return ", ".join(f"rank {number}" for number in range(1, rank["ranks"]) if number not in serving)
 
 
-def _on_its_way(place: str, word: str, supervisor: Mapping[str, Any]) -> Iterator[Finding]:
+def _on_its_way(service: str, place: str, word: str, supervisor: Mapping[str, Any]) -> Iterator[Finding]:
     """Waiting for a rank needs a person, a load needs time; an earlier end is worth a word."""
-    if supervisor.get("error") and word == _PREPARING:
+    if word == _DRAINING:
+        under_way = "answers" if supervisor.get("running") is None else f"{supervisor['running']} answers"
+        until = supervisor.get("drains_until")
+        yield host_warning(
+            "rank-draining",
+            place,
+            found=f"is to stop, lets in nobody new, and {under_way} may go on" + (f" until {until}" if until else ""),
+            remedy=f"wait; to cut them off: systemctl kill {_layout.unit(service)}",
+        )
+    elif supervisor.get("error") and word == _PREPARING:
         yield host_warning(
             "rank-obstacle", place, found=supervisor["error"], remedy="it starts by itself once that is gone"
         )

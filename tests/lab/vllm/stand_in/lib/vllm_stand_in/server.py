@@ -132,10 +132,16 @@ class Handler(BaseHTTPRequestHandler):
             message = f"The model `{asked['model']}` does not exist. Valid aliases: {known}."
             raise RequestError(404, "NotFoundError", message, "model")
         prompt, limit = _counted(asked, "messages" if chat else "prompt", service.max_model_len)
+        pace_s = float((asked.get("vllm_xargs") or {}).get("token_seconds", 0))
         service.metrics.add("vllm:num_requests_running")
-        computed = service.engine.compute(prompt + limit)
-        service.metrics.add("vllm:num_requests_running", -1)
-        if not computed:
+        try:
+            self._answer(asked, (prompt, limit), pace_s, chat)
+        finally:
+            service.metrics.add("vllm:num_requests_running", -1)
+
+    def _answer(self, asked: dict[str, Any], counted: tuple[int, int], pace_s: float, chat: bool) -> None:
+        service, (prompt, limit) = self.server.service, counted
+        if not service.engine.compute(prompt + limit):
             raise RequestError(500, "InternalServerError", "EngineCore encountered an issue. See stack trace (above).")
         service.metrics.add("vllm:prompt_tokens_total", prompt)
         service.metrics.add("vllm:generation_tokens_total", limit)
@@ -145,14 +151,15 @@ class Handler(BaseHTTPRequestHandler):
         answer |= {"model": service.names[0], "system_fingerprint": service.fingerprint}
         text = (_ANSWER * (limit // len(_ANSWER) + 1))[:limit]
         if asked.get("stream"):
-            self._stream(answer, text, usage, chat)
+            self._stream(answer, text, usage, chat, pace_s)
         else:
+            time.sleep(pace_s * limit)
             reply_part = {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
             choice = {"index": 0, **reply_part, "logprobs": None, "finish_reason": "length"}
             kind = "chat.completion" if chat else "text_completion"
             self._send(200, {**answer, "object": kind, "choices": [choice], "usage": usage})
 
-    def _stream(self, answer: dict[str, Any], text: str, usage: dict[str, int], chat: bool) -> None:
+    def _stream(self, answer: dict[str, Any], text: str, usage: dict[str, int], chat: bool, pace_s: float) -> None:
         self.send_response(200)
         self.send_header("content-type", "text/event-stream; charset=utf-8")
         self.send_header("connection", "close")
@@ -160,6 +167,7 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         answer["object"] = "chat.completion.chunk" if chat else "text_completion"
         for position, letter in enumerate(text, start=1):
+            time.sleep(pace_s)
             reply_part = {"delta": {"content": letter}} if chat else {"text": letter}
             reason = "length" if position == len(text) else None
             self._event({**answer, "choices": [{"index": 0, **reply_part, "finish_reason": reason}]})
