@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._rank import (
     admission,
-    endpoint,
     head,
     judge,
     local,
@@ -99,15 +98,17 @@ def test_who_is_connected_is_counted_in_the_containers_network(tmp_path: Path) -
 
 
 class Clock:
-    """Looks are a second apart; `seen` has what each finds, the last for ever."""
+    """Looks are a second apart; `seen` has what each finds, the last for ever. stuck: no token is computed."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, seen: list[Seen], refusal: str) -> None:
-        self.now, self._seen, self.shut = 0.0, seen, list[int]()
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, seen: list[Seen], refusal: str = "", stuck: bool = False
+    ) -> None:
+        self.now, self._seen, self._stuck, self.ports = 0.0, seen, stuck, list[int]()
         monkeypatch.setattr(serving.time, "monotonic", lambda: self.now)
         monkeypatch.setattr(serving.asyncio, "sleep", self._sleep)
         monkeypatch.setattr(serving.admission, "clients", lambda _init, _port: self._look()[0])
         monkeypatch.setattr(serving.endpoint, "metrics", lambda *_: self._metrics())
-        monkeypatch.setattr(serving.admission, "refuse", lambda port: self.shut.append(port) or refusal)
+        monkeypatch.setattr(serving.admission, "refuse", lambda port: self.ports.append(port) or refusal)
 
     async def _sleep(self, seconds: float) -> None:
         self.now += seconds
@@ -116,41 +117,56 @@ class Clock:
         return self._seen[min(int(self.now), len(self._seen) - 1)]
 
     def _metrics(self) -> judge.Metrics | None:
-        requests = self._look()[1]
-        return None if requests is None else judge.Metrics(1, 1, requests, 0, 0)
+        requests, tokens = self._look()[1], 0.0 if self._stuck else self.now
+        return None if requests is None else judge.Metrics(tokens, tokens, requests, 0, 0)
 
 
 class Local:
     init = 1
 
+    async def usage(self) -> dict[str, Any]:
+        return {"cpu_s": 0.0}
+
+
+CANARY_S = int(SOLO.limits.canary_s)
+
 
 @pytest.mark.parametrize(
-    ("seen", "refusal", "took_s", "last"),
+    ("how", "took_s", "last"),
     [
-        ([(0, None)], "", 0, "no answer is under way any more, after 0 s"),
-        ([(1, 1)] * 30 + [(0, None)], "", 30, "no answer is under way any more, after 30 s"),
-        ([(2, 2)], "", LIMIT_S, f"2 answers did not end within {LIMIT_S:.0f} s and are cut off"),
-        ([(2, None)], "", LIMIT_S, f"some answers did not end within {LIMIT_S:.0f} s and are cut off"),
-        ([(0, None)], "nft: not found", 5, "no answer is under way any more, after 5 s"),
+        ({"seen": [(0, None)]}, 0, "no answer is under way any more, after 0 s"),
+        ({"seen": [(1, 1)] * 40 + [(0, None)]}, 40, "no answer is under way any more, after 40 s"),
+        ({"seen": [(2, 2)]}, LIMIT_S, f"2 answers are cut off: they did not end within {LIMIT_S:.0f} s"),
+        ({"seen": [(0, None)], "refusal": "no nft"}, 5, "no answer is under way any more, after 5 s"),
+        # nobody waits long for an engine that hangs
+        (
+            {"seen": [(3, 3)], "stuck": True},
+            CANARY_S,
+            f"3 answers are cut off: nothing has been computed for {CANARY_S} s",
+        ),
+        (
+            {"seen": [(3, 3), (3, None)]},
+            CANARY_S,
+            f"some answers are cut off: nothing has been computed for {CANARY_S} s",
+        ),
     ],
 )
-def test_it_says_how_it_drains(
+def test_how_a_drain_is_reported(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    seen: list[Seen],
-    refusal: str,
+    how: dict[str, Any],
     took_s: float,
     last: str,
 ) -> None:
-    clock = Clock(monkeypatch, seen, refusal)
+    clock = Clock(monkeypatch, **how)
     reported = Report(SOLO, [], tmp_path)
     one = serving.Serving(SOLO, reported, "", members.Members(SOLO, reported, b"", _never), Local())  # type: ignore[arg-type]
     asyncio.run(one.drain("the owner stops the service"))
-    assert (clock.now, clock.shut) == (took_s, [8000])
+    assert (clock.now, clock.ports) == (took_s, [8000])
     first, *_, end = capsys.readouterr().out.splitlines()
     assert "the owner stops the service; answers under way may go on until 2" in first
-    assert (refusal in first) and end == f"gb10.fleet: {last}"
+    assert how.get("refusal", "") in first and end == f"gb10.fleet: {last}"
     assert reported.state == "draining" and reported.fields["drains_until"] > report.now_text()
 
 
@@ -353,13 +369,3 @@ def test_an_endpoint_has_a_port() -> None:
     assert SOLO.endpoint is not None and SOLO.endpoint.port == 8000
     with pytest.raises(ValueError, match="has no port"):
         replace(SOLO.endpoint, url="http://127.0.0.1")
-
-
-def test_metrics_of_an_engine_are_asked_where_somebody_is_connected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(endpoint, "metrics", lambda *_: pytest.fail("asked"))
-    monkeypatch.setattr(serving.admission, "clients", lambda _init, _port: 0)
-    reported = Report(SOLO, [], tmp_path)
-    one = serving.Serving(SOLO, reported, "", members.Members(SOLO, reported, b"", _never), Local())  # type: ignore[arg-type]
-    assert asyncio.run(one._rest()).requests is None

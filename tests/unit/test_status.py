@@ -69,9 +69,9 @@ def rank(number: int = 0, *, active: str = "active", free: int = 20 * GIB, **cha
             rank(state="draining", active="deactivating", running=3, drains_until="T"),
             "draining",
             "rank-draining",
-            "3 answers may go on until T",
+            "wait, until T at the longest; to cut them off: systemctl kill gb10-service-pair.service",
         ),
-        (rank(1, state="draining", drains_until=None), "draining", "rank-draining", "answers may go on"),
+        (rank(1, state="draining", drains_until=None), "draining", "rank-draining", "wait; to cut"),
         # harm.md S8, G3
         (rank(age_s=61.0), "frozen", "rank-frozen", "systemd ends it after two minutes"),
         (rank(age_s=60.0), "serving", None, ""),

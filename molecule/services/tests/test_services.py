@@ -117,7 +117,7 @@ def test_an_answer_under_way_ends_before_the_container_does(host: Host) -> None:
     assert host.run("nft list table inet gb10_draining_8000").rc != 0
 
 
-def test_who_does_not_want_to_wait_says_so(host: Host) -> None:
+def test_a_second_order_does_not_wait(host: Host) -> None:
     stream(host)
     host.check_output("systemctl --no-block stop gb10-service-tiny.service")
     until(host, "draining")

@@ -118,34 +118,36 @@ class Serving:
             before = now
 
     async def drain(self, reason: str) -> None:
-        """Let in nobody new and wait until the answers under way have ended, for `drain_s` at the longest."""
-        began, limit_s = time.monotonic(), self._service.limits.drain_s
-        unshut = await asyncio.to_thread(admission.refuse, self._port)
-        until = later_text(limit_s)
+        """Let in nobody new and wait until the answers under way have ended: for `drain_s` at the longest, and not for
+        an engine that has computed nothing for as long as a canary may take."""
+        began, limits = time.monotonic(), self._service.limits
+        refused = await asyncio.to_thread(admission.refuse, self._port)
+        until = later_text(limits.drain_s)
         sentence = f"{reason}; answers under way may go on until {until}"
-        self._report.enter("draining", f"{sentence}{unshut and f', and new ones come: {unshut}'}", drains_until=until)
+        self._report.enter("draining", f"{sentence}{refused and f', and new ones come: {refused}'}", drains_until=until)
         since: float | None = None
+        alive_at, before = began, None
         while True:
-            rest = await self._rest()
-            since = judge.quiet_since(since, rest)
-            took = time.monotonic() - began
-            if judge.is_drained(since, rest, refuses=not unshut):
+            # before our own question, which is a connection, too
+            clients = await asyncio.to_thread(admission.clients, self._local.init, self._port)
+            look = await self._look() if clients else judge.Look(time.monotonic(), None, 0.0)
+            seen = look.metrics
+            if before is None or judge.liveness(before, look, alive_at, self._probes.patience_s) != "strike":
+                alive_at = look.at
+            before = look
+            requests = None if seen is None else int(seen.running + seen.waiting)
+            if seen is not None:
+                self._report.update(running=int(seen.running), waiting=int(seen.waiting))
+            rest = judge.Rest(look.at, clients, requests)
+            since, took = judge.quiet_since(since, rest), time.monotonic() - began
+            if judge.is_drained(since, rest, refuses=not refused):
                 return self._report.note(f"no answer is under way any more, after {took:.0f} s")
-            if took >= limit_s:
-                under_way = "some" if rest.requests is None else rest.requests
-                return self._report.note(f"{under_way} answers did not end within {limit_s:.0f} s and are cut off")
+            words = f"{'some' if requests is None else requests} answers are cut off"
+            if self._probes.metrics is not None and look.at - alive_at >= limits.canary_s:
+                return self._report.note(f"{words}: nothing has been computed for {look.at - alive_at:.0f} s")
+            if took >= limits.drain_s:
+                return self._report.note(f"{words}: they did not end within {took:.0f} s")
             await asyncio.sleep(_REST_S)
-
-    async def _rest(self) -> judge.Rest:
-        """Who is connected is read first: our own question is a connection, too."""
-        at, names = time.monotonic(), self._probes.metrics
-        clients = await asyncio.to_thread(admission.clients, self._local.init, self._port)
-        seen = None
-        if clients and names is not None and not await self._stranger():
-            seen = await _within(_HEALTH_S, None, endpoint.metrics, self._access, names, _HEALTH_S)
-        if seen is not None:
-            self._report.update(running=int(seen.running), waiting=int(seen.waiting))
-        return judge.Rest(at, clients, None if seen is None else int(seen.running + seen.waiting))
 
     @property
     def _port(self) -> int:

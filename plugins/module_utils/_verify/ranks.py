@@ -143,8 +143,9 @@ def _on_its_way(service: str, place: str, word: str, supervisor: Mapping[str, An
         yield host_warning(
             "rank-draining",
             place,
-            found=f"is to stop, lets in nobody new, and {under_way} may go on" + (f" until {until}" if until else ""),
-            remedy=f"wait; to cut them off: systemctl kill {_layout.unit(service)}",
+            found=f"is to stop, lets in nobody new, and {under_way} may go on",
+            remedy=f"wait{f', until {until} at the longest' if until else ''}; to cut them off: "
+            f"systemctl kill {_layout.unit(service)}",
         )
     elif supervisor.get("error") and word == _PREPARING:
         yield host_warning(
