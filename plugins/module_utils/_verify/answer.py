@@ -32,7 +32,8 @@ _SUPERVISOR: Spec = {
     "options": {
         "state": _TEXT,
         **dict.fromkeys(("error", "last_end"), _MAYBE_TEXT),
-        **dict.fromkeys(("since", "updated_at", "drains_until"), _TEXT_IF_ANY),
+        **dict.fromkeys(("since", "updated_at"), _TEXT_IF_ANY),
+        "drains_until": {"type": "str", "nullable": True, "default": None},
         **dict.fromkeys(("tokens_per_s", "running", "waiting", "kv_use", "starts_left", "age_s"), _FIGURE_OR_NULL),
         "strikes": {"type": "int", "default": 0, "min": 0, "max": _MOST},
         "ranks_seen": {
