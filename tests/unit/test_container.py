@@ -68,6 +68,8 @@ def test_the_unit_leaves_the_budget_to_the_supervisor() -> None:
     assert "ExecStart=/usr/bin/python3 -m gb10_rank.supervise /etc/gb10-fleet/services/nano.json\n" in unit
     assert {"Restart=always", "RestartPreventExitStatus=3", "StartLimitIntervalSec=0"} <= {*unit.splitlines()}
     assert "TimeoutStopSec=480" in unit
+    # Docker's client would hand SIGTERM on to the container, whose answers are to end first
+    assert "KillMode=mixed\n" in unit
 
 
 def test_the_data_of_a_container_is_json() -> None:

@@ -24,7 +24,7 @@ def refuse(port: int) -> str:
     """Refuse new connections to a port of this host, but those of root, who looks after it; a sentence when that can't
     be done, else an empty string. It holds until `admit`."""
     done = run(["nft", _rules(port)])
-    return f"nft: {done.stderr.strip()[-200:]}" if done.returncode else ""
+    return f"nft: {done.stderr.strip().partition(chr(10))[0][:200]}" if done.returncode else ""
 
 
 def admit(port: int) -> None:

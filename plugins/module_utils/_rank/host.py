@@ -49,6 +49,8 @@ class NotLaunchedError(RankError):
 
 def prepare(service: Service) -> None:
     """Make the machine ready for a load; RankError says what is in the way."""
+    # what a supervisor left that was killed: an engine that is killed leaves its memory with the driver
+    run(["docker", "stop", "-t", f"{service.limits.stop_s:.0f}", service.container], service.limits.stop_s + 10)
     run(["docker", "rm", "--force", "--volumes", service.container])
     for file in orphans(Path("/dev/shm"), Path("/proc"), service.probes.shared_memory):
         file.unlink(missing_ok=True)
