@@ -16,9 +16,10 @@ def rank_unit(service: str, summary: str, limits: Mapping[str, Any], inventory: 
     """The unit that owns a service's rank on one host, through its supervisor.
 
     The supervisor restarts the group and keeps the budget for it; systemd restarts the supervisor alone, and not after
-    its status 3, which says that the budget is used up. A stop is the supervisor's business (KillMode): Docker's clients
-    would hand SIGTERM on to a container whose answers are to end first. The start has no time limit: a large model loads for many
-    minutes. The watchdog ends a supervisor that stands still: it could not notice that its rank is dead.
+    its status 3, which says that the budget is used up. A stop is the supervisor's business (KillMode): Docker's
+    clients would hand SIGTERM on to a container whose answers are to end first. The start has no time limit: a large
+    model loads for many minutes. The watchdog ends a supervisor that stands still: it could not notice that its rank is
+    dead.
 
     limits: of its supervisor. inventory: whose service it is; systemd passes over sections of this kind.
     """
