@@ -231,6 +231,7 @@ EXCEPTIONS = {
     f"{UTIL}/_layout.py": "what units of earlier releases are called",
     f"{UTIL}/_memory": "its formula of memory, from its source and its boot logs",
     f"{UTIL}/_models": "the models that vLLM knows, and its readings of config.json",
+    f"{UTIL}/_rank/admission.py": "the release whose own draining was seen",
     f"{UTIL}/_recipes/spec.py": "an example of an image",
     f"{UTIL}/_recipes/foreign.py": "recipes of others, which vLLM serves",
     f"{UTIL}/_recipes/formats.py": "recipes of others, which vLLM serves",

@@ -119,7 +119,10 @@ def test_what_is_data_is_taken(path: str, value: Any) -> None:
 def test_no_summary_adds_a_line_to_a_unit(summary: str) -> None:
     recipe, _findings = parse(changed("summary", summary), "r.yml: ")
     if recipe:
-        lines, plain = (rank_unit("nano", text, 60, inventory="site").splitlines() for text in (recipe["summary"], "x"))
+        limits = {"drain_s": 300, "stop_s": 60}
+        lines, plain = (
+            rank_unit("nano", text, limits, inventory="site").splitlines() for text in (recipe["summary"], "x")
+        )
         assert len(lines) == len(plain)
         assert [a for a, b in zip(lines, plain, strict=True) if a != b and not a.startswith("Description=")] == []
         assert not re.search(r"(?<!%)(%%)*%(?!%)", lines[1])

@@ -5,7 +5,7 @@
 """The way of clients to an endpoint while it drains: new connections are refused, and those that there are go on.
 
 A refusal is what clients and gateways know what to do with: they go elsewhere, or come again. An engine's own way of
-draining is none: vLLM 0.32 answers 500 then, and says at /health that it is well.
+draining is none: one of them answers 500 then, and says at its health path that it is well (vLLM 0.32).
 """
 
 from __future__ import annotations
