@@ -132,15 +132,3 @@ def test_drift_names_a_changed_file_and_is_clean_without(titan: Host, playbook: 
     assert "gateway/clients.map" in found and "gateway-unread" in found
     assert converge(playbook).returncode == 0
     assert "gateway" not in drift(playbook)
-
-
-def test_it_goes_when_it_is_ordered_to(titan: Host, playbook: Playbook) -> None:
-    run = playbook(
-        str(SCENARIO / "converge.yml"),
-        "--extra-vars",
-        json.dumps({"fleet_services": FLEET["fleet_services"], "fleet_gateway": None, "retire": "gateway"}),
-    )
-    assert run.returncode == 0, run.stdout
-    assert not titan.file("/etc/gb10-fleet/gateway").exists
-    assert not titan.file(f"/etc/systemd/system/{UNIT}").exists
-    assert titan.run("nft list table inet gb10_fleet").rc != 0

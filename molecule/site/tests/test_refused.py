@@ -37,7 +37,7 @@ def changed(run: subprocess.CompletedProcess[str]) -> bool:
             (TINY | {"prot": 8001}, 'write "port"'),
             (TINY | {"hosts": ["spark-4"]}, 'no host "spark-4"'),
             (TINY | {"port": 8001, "model": {"weights_bytes": EXABYTE}}, "GB of weights"),
-            (TINY | {"hosts": ["titan"], "flags": {"max-model-lenn": 2048}}, 'write "--max-model-len"'),
+            (TINY | {"hosts": ["titan"], "flags": {"max-model-lenn": 2048}}, 'write "max-model-len" in flags'),
         ],
         [  # by what the hosts have
             (TINY | {"port": TAKEN}, f"port {TAKEN} is taken by python3"),
@@ -50,12 +50,14 @@ def test_bad_input(playbook: Playbook, cases: list[tuple[dict[str, Any], str]]) 
     """All that is wrong is named in one run."""
     Fleet(LAB).root("spark-2", f"systemd-run --quiet --collect --unit somebody python3 -m http.server {TAKEN}")
     services = {f"other-{number}": service for number, (service, _sentence) in enumerate(cases)}
-    run = playbook("site.yml", "--limit", "titan,spark-2", "--extra-vars", json.dumps({"fleet_services": services}))
+    try:
+        run = playbook("site.yml", "--limit", "titan,spark-2", "--extra-vars", json.dumps({"fleet_services": services}))
+    finally:
+        Fleet(LAB).root("spark-2", "systemctl stop somebody")
     output = " ".join(run.stdout.split())
     assert run.returncode != 0
     assert [sentence for _service, sentence in cases if sentence not in output] == []
     assert not changed(run)
-    Fleet(LAB).root("spark-2", "systemctl stop somebody")
 
 
 def test_a_host_that_is_off_does_not_hold_up_the_others(playbook: Playbook) -> None:
