@@ -117,7 +117,8 @@ HARMS = [
     Harm("supervisor-and-container-killed", f"systemctl kill -s KILL {UNIT}; {KILL}", itself_s=60),
     Harm("supervisor-killed-with-a-full-budget-and-restarted-by-its-owner",
          f"for i in 1 2; do {KILL}; timeout 60 sh -c 'until {HEALTH}; do sleep 1; done'; sleep 3; done; "
-         f"systemctl kill -s KILL {UNIT}; sleep 1; systemctl restart {UNIT}", itself_s=60),
+         # it may serve again before anybody looks
+         f"systemctl kill -s KILL {UNIT}; sleep 1; systemctl restart {UNIT}", harmed="true", itself_s=60),
     Harm("folder-in-run-removed-and-all-killed (S1)",
          f"rm -rf {RUN}; systemctl kill -s KILL {UNIT}; {KILL}", right=f"test -e {RUN}/tiny/status.json", itself_s=60),
     Harm("no-room-in-run (S1b)", f"mount -t tmpfs -o size=64k full {RUN}; cat /dev/zero > {RUN}/full; {KILL}",
