@@ -52,6 +52,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
         self._stopped: dict[str, tuple[Stopped, str]] = {}
         self._removed: dict[tuple[str, str], str] = {}
         self._proved: set[str] = set()
+        self._clients: dict[str, str] = {}
         self._gateways: dict[str, dict[str, Any]] = {}
         self._is_status = False
         self._shows_ok = True
@@ -86,6 +87,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
     def v2_runner_item_on_ok(self, result: Any) -> None:
         if result.task.resolved_action == "gb10.fleet.service_ready":
             self._note(result.host.get_name(), result.result)
+        elif result.task.resolved_action == "gb10.fleet.client_ready" and "answer" in result.result:
+            self._clients[result.result["client"]] = result.result["answer"]
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
         if not ignore_errors:
@@ -104,7 +107,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
         if self._is_status:
             text = status_table(self._plan, self._services, self._ranks, self._stopped, self._gateways)
         else:
-            seen = (self._verified, self._ranks, self._stopped, self._removed, self._proved)
+            seen = (self._verified, self._ranks, self._stopped, self._removed, self._proved, self._clients)
             text = end_table(self._plan, self._services, self._hosts, *seen)
         show(f"\n{text}\n")
         looked = (*self._ranks.values(), *self._gateways.values())

@@ -70,12 +70,14 @@ MAY_IMPORT = {
     "_container_engine": "_probe _settings",
     "_tls": "_probe",
     "_gateway": "_probe _tls",
+    "_clients": "_gateway",
     "_services": "_probe",
     "_system": f"{VLLM}/text _probe",
     "_subjects": " ".join(sorted(path.parent.name for path in UTILS.glob("*/subject.py"))),
     "_drift": "_fabric _joins _netplan _probe _settings _subjects _system _transfer",
     "_doctor": "_container_engine _fabric _host _preflight _system",
-    "_plan": "_engines _fabric _firewall _gateway _host_tuning _lock _memory _models _recipes _subjects _tls _transfer",
+    "_plan": "_clients _engines _fabric _firewall _gateway _host_tuning _lock _memory _models _recipes _subjects _tls "
+    "_transfer",
 }
 
 # Modules that read or change the machine. pathlib's PurePath and urllib.parse only handle text.

@@ -176,6 +176,7 @@ def _undeclared(view: View) -> Iterator[Difference]:
     run = {
         "inventory": view.plan["inventory"],
         "placed": placed,
+        "clients": {one["client"]: [one["host"]] for one in view.plan["clients"]},
         "gateway": view.plan["gateway"]["hosts"] if view.plan["gateway"] else [],
         "hosts": [*view.plan["hosts"]],
         "retire": [],

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""The form of what hosts answer about ranks, services and gateways: `_verify.ranks`, `.service` and `.gateway`."""
+"""The form of what hosts answer about ranks, services, gateways and their clients, by the files of this package."""
 
 from __future__ import annotations
 
@@ -112,6 +112,7 @@ GATEWAY: Spec = {
         }
     },
 }
+CLIENT: Spec = {"type": "map", "options": dict.fromkeys(("client", "answer"), _TEXT)}
 GATEWAY_ANSWERS: Spec = {
     "type": "map",
     "options": {"answers": {"type": "map", "required": True, "max": 1000, "values": {"type": "str"}}},
