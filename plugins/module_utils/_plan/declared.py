@@ -114,6 +114,7 @@ SERVICE: Spec = {
         },
         "api_key_file": {"type": "str", "min": 1, "expected": "a file on the controller that holds the key"},
         "open": {"type": "bool", "default": False},
+        "on_creep": {"type": "str", "choices": ["report", "restart"], "default": "report"},
         "tls": TLS,
         "trust": {"type": "list", "default": [], "elements": {"type": "str", "choices": [*TRUST]}},
         "silence": {"type": "map", "default": {}, "values": {"type": "str", "min": 1, "expected": "the reason"}},

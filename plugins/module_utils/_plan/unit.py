@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from ansible_collections.gb10.fleet.plugins.module_utils._layout import LIBRARY, container, rank_file
 
+# As Docker's daemon and containerd have it: who runs the service outlives it.
+OWN_OOM_SCORE_ADJ = -500
+
 
 def rank_unit(service: str, summary: str, stop_s: int, inventory: str) -> str:
     """The unit that owns a service's rank on one host, through its supervisor.
@@ -37,6 +40,7 @@ RestartSec=5
 RestartPreventExitStatus=3
 WatchdogSec=120
 WatchdogSignal=SIGKILL
+OOMScoreAdjust={OWN_OOM_SCORE_ADJ}
 TimeoutStopSec={2 * stop_s + 60}
 SyslogIdentifier={container(service)}
 

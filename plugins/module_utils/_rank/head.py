@@ -29,10 +29,12 @@ _JOINED_POLL_S = 2.0
 
 @dataclass(frozen=True)
 class End:
-    """Why an epoch is over. failed: something went wrong; not so when an owner stops or restarts a rank."""
+    """Why an epoch is over. failed: something went wrong; not so when an owner stops or restarts a rank. out_of_memory:
+    a rank was ended since its host had too little, as it will be again."""
 
     reason: str
     failed: bool = True
+    out_of_memory: bool = False
 
 
 class Head:
@@ -44,12 +46,15 @@ class Head:
         self._obstacles = 0
         self._end: asyncio.Future[End] | None = None
         self._members = Members(service, report, secret, self._over)
-        self._local = LocalRank(service, report, lambda reason: self._over(f"rank 0: {reason}", True), secret)
+        self._local = LocalRank(service, report, self._over_here, secret)
 
-    def _over(self, reason: str, failed: bool) -> None:
+    def _over_here(self, reason: str, out_of_memory: bool) -> None:
+        self._over(f"rank 0: {reason}", True, out_of_memory)
+
+    def _over(self, reason: str, failed: bool, out_of_memory: bool = False) -> None:
         """A rank failed or left; the first to report it ends the epoch."""
         if self._end is not None and not self._end.done():
-            self._end.set_result(End(reason, failed))
+            self._end.set_result(End(reason, failed, out_of_memory))
 
     async def run(self) -> int:
         """The unit's exit status; being cancelled is the owner's stop."""
@@ -68,6 +73,8 @@ class Head:
                 await self._close(end)
                 if self._launched and not end.failed:
                     self._ledger.restore_budget()
+                elif end.out_of_memory:
+                    self._ledger.launched(time.monotonic())  # counts twice: each time may hang the host
                 self._report.update(starts_left=self._starts_left())
                 if self._starts_left():
                     await asyncio.sleep(judge.pause_s(0))
@@ -102,8 +109,9 @@ class Head:
         budget, unit = self._service.limits.budget, self._service.unit
         evidence = self._report.fields["evidence"] or f"`journalctl -u {unit}`"
         sentence = (
-            f"stopped: {budget.starts} starts within {budget.within_s / 60:.0f} minutes did not last, the last one "
-            f"because {last}; see {evidence}, mend it, then: systemctl start {unit}"
+            f"stopped: {budget.starts} starts within {budget.within_s / 60:.0f} minutes did not last (one that ended "
+            f"for want of memory counts as two), the last one because {last}; see {evidence}, mend it, then: "
+            f"systemctl start {unit}"
         )
         await self._members.broadcast({"do": "stopped", "reason": sentence})
         self._ledger.clear()
@@ -148,6 +156,8 @@ class Head:
         serving = Serving(service, report, self._key, self._members, self._local)
         await serving.load()
         await serving.warm_up()
+        self._local.loaded()
+        await self._members.broadcast({"do": "loaded", "epoch": report.fields["epoch"], "reason": ""})
         await serving.watch()
 
     async def _launch(self) -> None:

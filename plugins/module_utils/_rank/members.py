@@ -23,7 +23,7 @@ _ORDER_S = 300.0
 # Between two looks at this host's own adapter while ranks are missing.
 LOOK_S = 5.0
 
-Over = Callable[[str, bool], None]
+Over = Callable[[str, bool, bool], None]
 
 
 class Member:
@@ -147,7 +147,7 @@ class Members:
         elif "did" in message:
             member.done(message["did"], message["error"])
         elif "failed" in message and message["epoch"] == epoch:
-            self._over(f"{member.name}: {message['failed']}", True)
+            self._over(f"{member.name}: {message['failed']}", True, message.get("out_of_memory") is True)
         elif "leaving" in message:
             self._leave(member, f"{member.name} leaves: {message['leaving']}", failed=False)
 
@@ -156,7 +156,7 @@ class Members:
             del self._by_rank[member.rank]
             self._report.note(reason)
             member.lost(reason)
-            self._over(reason, failed)
+            self._over(reason, failed, False)
             self._notify()
 
     def _notify(self) -> None:

@@ -33,12 +33,12 @@ class Worker:
         self._channel: wire.Channel | None = None
         self._failed = ""
 
-    def _over(self, reason: str) -> None:
-        """The container ended by itself: the head learns of it by the next message."""
+    def _over(self, reason: str, out_of_memory: bool) -> None:
+        """The container ended by itself, or has to: the head learns of it by the next message."""
         self._failed = reason
         self._report.note(reason)
         if self._channel is not None:
-            message = {"failed": reason, "epoch": self._report.fields["epoch"]}
+            message = {"failed": reason, "epoch": self._report.fields["epoch"], "out_of_memory": out_of_memory}
             self._sending = asyncio.create_task(_try_to_send(self._channel, message))
 
     async def run(self) -> int:
@@ -121,6 +121,8 @@ class Worker:
         elif order == "launch":
             await self._local.launch()
             self._report.enter("serving", f"epoch {epoch}: the rank runs", error="")
+        elif order == "loaded":
+            self._local.loaded()
         elif order == "evidence":
             bundle = await self._local.keep_evidence(message["reason"])
             self._report.update(evidence=str(bundle), last_end=message["reason"])
