@@ -61,7 +61,9 @@ class EngineSpec:
     lines of a start's log that `Engine.boot` reads; empty for none. code_flags: options by which code that the
     model's publisher wrote runs in the container. development_env: variables that open the endpoint to whoever reaches
     it, each with what it does. tls: None for an engine that speaks no TLS. aliases: whether a model can have further
-    names, ``aliases`` in the settings of its service.
+    names, ``aliases`` in the settings of its service. series: names in its Prometheus text by what they tell: gauges
+    running, waiting (requests) and kv_use (0 to 1); counters preempted, prompted, generated, prefix_asked, prefix_hits;
+    histograms of seconds first_token, next_token, queued.
     """
 
     name: str
@@ -79,6 +81,7 @@ class EngineSpec:
     development_env: Mapping[str, str] = field(default_factory=dict)
     tls: TlsFiles | None = None
     aliases: bool = False
+    series: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
