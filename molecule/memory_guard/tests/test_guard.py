@@ -31,7 +31,7 @@ MIB = 1024
 SSH_CONFIG = Path(os.environ["GB10_LAB_DIR"]) / "ssh_config"
 
 
-def says(host: Host, free_mib: int, available_mib: int) -> None:
+def kernel_shows(host: Host, free_mib: int, available_mib: int) -> None:
     """Have the kernel say so."""
     lines = f"s/^MemFree:.*/MemFree: {free_mib * MIB} kB/; s/^MemAvailable:.*/MemAvailable: {available_mib * MIB} kB/"
     host.check_output(f"sed '{lines}' /run/meminfo > /run/meminfo.new && cat /run/meminfo.new > /run/meminfo")
@@ -104,9 +104,9 @@ def ssh_answers() -> Iterator[list[float]]:
 
 @pytest.fixture(autouse=True)
 def enough(host: Host) -> Iterator[None]:
-    says(host, 15_000, 18_000)
+    kernel_shows(host, 15_000, 18_000)
     yield
-    says(host, 15_000, 18_000)
+    kernel_shows(host, 15_000, 18_000)
 
 
 def test_the_guard_goes_by_the_plan_and_engines_are_what_it_finds_first(host: Host) -> None:
@@ -128,7 +128,7 @@ def test_a_host_whose_owner_wants_none_has_none(host: Host) -> None:
 
 def test_caches_go_while_the_model_loads(host: Host) -> None:
     assert status(host)["cache_drops"] == 0
-    says(host, 4_000, 18_000)
+    kernel_shows(host, 4_000, 18_000)
     restart(host)
     found = until(host, serves)
     # the file says after each drop that nothing was gained, so that ten seconds pass before the next
