@@ -26,9 +26,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._rank.report import Led
 from ansible_collections.gb10.fleet.plugins.module_utils._rank.service import from_plan
 from hypothesis import given
 from hypothesis import strategies as st
-from test_rank import HEAD, WRITTEN
+from test_rank import HEAD, SOLO, WRITTEN
 
-SOLO = from_plan(WRITTEN | {"rendezvous": None, "gids": None, "ranks": 1, "peers": []})
 LIMIT_S = SOLO.limits.drain_s
 
 # When it is over --------------------------------------------------------------------------------------------------

@@ -66,6 +66,7 @@ WRITTEN: dict[str, Any] = {
     "warm_up": [{"path": "/echo", "body": {"text": "x"}, "answer": ["echo", 0]}],
 }
 HEAD = service.from_plan(WRITTEN)
+SOLO = service.from_plan(WRITTEN | {"rendezvous": None, "gids": None, "ranks": 1, "peers": []})
 
 
 def test_the_plans_file_is_read() -> None:

@@ -38,10 +38,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._rank import (
 from ansible_collections.gb10.fleet.plugins.module_utils._rank import supervise as program
 from ansible_collections.gb10.fleet.plugins.module_utils._rank.report import Ledger, Report
 from ansible_collections.gb10.fleet.plugins.module_utils._rank.service import from_plan
-from test_rank import HEAD, WRITTEN
-
-SOLO = from_plan(WRITTEN | {"rendezvous": None, "gids": None, "ranks": 1, "peers": []})
-
+from test_rank import HEAD, SOLO, WRITTEN
 
 # Own files --------------------------------------------------------------------------------------------------------
 

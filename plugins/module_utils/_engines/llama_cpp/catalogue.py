@@ -112,7 +112,7 @@ def _short(option: Option) -> dict[str, Any]:
 @functools.cache
 def load() -> Mapping[str, Release]:
     """The catalogued releases by version."""
-    data = json.loads(DATA.read_text("utf-8")) if DATA.exists() else {"releases": {}}
+    data = json.loads(DATA.read_text("utf-8"))
     return {version: release_of(version, row["build"], row["options"]) for version, row in data["releases"].items()}
 
 
