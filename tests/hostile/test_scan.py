@@ -71,11 +71,13 @@ def plan(owner: Owner) -> Iterator[dict[str, Any]]:
 
 def listed(owner: Owner, plan: dict[str, Any], host: str) -> set[int]:
     """What the plan opens for everybody: what a closed host lets in; on an open one all that ours listens on, and what
-    the machine listened on before it was ours."""
+    the machine listened on before it was ours, but for what a gateway alone may reach."""
     mine = plan["hosts"][host]
     assert (mine["firewall"]["state"] == "closed") is (host in CLOSED)
-    of_firewall = {one["port"] for one in mine["firewall"]["open"] if one["protocol"] == "tcp" and not one["from"]}
-    return {SSH} | (of_firewall if host in CLOSED else {one["port"] for one in mine["listens"]} | owner.before[host])
+    opened = [one for one in mine["firewall"]["open"] if one["protocol"] == "tcp"]
+    for_all, for_some = ({one["port"] for one in opened if bool(one["from"]) is some} for some in (False, True))
+    listens = {one["port"] for one in mine["listens"]} | owner.before[host]
+    return {SSH} | (for_all if host in CLOSED else listens - for_some)
 
 
 def scan(owner: Owner, host: str, *words: str, before: str = "") -> set[int]:
