@@ -57,9 +57,13 @@ def test_no_secret_is_seen_outside_of_its_files(owner: Owner, plan: dict[str, An
     """It keeps digests of its clients' keys; of services it has the keys, by which it asks them."""
     for playbook in PLAYBOOKS:
         owner.play(playbook, *VERBOSE)
-    of_gateway = owner.fleet.root(GATEWAY, "find /etc/gb10-fleet/gateway -type f -printf '%p %m %U\\n'").splitlines()
-    assert of_gateway
-    assert {line.partition(" ")[2] for line in of_gateway} == {"600 0"}
+    part = plan["hosts"][GATEWAY]["gateway"]
+    private = [
+        one["path"] for one in (part["clients"], *part["backend_keys"], part["tls"]["certificate"], part["tls"]["key"])
+    ]
+    assert len(private) == 3 + len(HEADS)
+    modes = owner.fleet.root(GATEWAY, f"stat -c %a:%U {' '.join(private)}").split()
+    assert set(modes) == {"600:root"}
+    assert owner.fleet.root(GATEWAY, "stat -c %a:%U /etc/gb10-fleet/gateway").strip() == "700:root"
     assert places(owner, [owner.secrets["client"]]) == []
-    held = [line.split()[0] for line in of_gateway]
-    assert places(owner, secrets_of(owner), [*HELD, *held]) == []
+    assert places(owner, secrets_of(owner), [*HELD, *private]) == []
