@@ -153,3 +153,17 @@ def test_a_file_that_a_role_copies_is_roots() -> None:
     owners = [{task["ansible.builtin.copy"].get(key) for key in ("owner", "group")} for task in copies]
     assert len(copies) >= 6
     assert [task["name"] for task, of in zip(copies, owners, strict=True) if of != {"root"}] == []
+
+
+def test_what_a_run_lends_has_a_name_of_its_own() -> None:
+    """Another run on the same host neither overwrites a lent secret nor takes it away: its name is a `tempfile`'s."""
+    lenders = [task for task in tasks_of_roles() if "always" in task]
+    assert lenders
+    for lender in lenders:
+        made = [task["register"] for task in lender["block"] if "ansible.builtin.tempfile" in task]
+        own = {
+            f"{{{{ {name} }}}}" for name, value in lender["vars"].items() for one in made if f" {one}.path " in value
+        }
+        written = [task["ansible.builtin.copy"]["dest"] for task in lender["block"] if "ansible.builtin.copy" in task]
+        taken = [task["ansible.builtin.file"]["path"] for task in lender["always"] if "ansible.builtin.file" in task]
+        assert {*written} == {*taken} == own

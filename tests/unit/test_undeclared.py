@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from ansible_collections.gb10.fleet.plugins.filter.undeclared_services import undeclared_services
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+from ansible_collections.gb10.fleet.plugins.module_utils._gateway import haproxy
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import declared_and_retired
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.unit import rank_unit
 from ansible_collections.gb10.fleet.plugins.module_utils._services.reading import read_units
@@ -32,6 +33,7 @@ def former(service: str, inventory: str = "") -> dict[str, Any]:
     return {"titan": {"our_units": [{"unit": f"gb10-vllm-{service}.service", "inventory": inventory, "ranks": 1}]}}
 
 
+OLD = _layout.unit("old")
 THE_GATEWAY = {"titan": {"our_units": [{"unit": _layout.GATEWAY_UNIT, "inventory": "mine", "ranks": 1}]}}
 
 
@@ -120,21 +122,22 @@ def test_an_order_against_what_is_declared_is_a_mistake() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "inventory"),
+    ("unit", "content", "inventory"),
     [
-        (rank_unit("old", "Old", limits={"stop_s": 60, "drain_s": 300}, inventory="mine").encode(), "mine"),
-        (b"[Unit]\nDescription=of an earlier release\n", ""),
-        (b"", ""),
-        (b"\xff\xfe[X-Gb10Fleet]\nInventory=a b\n", ""),
+        (OLD, rank_unit("old", "Old", limits={"stop_s": 60, "drain_s": 300}, inventory="mine").encode(), "mine"),
+        (_layout.GATEWAY_UNIT, haproxy.unit("mine").encode(), "mine"),
+        (OLD, b"[Unit]\nDescription=of an earlier release\n", ""),
+        (OLD, b"", ""),
+        (OLD, b"\xff\xfe[X-Gb10Fleet]\nInventory=a b\n", ""),
     ],
 )
-def test_a_unit_names_its_inventory(tmp_path: Path, content: bytes, inventory: str) -> None:
-    (tmp_path / _layout.unit("old")).write_bytes(content)
+def test_a_unit_names_its_inventory(tmp_path: Path, unit: str, content: bytes, inventory: str) -> None:
+    (tmp_path / unit).write_bytes(content)
     (tmp_path / _layout.unit("folder")).mkdir()
     (tmp_path / "ssh.service").touch()
     (tmp_path / "gb10-drift.service").touch()
     found = {one["unit"]: one["inventory"] for one in read_units(tmp_path, tmp_path)}
-    assert found == {_layout.unit("old"): inventory, _layout.unit("folder"): ""}
+    assert found == {unit: inventory, _layout.unit("folder"): ""}
 
 
 @pytest.mark.parametrize(
