@@ -17,6 +17,7 @@ PREFIX = "ansible_collections.gb10.fleet.plugins.module_utils"
 # Single files that know nothing of hosts, models or vLLM. Every package may import them.
 GROUND = {
     "_findings",
+    "_foreign_files",
     "_gb10",
     "_layers",
     "_layout",
@@ -99,6 +100,7 @@ IO_MODULES = {
 # Whatever is missing here is pure: plain data in, plain data out. package or file: why it does I/O.
 IO = {
     "_gb10.py": "reads data/gb10.yml",
+    "_foreign_files.py": "reads small files of recipes' authors and models' publishers",
     "_own_files.py": "reads and replaces what we keep, and moves it away when it is damaged",
     "_secret_files.py": "reads secrets on the controller",
     "_container_engine/reading.py": "reads Docker's settings",

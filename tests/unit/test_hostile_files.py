@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,21 @@ def test_a_recipe_that_is_a_bomb_is_named_and_the_others_are_read(tmp_path: Path
     _library, findings = load_all([tmp_path])
     assert any("bomb.yml" in finding.place and "aliases" in finding.sentence() for finding in findings)
     assert any("other.yml" in finding.place for finding in findings)
+
+
+def test_a_recipes_file_is_read_in_bounds(tmp_path: Path) -> None:
+    """Else one of some GB takes the controller's memory, and a pipe holds every plan for ever."""
+    for name in ("large.yml", "configs/large.json", "overlays/large.jinja"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b'{"x": "' + b"y" * (5 << 20) + b'"}')
+    os.mkfifo(tmp_path / "pipe.yml")
+    library, findings = load_all([tmp_path])
+    of_config = library.config("large", "p")
+    of_overlay = library.overlay({"file": "large.jinja", "sha256": None}, "p")
+    assert (of_config[0], of_overlay[0]) == (None, None)
+    sentences = [finding.sentence() for finding in (*findings, *of_config[1], *of_overlay[1])]
+    for words in ("large.yml", "pipe.yml", "large.json", "large.jinja"):
+        assert [words in text and ("more than" in text or "no regular" in text) for text in sentences].count(True) == 1
 
 
 HOSTILE: dict[str, tuple[str, Any]] = {

@@ -17,7 +17,9 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import threading
+import tracemalloc
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -467,6 +469,27 @@ def test_a_command_in_a_container_is_asked_before_the_container_is_stopped(
 
     asyncio.run(stop())
     assert journal.read_text().splitlines() == kinds
+
+
+@pytest.mark.parametrize("end", ["\\n", ""])
+def test_a_line_without_end_takes_little_memory_and_shows_no_part_of_a_key(end: str) -> None:
+    """What prints is the image's publisher's program, and the supervisor is root's."""
+    lines: list[str] = []
+    program = f"import sys; print('first'); sys.stdout.write('key' * (8 << 20) + '{end}'); print('last')"
+
+    async def follow() -> int:
+        ours = container.Container("gb10-service-pair", lines.append, {})
+        await ours._attach([sys.executable, "-c", program])
+        return await ours.ended
+
+    tracemalloc.start()
+    try:
+        assert asyncio.run(follow()) == 0
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
+    assert lines[:2] == ["first", "(a line of more than 65536 bytes)"]
+    assert lines[2:] == (["last"] if end else [])
 
 
 DEAF = "trap '' TERM;"

@@ -17,6 +17,7 @@ _FOLDER = f"{LIBRARY}/peer"
 # All that the server and what starts it import of this collection: a test holds the list equal to what they load.
 MODULES = (
     "_findings",
+    "_foreign_files",
     "_images/__init__",
     "_images/archive",
     "_images/docker",

@@ -19,6 +19,8 @@ from . import judge
 from .host import NotLaunchedError, RankError, commands_of, docker_answers, is_first_process, run
 
 _TAIL_LINES = 2000
+# What engines print is far below. A longer line is left out whole: cut, it could end inside a key, and show the rest.
+_LINE_BYTES = 1 << 16
 # More is chatter of requests, each with an id of its own.
 _KINDS = 10_000
 _START_S = 120.0
@@ -103,15 +105,18 @@ class Container:
         rest = b""
         while chunk := await client.stdout.read(1 << 16):
             *lines, rest = (rest + chunk).split(b"\n")
+            rest = rest[: _LINE_BYTES + 1]
             for line in lines:
-                self._print(line.decode("utf-8", "replace"))
+                self._print(line)
         if rest:
-            self._print(rest.decode("utf-8", "replace"))
+            self._print(rest)
         status = await client.wait()
         if not self.ended.done():
             self.ended.set_result(status)
 
-    def _print(self, line: str) -> None:
+    def _print(self, printed: bytes) -> None:
+        is_line = len(printed) <= _LINE_BYTES
+        line = printed.decode("utf-8", "replace") if is_line else f"(a line of more than {_LINE_BYTES} bytes)"
         self._log(line)
         self.tail.append(line)
         if len(self._kinds) < _KINDS:

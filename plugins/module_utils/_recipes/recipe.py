@@ -21,6 +21,7 @@ from typing import Any
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Engine, EngineSpec
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import DEFAULT, ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean, error, warning
+from ansible_collections.gb10.fleet.plugins.module_utils._foreign_files import content_of
 from ansible_collections.gb10.fleet.plugins.module_utils._models.facts import config_name, drafter_config
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.spec import recipe_spec
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import below, check, describe
@@ -29,6 +30,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._yaml_text import read_
 
 # What nobody sets by hand whatever the engine, each with what to do instead.
 _PLANNED_ENV = {"HF_HOME": "take it out; to take weights from a folder of the host, write model.source {path: FOLDER}"}
+# Bytes of an author's files: the largest that are shipped have a hundredth of it.
+_MOST_RECIPE = _MOST_CONFIG = _MOST_OVERLAY = 4 << 20
 _SECRETS = dict.fromkeys(("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"), "give the token to model_store")
 
 _TAKE = "write a number in its plain form, or take it out"
@@ -363,7 +366,7 @@ class Library:
                 )
             ]
         try:
-            config = json.loads(path.read_text(encoding="utf-8"))
+            config = json.loads(content_of(path, _MOST_CONFIG))
         except (OSError, ValueError, RecursionError) as cause:
             return None, [
                 error("recipe-config", str(path), found=f"unreadable: {cause}", expected="a JSON object", remedy=_FETCH)
@@ -395,7 +398,18 @@ class Library:
                     remedy=remedy,
                 )
             ]
-        found = hashlib.sha256(path.read_bytes()).hexdigest()
+        try:
+            found = hashlib.sha256(content_of(path, _MOST_OVERLAY)).hexdigest()
+        except (OSError, ValueError) as cause:
+            return None, [
+                error(
+                    "recipe-overlay-missing",
+                    place,
+                    found=f"{path} can't be read: {cause}",
+                    expected=f"a text of at most {_MOST_OVERLAY} bytes",
+                    remedy="put the right file there",
+                )
+            ]
         if overlay["sha256"] not in (None, found):
             where = f"{path} with sha256 {overlay['sha256']}"
             remedy = "put the right file there, or write its sha256 if you trust it"
@@ -449,7 +463,7 @@ def load_all(folders: Sequence[Path], engines: Mapping[str, Engine] = ENGINES) -
 def load(path: Path, engines: Mapping[str, Engine] = ENGINES) -> tuple[Recipe | None, list[Finding]]:
     """Read one recipe's file; never raises for what the file holds."""
     try:
-        data = read_yaml(path.read_text(encoding="utf-8"))
+        data = read_yaml(content_of(path, _MOST_RECIPE).decode("utf-8"))
     except (OSError, ValueError) as cause:
         return None, [
             error("recipe-unreadable", str(path), found=str(cause), expected="a YAML map", remedy="correct the file")

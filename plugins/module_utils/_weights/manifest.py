@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -80,9 +81,12 @@ def revision_of_content(files: tuple[File, ...]) -> str:
 
 
 def git_sum(path: Path) -> str:
-    """What git calls a file's content (gitformat-pack(5), "blob"): for small files, which it reads as a whole."""
-    content = path.read_bytes()
-    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+    """What git calls a file's content (gitformat-pack(5), "blob"). The hub says it of small files; its word for it."""
+    with path.open("rb") as stream:
+        found = hashlib.sha1(b"blob %d\0" % os.fstat(stream.fileno()).st_size, usedforsecurity=False)
+        while block := stream.read(1 << 20):
+            found.update(block)
+    return found.hexdigest()
 
 
 def hash_file(path: Path, name: str, counted: Callable[[int], None] = lambda count: None) -> tuple[File, Recipe]:

@@ -9,7 +9,6 @@ The bytes are read by rota, some each night."""
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import os
 import time
@@ -18,12 +17,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._foreign_files import content_of
 from ansible_collections.gb10.fleet.plugins.module_utils._layout import CACHES
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Part, Run
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import parsed
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.access import closed_to_containers, writable
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.cache import Cache, repository_folder
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.records import ModelRecords, Record
+from ansible_collections.gb10.fleet.plugins.module_utils._weights.source import MOST_INDEX
 
 _BLOCK = 1 << 22
 INDEX = "model.safetensors.index.json"
@@ -197,7 +199,7 @@ READS: Mapping[str, Part] = {
 def indexed_bytes(index: Path) -> int | None:
     """The sum of the tensors' bytes, as a checkpoint's index says; None without one, or where it has no figure."""
     try:
-        size = json.loads(index.read_text(encoding="utf-8"))["metadata"]["total_size"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        size = parsed(content_of(index, MOST_INDEX), MOST_INDEX, "it")["metadata"]["total_size"]
+    except (OSError, ValueError, KeyError, TypeError):
         return None
     return int(size) if isinstance(size, int | float) and 0 < size < 1 << 60 else None

@@ -6,15 +6,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, host_error
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import one_line, path_problem
+from ansible_collections.gb10.fleet.plugins.module_utils._foreign_files import content_of
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import one_line, parsed, path_problem
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import refusal
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.cache import read_main
 
@@ -24,6 +24,10 @@ _COMMIT = re.compile("[0-9a-f]{40}")
 _HUB_SUM = re.compile("[0-9a-f]{64}|[0-9a-f]{40}")
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf")
 _UNFINISHED = (".incomplete", ".lock", ".partial")
+# What is read as JSON of a file that the model's publisher wrote: several times what the largest models have.
+MOST_INDEX = 32 << 20
+_MOST_HEADER = 32 << 20
+_MOST_NAMED = 20
 
 
 @dataclass(frozen=True)
@@ -175,13 +179,29 @@ def _require_whole(folder: Path, files: Sequence[SourceFile]) -> None:
 
 def _problems(folder: Path, file: SourceFile, names: set[str]) -> Iterator[Finding]:
     if file.path.endswith(".safetensors.index.json"):
-        shards = set(json.loads(file.real.read_bytes()).get("weight_map", {}).values())
-        for shard in sorted(shards - names):
-            yield _broken((folder / file.path).with_name(shard), "it is missing", f"a shard that {file.path} names")
+        try:
+            shards = _shards(file)
+        except ValueError as problem:
+            yield _broken(folder / file.path, str(problem), "a map of tensors to the files that hold them")
+            return
+        for shard in sorted(shards - names)[:_MOST_NAMED]:
+            yield _broken(folder / shard, "it is missing", f"a shard that {file.path} names")
     if file.path.endswith(".safetensors"):
         expected = safetensors_size(file.real)
-        if expected != file.size:
+        if not expected or expected != file.size:
             yield _broken(folder / file.path, f"{file.size} bytes", f"{expected} bytes, says its header")
+
+
+def _shards(index: SourceFile) -> set[str]:
+    """The files that a checkpoint's index names, below the model's folder. ValueError for what is no index."""
+    content = parsed(content_of(index.real, MOST_INDEX), MOST_INDEX, "it")
+    tensors = content.get("weight_map", {}) if isinstance(content, dict) else None
+    if not isinstance(tensors, dict) or not all(isinstance(name, str) for name in tensors.values()):
+        raise ValueError("its weight_map is none")
+    names = set(tensors.values())
+    if problem := next((f"{one_line(name, 80)!a}, which {why}" for name in names if (why := path_problem(name))), None):
+        raise ValueError(f"it names {problem}")
+    return {str(PurePosixPath(index.path).parent / name) for name in names}
 
 
 def _broken(path: Path, found: str, expected: str) -> Finding:
@@ -191,13 +211,14 @@ def _broken(path: Path, found: str, expected: str) -> Finding:
 def safetensors_size(path: Path) -> int:
     """The size that a safetensors file says it has: 8 bytes of length, a JSON header, the tensors.
 
-    A header that can't be read counts as a file of no bytes. Source: safetensors' README, "Format".
+    A header that can't be read, or is larger than any model's, counts as a file of no bytes. Source: safetensors'
+    README, "Format".
     """
     with path.open("rb") as stream:
         length = int.from_bytes(stream.read(8), "little")
         try:
-            header = json.loads(stream.read(min(length, 100 << 20)))
-            ends = [tensor["data_offsets"][1] for name, tensor in header.items() if name != "__metadata__"]
-        except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+            header = parsed(stream.read(min(length, _MOST_HEADER + 1)), _MOST_HEADER, "its header")
+            ends = [int(tensor["data_offsets"][1]) for name, tensor in header.items() if name != "__metadata__"]
+        except (ValueError, LookupError, TypeError, AttributeError, OverflowError):
             return 0
     return 8 + length + max(ends, default=0)
