@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleConnectionFailure
+from ansible_collections.gb10.fleet.plugins.action.host_info import FORM
 from ansible_collections.gb10.fleet.plugins.module_utils import _own_files
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.history import parse
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import DEEP_SECONDS, questions
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.secrets import new_salt
-from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import one_line
 from ansible_collections.gb10.fleet.plugins.modules.drift_info import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
@@ -26,14 +26,6 @@ from ansible_collections.gb10.fleet.plugins.plugin_utils._compared import with_c
 
 HISTORY = "history.json"
 NOT_DEEP = {"days": 1, "today": 0, "seconds": 0, "seen": {}}
-# What a part of the state holds is judged by who compares it (``compare.judged``).
-FORM: Spec = {
-    "type": "map",
-    "options": {
-        "state": {"type": "map", "required": True},
-        "unknown": {"type": "map", "required": True, "values": {"type": "str"}},
-    },
-}
 
 
 class ActionModule(Asking):

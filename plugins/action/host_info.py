@@ -11,18 +11,44 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible.plugins.action import ActionBase
+from ansible.errors import AnsibleActionFail
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import before_change, paths_before_change
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.secrets import new_salt
 from ansible_collections.gb10.fleet.plugins.module_utils._host.state import ALWAYS, NOT_BEFORE_CHANGE, UNASKED
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.answer import read_answer
+from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import checked
+from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Asking, NoAnswerError, as_read
 from ansible_collections.gb10.fleet.plugins.plugin_utils._compared import with_comparisons
 from ansible_collections.gb10.fleet.plugins.plugin_utils._sudo import refuse_without_terminal
 
+# What a part of the state holds is judged by who compares it (``compare.judged``).
+FORM: Spec = {
+    "type": "map",
+    "options": {
+        "state": {"type": "map", "required": True},
+        "unknown": {"type": "map", "required": True, "values": {"type": "str"}},
+    },
+}
+# But for the one that is judged on all hosts at once.
+OUR_UNITS: Spec = {
+    "type": "list",
+    "nullable": True,
+    "elements": {
+        "type": "map",
+        "options": {
+            "unit": {"type": "str", "required": True},
+            "inventory": {"type": "str", "required": True},
+            "ranks": {"type": "int", "required": True},
+        },
+    },
+}
+# Of a module that failed; what else a host says of that is left out.
+_WORDS = ("msg", "module_stderr", "module_stdout", "exception")
+_MOST_WORDS = 1 << 16
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
-    _requires_connection = True
-    _supports_check_mode = True
 
+class ActionModule(Asking):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         asked = dict(self._task.args)
@@ -33,10 +59,20 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             asked["salt"] = asked.get("salt") or new_salt()
             asked["ask"] = before_change(plan, host)
             asked["paths"] = sorted({*asked.get("paths", ()), *paths_before_change(mine)})
-        result |= self._execute_module(module_name="gb10.fleet.host_info", module_args=asked, task_vars=task_vars)
-        refuse_without_terminal(result)
-        if plan and not result.get("failed"):
-            result |= self._parted(result, mine, asked["salt"])
+        try:
+            answer = self.answered("gb10.fleet.host_info", asked, task_vars or {})
+            refuse_without_terminal(answer)
+            if answer.get("failed"):
+                words = {key: answer[key][-_MOST_WORDS:] for key in _WORDS if isinstance(answer.get(key), str)}
+                return result | {"failed": True, "changed": False} | words
+            with as_read():
+                answer = read_answer(FORM, answer)
+                checked(OUR_UNITS, answer["state"]["our_units"], "its answer's our_units")
+        except NoAnswerError as why:
+            raise AnsibleActionFail(str(why)) from None
+        result |= {"changed": False} | answer
+        if plan:
+            result |= self._parted(answer, mine, asked["salt"])
         return result
 
     def _parted(self, answer: Mapping[str, Any], mine: Mapping[str, Any], salt: str) -> dict[str, Any]:

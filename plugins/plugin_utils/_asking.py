@@ -59,6 +59,15 @@ class Asking(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
     _requires_connection = True
     _supports_check_mode = True
 
+    def answered(self, module: str, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+        """What the module answers, in whatever form. NoAnswerError for one that takes too much memory."""
+        try:
+            with bounded(MEMORY_BYTES):
+                found: dict[str, Any] = self._execute_module(module, arguments, task_vars=variables)
+        except MemoryError:
+            raise NoAnswerError(f"its answer takes more than {MEMORY_BYTES} bytes of memory") from None
+        return found
+
     def ask(
         self,
         module: str,
@@ -72,10 +81,7 @@ class Asking(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
         NoAnswerError for whatever can't be used. AnsibleConnectionFailure for a host that can't be reached.
         """
         try:
-            with bounded(MEMORY_BYTES):
-                answer = self._execute_module(module, arguments, task_vars=variables)
-        except MemoryError:
-            raise NoAnswerError(f"its answer takes more than {MEMORY_BYTES} bytes of memory") from None
+            answer = self.answered(module, arguments, variables)
         except AnsibleConnectionFailure:
             raise
         except AnsibleError as error:

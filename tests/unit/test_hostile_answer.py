@@ -12,8 +12,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
+from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.gb10.fleet.plugins.action import doctor, drift_info
+from ansible_collections.gb10.fleet.plugins.action import doctor, drift_info, host_info
+from ansible_collections.gb10.fleet.plugins.filter.undeclared_services import undeclared_services
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import Reading
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.answer import MOST_BYTES, read_answer
 from ansible_collections.gb10.fleet.plugins.plugin_utils._bounded import bounded
@@ -21,6 +25,7 @@ from drift_fleet import planned, readings
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+ROOT = Path(__file__).resolve().parents[2]
 PLAN = planned()
 GOOD: dict[str, Any] = json.loads(json.dumps(readings(PLAN)["titan"].state))
 LIMIT = resource.getrlimit(resource.RLIMIT_DATA)
@@ -99,6 +104,64 @@ def test_a_hostile_answer_is_none(monkeypatch: pytest.MonkeyPatch, answer: Any) 
         assert "\x1b" not in found["why"]
     else:  # taken, since nothing of it was looked at yet; it is judged with the others
         assert answer["state"].keys() <= found["state"].keys()
+
+
+def read_first(monkeypatch: pytest.MonkeyPatch, answers: Any) -> dict[str, Any]:
+    """As site.yml reads a host before its first change. AnsibleActionFail, of that host alone, with what is wrong."""
+    action = host_info.ActionModule.__new__(host_info.ActionModule)
+    action._task = SimpleNamespace(args={})
+    monkeypatch.setattr(ActionBase, "run", lambda *_given, **_named: {})
+    given = answers if callable(answers) else lambda *_given, **_named: dict(answers)
+    monkeypatch.setattr(action, "_execute_module", given)
+    found: dict[str, Any] = action.run(task_vars={"inventory_hostname": "titan"})
+    return found
+
+
+UNIT = {"unit": _layout.unit("old"), "inventory": "mine", "ranks": 1}
+UNITS: dict[str, Any] = {
+    "no list": 5,
+    "a text": "gb10",
+    "a map": {"unit": UNIT},
+    "a number": [5],
+    "nothing": [None],
+    "no name": [{"inventory": "mine", "ranks": 1}],
+    "a list for a name": [UNIT | {"unit": []}],
+    "a map for an inventory": [UNIT | {"inventory": {}}],
+    "a text for ranks": [UNIT | {"ranks": "1"}],
+}
+BEFORE_CHANGE = ANSWERS | {
+    f"of units {name}": {"state": GOOD | {"our_units": value}, "unknown": {}} for name, value in UNITS.items()
+}
+
+
+@pytest.mark.parametrize("answer", BEFORE_CHANGE.values(), ids=BEFORE_CHANGE)
+def test_a_hostile_answer_before_the_first_change_fails_that_host_alone(
+    monkeypatch: pytest.MonkeyPatch, answer: Any
+) -> None:
+    try:
+        found = read_first(monkeypatch, answer)
+    except AnsibleActionFail as refused:
+        assert 0 < len(refused.message) <= 4096
+        assert "\x1b" not in refused.message
+        return
+    assert "ansible_facts" not in found
+    if found.get("failed"):
+        assert sum(map(len, map(str, found.values()))) < 1 << 20
+    else:  # what all hosts' answers are judged by together, in one task of the run
+        run = {"inventory": "mine", "placed": {}, "hosts": ["titan"], "retire": []}
+        undeclared_services({"titan": found["state"]}, run, ["titan"])
+
+
+def test_a_host_that_is_silent_before_the_first_change_is_not_waited_for() -> None:
+    tasks = yaml.safe_load((ROOT / "roles" / "preflight" / "tasks" / "main.yml").read_text("utf-8"))
+    assert [task["timeout"] for task in tasks if "gb10.fleet.host_info" in task] == [600]
+
+
+def test_an_honest_answer_before_the_first_change_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = {"state": GOOD | {"our_units": [UNIT]}, "unknown": {"gpu": "no tool"}}
+    assert read_first(monkeypatch, answer | {"invocation": {}}) == {"changed": False, **answer}
+    with pytest.raises(AnsibleActionFail, match="takes more than 536870912 bytes"):
+        read_first(monkeypatch, without_end)
 
 
 @settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
