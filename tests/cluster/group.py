@@ -12,6 +12,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import spare_port
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.probes import probes
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric import hotplug
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan import document as netplan
@@ -317,6 +318,9 @@ def _ray_node(rank: int) -> list[str]:
         "1",
         "--block",
     ]
+    # as the plan writes them (`_engines.vllm.launch`): Ray takes no 0 for its client server
+    node += ["--min-worker-port", "0", "--max-worker-port", "0"]
     if rank:
         return ["start", "--address", head, *node]
-    return ["start", "--head", "--port", str(MASTER), "--include-dashboard=false", "--ray-client-server-port=0", *node]
+    alone = ["--include-dashboard=false", "--disable-usage-stats", "--ray-client-server-port", str(spare_port(PORT))]
+    return ["start", "--head", "--port", str(MASTER), *alone, *node]
