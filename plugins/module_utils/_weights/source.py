@@ -182,7 +182,7 @@ def _problems(folder: Path, file: SourceFile, names: set[str]) -> Iterator[Findi
         try:
             shards = _shards(file)
         except ValueError as problem:
-            yield _broken(folder / file.path, str(problem), "a map of tensors to the files that hold them")
+            yield _broken(folder / file.path, str(problem), "the JSON of an index of shards")
             return
         for shard in sorted(shards - names)[:_MOST_NAMED]:
             yield _broken(folder / shard, "it is missing", f"a shard that {file.path} names")
