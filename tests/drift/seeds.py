@@ -52,8 +52,8 @@ class Seed:
     """make, undo: shell on the host. resource, rule, want, have: of the finding; want and have by a word of theirs.
 
     task: of site.yml, which repairs it and whose check mode says so; empty: not site.yml's. shows: words of what that
-    task shows. also: rules that come with it. deep: only reading the weights shows it. alone: not together with others.
-    ordered: site.yml does it when it was told to.
+    task shows. also: rules that come with it. deep: only reading the weights shows it. alone: not together with others
+    of its host. ordered: site.yml does it when it was told to.
     """
 
     name: str
@@ -86,7 +86,7 @@ def edited(name: str, host: str, path: str, rule: str, want: str, have: str, mak
 def planted(name: str, path: str, text: str) -> Seed:
     """What would let somebody in as root, on a host that nobody reads from."""
     make = f"echo '{text}' > {path}"
-    return Seed(name, "titan", make, f"rm {path}", f"file {path}", "file-kind", "no such", "a file", PEERS, path)
+    return Seed(name, "spark-3", make, f"rm {path}", f"file {path}", "file-kind", "no such", "a file", PEERS, path)
 
 
 def in_kernel(name: str, host: str, make: str, have: str, *, alone: bool = False) -> Seed:
@@ -101,7 +101,7 @@ SEEDS = [
     # Files
     edited(
         "sysctl-file",
-        "titan",
+        "spark-3",
         SYSCTL,
         "file-content",
         "sha256",
@@ -123,11 +123,11 @@ SEEDS = [
         task=PEERS,
         shows="me@laptop",
     ),
-    edited("limits-gone", "titan", LIMITS, "file-kind", "a file", "no such file", f"rm {LIMITS}", task=FILES),
-    edited("udev-mode", "titan", UDEV, "file-access", "0644", "0666", f"chmod 666 {UDEV}", task=FILES),
+    edited("limits-gone", "spark-3", LIMITS, "file-kind", "a file", "no such file", f"rm {LIMITS}", task=FILES),
+    edited("udev-mode", "spark-3", UDEV, "file-access", "0644", "0666", f"chmod 666 {UDEV}", task=FILES),
     edited(
         "systemd-owner",
-        "titan",
+        "spark-3",
         SYSTEMD,
         "file-access",
         "root:root",
@@ -137,7 +137,7 @@ SEEDS = [
     ),
     edited(
         "boot-target",
-        "titan",
+        "spark-3",
         "/etc/systemd/system/default.target",
         "file-target",
         "multi-user",
@@ -147,7 +147,7 @@ SEEDS = [
     ),
     edited(
         "swap-unmasked",
-        "titan",
+        "spark-3",
         "/etc/systemd/system/swap.target",
         "file-kind",
         "/dev/null",

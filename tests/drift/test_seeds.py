@@ -76,12 +76,6 @@ def expect_clean(site: Site) -> None:
     assert (clean.code, clean.report["findings"], clean.report["unknown"]) == (0, [], [])
 
 
-def expect_repaired(site: Site) -> None:
-    site.converge()
-    expect_clean(site)
-    assert announced(site) == []
-
-
 def strangers(check: Check, seeds: Iterable[Seed]) -> list[str]:
     """Findings that belong to none of the seeds, of which each is alone on its host. A cable has another end."""
     expected = {seed.host: (seed.rule, *seed.also) for seed in seeds}
@@ -117,7 +111,7 @@ def expect_found(check: Check, seeds: Sequence[Seed]) -> None:
     assert strangers(check, seeds) == []
 
 
-@pytest.mark.parametrize("seed", [seed for seed in SEEDS if seed.alone or not seed.owned], ids=lambda seed: seed.name)
+@pytest.mark.parametrize("seed", [seed for seed in SEEDS if not seed.owned], ids=lambda seed: seed.name)
 def test_a_drift_alone(site: Site, seed: Seed) -> None:
     site.fleet.root(seed.host, seed.make)
     try:
@@ -129,7 +123,7 @@ def test_a_drift_alone(site: Site, seed: Seed) -> None:
 
 
 # site.yml leaves out a host on which nothing differs: each of these is all that does on its host.
-_REPAIRED = {host: [one for one in SEEDS if one.host == host and one.owned and not one.alone] for host in HOSTS}
+_REPAIRED = {host: [one for one in SEEDS if one.host == host and one.owned] for host in HOSTS}
 ROUNDS = [[seed for seed in seeds if seed] for seeds in zip_longest(*_REPAIRED.values())]
 
 
@@ -164,15 +158,6 @@ def test_all_at_once_and_their_repair(site: Site) -> None:
         if not seed.owned:
             site.fleet.root(seed.host, seed.undo)
     expect_announced(site, [seed for seed in together if seed.owned])
-    expect_repaired(site)
-
-
-@pytest.mark.parametrize("seed", [seed for seed in SEEDS if seed.alone and seed.owned], ids=lambda seed: seed.name)
-def test_the_repair_of_one_alone(site: Site, seed: Seed) -> None:
-    site.fleet.root(seed.host, seed.make)
-    try:
-        expect_announced(site, [seed])
-        expect_repaired(site)
-    except AssertionError:
-        site.fleet.root(seed.host, seed.undo, check=False)
-        raise
+    site.converge()
+    expect_clean(site)
+    assert announced(site) == []
