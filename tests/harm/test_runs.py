@@ -28,12 +28,15 @@ UNDONE = (
     f"rm -rf {STATE}/images {STATE}/models {STATE}/hf {RULES} {SYSCTL} /etc/gb10-fleet/services/tiny.json"
 )
 WAITS_S = 60
+# A worker that Ansible's first Ctrl-C killed while it held the lock of the queue of results (StrategyBase.cleanup waits
+# for it, ansible-core 2.19) keeps the run from ending: a person presses again.
+PRESSES_AGAIN_S = 30
 # Whatever Ansible left of a run: its modules, their jobs and what they show.
 LEFT = "pgrep -af '[A]nsiballZ|[a]sync_wrapper|BECOME-SUCCES[S]' || ls /run/gb10-fleet-progress-* 2>/dev/null"
 
 
 def interrupt(run: subprocess.Popen[str], *words: str) -> str:
-    """Ctrl-C once the words have been printed one after the other: its whole output."""
+    """Ctrl-C once the words have been printed one after the other, and again where it goes on: its whole output."""
     assert run.stdout
     seen = ""
     for word in words:
@@ -42,7 +45,12 @@ def interrupt(run: subprocess.Popen[str], *words: str) -> str:
             assert line, f"it ended before {word!r}: {seen[-4000:]}"
             seen += line
     os.killpg(run.pid, signal.SIGINT)
-    rest, _ = run.communicate(timeout=WAITS_S)
+    try:
+        rest, _ = run.communicate(timeout=PRESSES_AGAIN_S)
+    except subprocess.TimeoutExpired:
+        print(f"\nit went on for {PRESSES_AGAIN_S} s after Ctrl-C: pressed again")
+        os.killpg(run.pid, signal.SIGINT)
+        rest, _ = run.communicate(timeout=WAITS_S)
     return seen + rest
 
 
@@ -132,6 +140,7 @@ def test_a_wrong_password(owner: Owner, playbook: str) -> None:
     assert done.returncode not in {0, 250}
     assert "Traceback" not in done.stdout
     assert "-K" in done.stdout
+    assert done.stdout.count("[ERROR]") <= 1
 
 
 @pytest.mark.parametrize("playbook", ["site.yml", "verify.yml", "drift.yml", "status.yml", "doctor.yml"])

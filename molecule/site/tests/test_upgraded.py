@@ -54,6 +54,7 @@ def test_what_was_served_stays_when_the_new_service_does_not_come_up(host: Host,
     run = upgrade(playbook, entrypoint="/nowhere/vllm")
     output = " ".join((run.stdout + run.stderr).split())
     assert run.returncode != 0
+    assert output.count("[ERROR]") == 1
     assert f"Kept from before: image {BEFORE}, model gb10-lab/tiny revision {revision}. To go back," in output
     assert images(host) == {BEFORE, AFTER}
     assert set(host.file(SNAPSHOTS).listdir()) == {revision, REVISION}
