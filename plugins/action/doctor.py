@@ -13,7 +13,6 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils._doctor.bundle import as_text as bundle_text
 from ansible_collections.gb10.fleet.plugins.module_utils._doctor.bundle import make_bundle, parse_bundle
 from ansible_collections.gb10.fleet.plugins.module_utils._doctor.judge import Examined, examine, silent, together
@@ -24,6 +23,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._own_files import repla
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import WIDTH, sentence
 from ansible_collections.gb10.fleet.plugins.modules.doctor import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
@@ -53,7 +53,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
                 f"{problem.filename}: {problem.strerror}; name a file that can be read"
             ) from problem
         width = max(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns)
-        Display().display("\n" + as_text(hosts, errors, files, width) + "\n")
+        show("\n" + as_text(hosts, errors, files, width) + "\n")
         result |= {
             "changed": False,
             "verdicts": {one.host: one.verdict for one in hosts},

@@ -53,7 +53,8 @@ class Seed:
 
     task: of site.yml, which repairs it and whose check mode says so; empty: not site.yml's. shows: words of what that
     task shows. also: rules that come with it. deep: only reading the weights shows it. alone: not together with others
-    of its host. ordered: site.yml does it when it was told to.
+    of its host. ordered: site.yml does it when it was told to. perhaps: tasks of whose work check mode can't know
+    whether there will be any.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Seed:
     deep: bool = False
     alone: bool = False
     ordered: bool = False
+    perhaps: tuple[str, ...] = ()
 
     @property
     def owned(self) -> bool:
@@ -363,7 +365,7 @@ SEEDS = [
         "enabled",
         "disabled",
         task=SERVICES,
-        shows=UNIT,
+        shows="item=tiny",
     ),
     Seed(
         "unit-stopped",
@@ -375,7 +377,7 @@ SEEDS = [
         "active",
         "inactive",
         task=SERVICES,
-        shows="gb10-service-other.service",
+        shows="item=other",
     ),
     Seed(
         "unit-retired",
@@ -445,6 +447,8 @@ SEEDS = [
         also=("unit-active", "unit-load"),
         alone=True,
         task=DOCKER_UNIT,
+        # what it holds, and starts with it, nobody knows while it is down
+        perhaps=(IMAGES, SERVICES),
     ),
     Seed(
         "docker-rules-flushed",

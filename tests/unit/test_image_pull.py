@@ -178,6 +178,35 @@ def test_the_login_of_the_images_registry_is_sent(
     assert (json.loads(base64.urlsafe_b64decode(header)) if header else None) == sent
 
 
+@pytest.mark.parametrize(
+    "content", [b"{", b"[]", b"\xff", b'{"auths": []}', b'{"auths": {"nvcr.io": {"auth": "/w=="}}}', b"[" * 200_000]
+)
+def test_logins_that_can_not_be_read_are_named(docker: type[Docker], content: bytes) -> None:
+    pull.LOGINS.write_bytes(content)
+    with pytest.raises(FleetError, match=rf"^{pull.LOGINS}: .*move it away and log in again.*\[docker-logins\]$"):
+        list(pull.events("nvcr.io/nvidia/vllm:1"))
+
+
+@pytest.mark.parametrize("program", ["", "#!/bin/sh\necho no JSON\n", "#!/bin/sh\necho []\n"])
+def test_a_credential_helper_that_gives_nothing_is_named(
+    docker: type[Docker], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    if program:
+        (tmp_path / "docker-credential-lab").write_text(program)
+        (tmp_path / "docker-credential-lab").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    pull.LOGINS.write_text(json.dumps({"credsStore": "lab"}))
+    with pytest.raises(FleetError, match="docker-credential-lab, which it names, gives no login"):
+        list(pull.events("ghcr.io/x:1"))
+
+
+def test_an_empty_file_of_logins_holds_none(docker: type[Docker]) -> None:
+    pull.LOGINS.write_bytes(b"")
+    docker.answer = 200, b""
+    list(pull.events("ghcr.io/x:1"))
+    assert docker.asked[1] is None
+
+
 def test_a_credential_helper_is_asked(docker: type[Docker], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     helper = tmp_path / "docker-credential-lab"
     helper.write_text(

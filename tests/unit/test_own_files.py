@@ -26,6 +26,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._firewall import host a
 from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import parse_reference
 from ansible_collections.gb10.fleet.plugins.module_utils._images.records import ImageRecords
 from ansible_collections.gb10.fleet.plugins.module_utils._models.checkpoint import checkpoint_of
+from ansible_collections.gb10.fleet.plugins.module_utils._peers.answers import FILE, Answers
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.files import read_json
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import printable
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes import kept_models
@@ -164,6 +165,15 @@ def drift_history(folder: Path) -> Kept:
     return Kept(file, lambda: _own_files.read(file, history.parse, notes.append) is None, True, notes)
 
 
+def peers_answers(folder: Path) -> Kept:
+    """Docker's answers for other hosts: without any that can be read, Docker is asked anew."""
+    answers = Answers(folder)
+    file = folder / FILE
+    file.write_text(json.dumps({"version": [0, "28", ""], "info": [0, {}, ""], "images": [0, [], ""]}))
+    assert answers._read()
+    return Kept(file, lambda: answers._read() is None, False)
+
+
 KINDS: dict[str, Callable[[Path], Kept]] = {
     "image record": image_record,
     "model record": model_record,
@@ -176,6 +186,7 @@ KINDS: dict[str, Callable[[Path], Kept]] = {
     "catalogue of an image": image_catalogue,
     "kept model": kept_model,
     "drift's history": drift_history,
+    "answers for peers": peers_answers,
 }
 
 

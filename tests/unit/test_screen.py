@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -167,6 +168,28 @@ def test_a_program_can_read_what_a_run_shows(tmp_path: Path) -> None:
     done = run(tmp_path / "inventory", fine, "plan.yml", **own)
     assert json.loads(done.stdout) == {"hosts": ["titan"]}
     assert "service chat: nemotron" in done.stderr
+
+
+def test_a_program_can_read_what_the_doctor_shows(tmp_path: Path) -> None:
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "events.py").write_text(CALLBACK)
+    own = {"ANSIBLE_CALLBACK_PLUGINS": str(tmp_path / "plugins"), "ANSIBLE_STDOUT_CALLBACK": "events"}
+    away = "fleet_services: {}\nansible_host: 127.0.0.2\nansible_port: 1\n"
+    done = run(tmp_path / "inventory", away, "doctor.yml", **own)
+    assert json.loads(done.stdout) == {"hosts": ["titan"]}
+    assert "could not look" in done.stderr
+
+
+def test_one_place_alone_writes_on_the_screen() -> None:
+    """Whatever else did would be in the way of a program that reads a run's output."""
+    writes = re.compile(r"\.display\(|\bprint\(|sys\.stdout")
+    found = [
+        str(file.relative_to(ROOT))
+        for folder in ("action", "callback", "filter", "lookup", "plugin_utils")
+        for file in (ROOT / "plugins" / folder).glob("*.py")
+        if writes.search(file.read_text())
+    ]
+    assert found == ["plugins/plugin_utils/_screen.py"]
 
 
 @pytest.mark.skipif(Origin is None, reason="this core keeps no origins where we look for them")

@@ -37,6 +37,7 @@ from ansible_collections.gb10.fleet.plugins.modules.model_snapshots import lent
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 OTHER = "f" * 40
 STAND_IN = Path(__file__).parents[1] / "stand_ins" / "hf"
+INDEX = "model.safetensors.index.json"
 
 
 def safetensors(size: int = 1000) -> bytes:
@@ -51,7 +52,7 @@ def write_model(folder: Path) -> Path:
     (folder / "model-1.safetensors").write_bytes(safetensors())
     (folder / "model-2.safetensors").write_bytes(safetensors())
     index = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
-    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    (folder / INDEX).write_text(json.dumps(index))
     return folder
 
 
@@ -146,6 +147,8 @@ def test_without_a_revision_the_content_names_itself(tmp_path: Path, folder: Pat
         (lambda f: (f / "model-2.safetensors").unlink(), "model-file", "model-2.safetensors: it is missing"),
         (lambda f: os.truncate(f / "model-1.safetensors", 700), "model-file", "model-1.safetensors: 700 bytes"),
         (lambda f: os.truncate(f / "model-1.safetensors", 5), "model-file", "model-1.safetensors: 5 bytes"),
+        (lambda f: (f / INDEX).write_text("{"), "model-file", f"{INDEX}: .*; expected the JSON of an index of shards"),
+        (lambda f: (f / INDEX).write_text("[]"), "model-file", f"{INDEX}: .*; expected the JSON of an index of shards"),
         (lambda f: (f / "gone").symlink_to(f / "nowhere"), "model-file", "which is not there"),
         (lambda f: f.rename(f.with_name("moved")), "model-folder", "there is no such folder"),
         (lambda f: [p.unlink() for p in f.rglob("*") if p.is_file()], "model-folder", "it is empty"),

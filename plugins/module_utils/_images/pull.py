@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._own_files import look
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import refusal
 
 SOCKET = "/run/docker.sock"
@@ -155,14 +157,13 @@ class _Connection(http.client.HTTPConnection):
 
 def _login(name: str) -> dict[str, str]:
     """The header by which Docker logs in to the image's registry; none where there is no login."""
-    config = json.loads(LOGINS.read_bytes()) if LOGINS.exists() else {}
     registry = registry_of(name)
-    helper = config.get("credHelpers", {}).get(registry) or config.get("credsStore")
+    entry, why = look(LOGINS, lambda content: _entry(json.loads(content or b"{}"), registry))
+    if why:
+        raise _unusable_logins(why)
+    helper, user, secret = entry or ("", "", "")
     if helper:
         user, secret = _from_helper(helper, registry)
-    else:
-        login = base64.b64decode(config.get("auths", {}).get(registry, {}).get("auth", "")).decode()
-        user, _, secret = login.partition(":")
     if not secret:
         return {}
     # A user of that name is none: the secret is a token (docker-credential-helpers, README).
@@ -171,13 +172,29 @@ def _login(name: str) -> dict[str, str]:
     return {"X-Registry-Auth": base64.urlsafe_b64encode(text.encode()).decode()}
 
 
+def _entry(config: Mapping[str, Any], registry: str) -> tuple[str, str, str]:
+    """What the command's file says of a registry: the helper that knows its login, or user and secret."""
+    helper = config.get("credHelpers", {}).get(registry) or config.get("credsStore") or ""
+    login = base64.b64decode(config.get("auths", {}).get(registry, {}).get("auth", "")).decode()
+    user, _, secret = login.partition(":")
+    return helper, user, secret
+
+
 def _from_helper(helper: str, registry: str) -> tuple[str, str]:
     """What a credential helper knows (docker/docker-credential-helpers): JSON on stdout, a status for "not found"."""
-    done = subprocess.run(
-        [f"docker-credential-{helper}", "get"], input=registry.encode(), capture_output=True, check=False
-    )
-    known = json.loads(done.stdout) if done.returncode == 0 else {}
-    return known.get("Username", ""), known.get("Secret", "")
+    program = f"docker-credential-{helper}"
+    try:
+        done = subprocess.run([program, "get"], input=registry.encode(), capture_output=True, check=False)
+        known = json.loads(done.stdout) if done.returncode == 0 else {}
+        return known.get("Username", ""), known.get("Secret", "")
+    except (OSError, ValueError, AttributeError) as error:
+        raise _unusable_logins(f"{program}, which it names, gives no login: {error}") from None
+
+
+def _unusable_logins(why: str) -> FleetError:
+    expected = "the JSON that docker login writes"
+    remedy = "mend the file on that host, or move it away and log in again, as root: docker login REGISTRY"
+    return refusal("docker-logins", str(LOGINS), found=why, expected=expected, remedy=remedy)
 
 
 def registry_of(name: str) -> str:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils import _own_files
 from ansible_collections.gb10.fleet.plugins.module_utils._images.docker import Run
 
 # Where the server finds both.
@@ -43,6 +44,14 @@ def ask(run: Run) -> dict[str, list[Any]]:
         "info": [info[0], _only(_INFO, json.loads(info[1] or "{}")), info[2]],
         "images": [status, [_only(_IMAGE, image) for image in json.loads(found or "[]")], why],
     }
+
+
+def _answered(content: bytes) -> dict[str, Any]:
+    """What `keep` wrote. ValueError or a like error for anything else."""
+    answers: dict[str, Any] = json.loads(content)
+    for name in ("version", "info", "images"):
+        _status, _out, _why = answers[name]
+    return answers
 
 
 def _only(keys: Sequence[str], value: dict[str, Any]) -> dict[str, Any]:
@@ -77,10 +86,7 @@ class Answers:
         return (0, json.dumps(found), "") if found else (1, "", f"No such image: {name}")
 
     def _read(self) -> dict[str, Any] | None:
-        if not self._file.exists():
-            return None
-        answers: dict[str, Any] = json.loads(self._file.read_bytes())
-        return answers
+        return _own_files.look(self._file, _answered)[0]
 
     def _anew(self) -> dict[str, Any]:
         before, deadline = self._made(), time.monotonic() + self._seconds
