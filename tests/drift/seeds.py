@@ -651,6 +651,27 @@ SEEDS = [
         RAIL,
         "also",
     ),
+    # What of the owner's own wins over ours at boot
+    Seed(
+        "sysctl-later",
+        "titan",
+        "printf '# mine\\nvm.swappiness = 60\\n' > /etc/sysctl.d/99-zzz-mine.conf",
+        "rm /etc/sysctl.d/99-zzz-mine.conf",
+        "/etc/sysctl.d/99-zzz-mine.conf, line 2",
+        "sysctl-later",
+        "after ours",
+        "vm.swappiness = 60",
+    ),
+    Seed(
+        "memlock-later",
+        "titan",
+        "printf '[Manager]\\nDefaultLimitMEMLOCK=64K\\n' > /etc/systemd/system.conf.d/99-mine.conf",
+        "rm /etc/systemd/system.conf.d/99-mine.conf",
+        "/etc/systemd/system.conf.d/99-mine.conf, line 2",
+        "memlock-later",
+        "after ours",
+        "DefaultLimitMEMLOCK=64K",
+    ),
     Seed(
         "arp",
         "spark-2",

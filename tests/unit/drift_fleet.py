@@ -110,6 +110,7 @@ def state_of(plan: dict[str, Any], host: str) -> dict[str, Any]:
             key: str(value) for part in ("host_tuning", "fabric") for key, value in mine[part].get("sysctl", {}).items()
         },
         "sysctl_later": [],
+        "memlock_later": [],
         "kernel": {
             "release": "6.17.0-1014-nvidia",
             "cmdline": "root=/dev/nvme0n1p2 quiet",

@@ -30,6 +30,7 @@ MODEL = "gb10-lab/tiny"
 Change = Callable[[dict[str, Any]], Any]
 
 
+MEMLOCK = {"key": "DefaultLimitMEMLOCK", "value": "64K", "file": "/etc/systemd/system.conf.d/99-x.conf", "line": 2}
 LATER = {"key": "vm.swappiness", "value": "60", "file": "/etc/sysctl.d/99-zzz.conf", "line": 3}
 
 
@@ -115,6 +116,8 @@ CASES: list[tuple[str, Change, str, str, str, str]] = [
     # newcomer.md W10: the owner's own later file, by name and line
     ("titan", put("sysctl_later", [LATER]),
      "/etc/sysctl.d/99-zzz.conf, line 3", "sysctl-later", "read after ours", "vm.swappiness = 60"),
+    ("titan", put("memlock_later", [MEMLOCK]),
+     "/etc/systemd/system.conf.d/99-x.conf, line 2", "memlock-later", "reads this file after ours", "=64K"),
     ("titan", put("units", UNIT, "drop_ins", ["/etc/systemd/system/x.service.d/mine.conf"]), f"unit {UNIT}",
      "unit-drop-in", "as it was written", "mine.conf changes it"),
     ("titan", put("units", UNIT, "restarts", 2), f"unit {UNIT}", "unit-restarts", "no restart", "2"),
@@ -218,6 +221,7 @@ NETPLAN = """network:
     ("host", "change", "named"),
     [
         ("titan", put("sysctl_later", [LATER]), "/etc/sysctl.d/99-zzz.conf, line 3"),
+        ("titan", put("memlock_later", [MEMLOCK]), "/etc/systemd/system.conf.d/99-x.conf, line 2"),
         ("titan", put("daemon", {"flags": ["log-driver"], "where": {"log-driver": "/etc/x.conf, line 3"}, "file": ""}),
          "/etc/x.conf, line 3"),
         ("titan", put("daemon", {"flags": ["config-file"], "where": {"config-file": "/etc/x.conf, line 4"},

@@ -18,7 +18,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.secrets import compared, new_salt, same_on_all
 from ansible_collections.gb10.fleet.plugins.module_utils._managed import Managed, keyed
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.files import read_files, salted
-from ansible_collections.gb10.fleet.plugins.module_utils._probe.system import read_later_sysctl, wait_for_boot
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.system import read_later, wait_for_boot
 from drift_fleet import NOT_DEEP, changed, planned
 
 SECRET = "canary-0123456789abcdef"
@@ -113,8 +113,16 @@ def test_a_file_that_is_read_later_at_boot_is_named_with_its_line(tmp_path: Path
     (lib / "99-zzz-mine.conf").write_text("vm.swappiness = 70\n")
     (lib / "50-early.conf").write_text("vm.swappiness = 80\n")
     (etc / "99-zzzz.conf").mkdir()
-    found = read_later_sysctl({"vm.swappiness": ours}, (etc, lib))
+    found = read_later({"vm.swappiness": ours}, (etc, lib))
     assert found == [{"key": "vm.swappiness", "value": "60", "file": str(etc / "99-zzz-mine.conf"), "line": 2}]
+
+
+def test_a_drop_in_of_systemd_that_is_read_later_is_named_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "90-gb10-fleet.conf").write_text("[Manager]\nDefaultLimitMEMLOCK=infinity\n")
+    (tmp_path / "99-mine.conf").write_text("[Manager]\n#DefaultLimitMEMLOCK=1\nDefaultLimitMEMLOCK = 64K\n")
+    found = read_later({"DefaultLimitMEMLOCK": str(tmp_path / "90-gb10-fleet.conf")}, (tmp_path,))
+    file = str(tmp_path / "99-mine.conf")
+    assert found == [{"key": "DefaultLimitMEMLOCK", "value": "64K", "file": file, "line": 3}]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import Findin
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._host_tuning.files import (
     DEFAULT_TARGET,
+    SYSTEMD,
     systemd_limit,
     tuning_files,
     tuning_links,
@@ -32,6 +33,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._subject import (
     View,
     with_defaults,
 )
+
+_MEMLOCK = "DefaultLimitMEMLOCK"
 
 SPEC: Spec = {
     "type": "map",
@@ -80,9 +83,25 @@ def named_paths(tuning: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "default_target", target
 
 
+def _questions(plan: Mapping[str, Any], host: str) -> dict[str, Any]:
+    declared = "memlock" in plan["hosts"][host]["host_tuning"]
+    return {"memlock_files": {_MEMLOCK: SYSTEMD} if declared else {}}
+
+
 def _differences(view: View) -> Differences:
-    """Swap, read-ahead and the limit on locked memory, as they are now."""
+    """Swap, read-ahead and the limit on locked memory, as they are now; and who will set that limit after us."""
     kernel, tuning = view.state["kernel"], view.slice["host_tuning"]
+    for later in view.state["memlock_later"] or ():
+        expected = systemd_limit(tuning["memlock"])
+        if _kib(later["value"]) != _kib(expected):
+            yield view.differs(
+                "warning",
+                "memlock-later",
+                f"{later['file']}, line {later['line']}",
+                found=f"{_MEMLOCK}={later['value']}",
+                expected=f"{expected}, as declared: systemd reads this file after ours, and it wins",
+                remedy="take the line out, or declare its value for this host: fleet_host.host_tuning.memlock",
+            )
     if kernel is None:
         return
     if "swap" in tuning and tuning["swap"] != (kernel["swap"] != OFF):
@@ -100,7 +119,7 @@ def _differences(view: View) -> Differences:
             "memlock-live",
             "systemd's limit on locked memory",
             found=kernel["memlock"],
-            expected=f"DefaultLimitMEMLOCK={systemd_limit(tuning['memlock'])}",
+            expected=f"{_MEMLOCK}={systemd_limit(tuning['memlock'])}",
             remedy="systemctl daemon-reexec, then restart the services",
         )
 
@@ -126,4 +145,6 @@ def _obstacles(look: Look) -> Iterator[Finding]:
             )
 
 
-HOST_TUNING = Subject("host_tuning", SPEC, host_tuning, differences=_differences, obstacles=_obstacles)
+HOST_TUNING = Subject(
+    "host_tuning", SPEC, host_tuning, questions=_questions, differences=_differences, obstacles=_obstacles
+)

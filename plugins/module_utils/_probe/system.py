@@ -33,8 +33,10 @@ _UNIT_FIELDS = (
     "DropInPaths",
     "ActiveEnterTimestampMonotonic",
 )
-# Highest first (sysctl.d(5)).
-_SYSCTL_FOLDERS = tuple(map(Path, ("/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d")))
+# Highest first (sysctl.d(5), systemd-system.conf(5)).
+_ROOTS = tuple(map(Path, ("/etc", "/run", "/usr/local/lib", "/usr/lib")))
+_SYSCTL = tuple(root / "sysctl.d" for root in _ROOTS)
+_SYSTEMD = tuple(root / "systemd" / "system.conf.d" for root in _ROOTS)
 # As long as systemd-networkd-wait-online waits for a network, which Docker's unit waits for.
 _BOOT_S = 120.0
 _INFINIBAND = Path("/sys/class/infiniband")
@@ -46,11 +48,11 @@ def read_sysctl(keys: Iterable[str]) -> dict[str, str | None]:
     return {key: _text(sysctl_path(key)) for key in sorted(keys)}
 
 
-def read_later_sysctl(ours: Mapping[str, str], folders: Sequence[Path] = _SYSCTL_FOLDERS) -> list[dict[str, Any]]:
+def read_later(ours: Mapping[str, str], folders: Sequence[Path]) -> list[dict[str, Any]]:
     """``{key, value, file, line}`` of every setting of ours that a file sets too which is read later at boot.
 
-    ours: ``{key: our file}``. systemd-sysctl reads the files of all folders in the order of their names, and one of the
-    same name once, from the first folder that has it (sysctl.d(5)).
+    ours: ``{key: our file}``. systemd reads the files of all folders in the order of their names, and one of the same
+    name once, from the first folder that has it (sysctl.d(5), systemd-system.conf(5)).
     """
     files: dict[str, Path] = {}
     for folder in folders:
@@ -66,7 +68,7 @@ def read_later_sysctl(ours: Mapping[str, str], folders: Sequence[Path] = _SYSCTL
 
 
 def _settings(path: Path) -> Iterator[tuple[str, str, int]]:
-    """Key, value and line of each setting of a sysctl.d file; none of a file that can't be read."""
+    """Key, value and line of each setting of a file; none of a file that can't be read."""
     try:
         lines = path.read_text("utf-8", "replace").splitlines()
     except OSError:
@@ -210,7 +212,8 @@ def _text(path: Path) -> str | None:
 
 READS: Mapping[str, Part] = {
     "sysctl": lambda _run, ask: read_sysctl(ask["sysctl"]),
-    "sysctl_later": lambda _run, ask: read_later_sysctl(ask["sysctl_files"]),
+    "sysctl_later": lambda _run, ask: read_later(ask["sysctl_files"], _SYSCTL),
+    "memlock_later": lambda _run, ask: read_later(ask["memlock_files"], _SYSTEMD),
     "kernel": lambda run, _ask: read_kernel(run),
     "firmware": lambda _run, _ask: read_firmware(),
     "packages": lambda run, ask: read_packages(run, ask["packages"]),
