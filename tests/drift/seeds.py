@@ -40,8 +40,11 @@ KERNEL = "Set the running kernel"
 DOCKER_FILE = "run | Write Docker's configuration"
 DOCKER_UNIT = "run | Run Docker with it, now and after a boot"
 SERVICES = "Run | start the services, anew where something of theirs changed"
+REMOVAL = (
+    "Remove services that are retired, or that other hosts have now, and units that an earlier release named otherwise"
+)
 IMAGES = "Bring the images"
-MODELS = "Bring the models"
+MODELS = "Bring them"
 RAILS = "Converge the interfaces"
 RAILS_KERNEL = "Set the rails in the running kernel"
 FIREWALL = "Converge the rules"
@@ -388,7 +391,7 @@ SEEDS = [
         "unit-undeclared",
         "no such",
         "its file",
-        task="Remove services that are retired, or that other hosts have now",
+        task=REMOVAL,
         shows="gb10-service-old.service",
         ordered=True,
     ),
