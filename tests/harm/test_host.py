@@ -80,8 +80,8 @@ HARMS = [
          named="sudo systemctl unmask docker.service", typed="systemctl unmask docker.service"),
     Harm("docker-killed", "pidof dockerd > /root/was; systemctl kill -s KILL docker",
          # a process ends some time after its signal
-         harmed="timeout 20 sh -c 'while kill -0 $(cat /root/was); do sleep 0.1; done'", right="timeout 5 docker version",
-         itself_s=60),
+         harmed="timeout 20 sh -c 'while kill -0 $(cat /root/was); do sleep 0.1; done'",
+         right="timeout 5 docker version", itself_s=60),
     Harm("docker-frozen", "systemctl kill --kill-whom=main -s STOP docker", harmed="! timeout 5 docker version",
          right="timeout 5 docker version", named="systemctl restart docker", typed="systemctl restart docker"),
     Harm("docker-proxy-left-behind", "pkill -STOP docker-proxy; systemctl restart docker; docker rm -f $(docker ps -q)",
