@@ -224,7 +224,8 @@ def begin_right(owner: Owner, right: str) -> None:
     owner.root(f"systemctl restart {UNIT}")
     if not owner.becomes(right, 20):
         owner.converge()
-    assert owner.becomes(right)
+    # not while it loads, which may take much longer to be found dead
+    assert owner.becomes(f'{{ {right} && grep -q \'"state": "serving"\' {RUN}/tiny/status.json; }}')
 
 
 def harm_and_mend(owner: Owner, harms: list[Harm], right: str) -> None:
