@@ -67,7 +67,13 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._gateway.reading import CONFIG, PROGRAM, leftovers, unread
+from ansible_collections.gb10.fleet.plugins.module_utils._gateway.reading import (
+    BODIES_CONFIG,
+    CONFIG,
+    PROGRAM,
+    leftovers,
+    unread,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._own_files import clear_of_folders, replace_file
 
 # In the gateway's own folder, which root alone reads.
@@ -108,7 +114,7 @@ def main() -> None:
         for path in too_many:
             Path(path).unlink(missing_ok=True)
         for word in did:
-            _systemctl(module, "restart" if word == "start" else word)
+            _systemctl(module, word if word == "enable" else "reload-or-restart")
     module.exit_json(
         changed=bool(did or other or too_many), did=did, changed_files=sorted([*other, *too_many]), diff=diffs
     )
@@ -153,16 +159,20 @@ def _state(active: bool, enabled: bool, changed: list[str] | None, did: list[str
 
 
 def _holds(module: AnsibleModule, word: str) -> bool:
-    return bool(module.run_command(["systemctl", word, "--quiet", _layout.GATEWAY_UNIT])[0] == 0)
+    """Of both units: systemctl itself is content with one."""
+    return all(module.run_command(["systemctl", word, "--quiet", unit])[0] == 0 for unit in _layout.GATEWAY_UNITS)
 
 
 def _require_valid(module: AnsibleModule, files: Files) -> None:
     """Show HAProxy the whole set, in a folder of its own whose path stands in the place of the gateway's."""
     try:
         for path, file in files.items():
-            text = _as_staged(file["content"]) if path == CONFIG else file["content"]
+            text = _as_staged(file["content"]) if path in (CONFIG, BODIES_CONFIG) else file["content"]
             replace_file(Path(_as_staged(path)), text.encode(), int(file["mode"], 8))
-        code, out, error = module.run_command([PROGRAM, "-q", "-c", "-f", _as_staged(CONFIG)])
+        for config in (CONFIG, BODIES_CONFIG):
+            code, out, error = module.run_command([PROGRAM, "-q", "-c", "-f", _as_staged(config)])
+            if code:
+                break
     finally:
         shutil.rmtree(_STAGED, ignore_errors=True)
     if code:
@@ -178,10 +188,10 @@ def _as_staged(text: str) -> str:
 
 
 def _systemctl(module: AnsibleModule, word: str) -> None:
-    code, _out, error = module.run_command(["systemctl", word, _layout.GATEWAY_UNIT])
-    if code:
-        unit = _layout.GATEWAY_UNIT
-        module.fail_json(msg=f"systemctl {word} {unit}: {error.strip()}; journalctl -u {unit} -n 50 says more")
+    for unit in _layout.GATEWAY_UNITS:
+        code, _out, error = module.run_command(["systemctl", word, unit])
+        if code:
+            module.fail_json(msg=f"systemctl {word} {unit}: {error.strip()}; journalctl -u {unit} -n 50 says more")
 
 
 if __name__ == "__main__":

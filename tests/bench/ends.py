@@ -130,21 +130,27 @@ def _read_answer(connection: socket.socket) -> None:
         body += connection.recv(1 << 16)
 
 
-async def _tokens(way: Way, count: int, tokens: int, gap_s: float) -> list[float]:
-    """Milliseconds from the engine to the client of each token of so many streams at once."""
+async def _tokens(way: Way, count: int, tokens: int, gap_s: float) -> tuple[list[float], float]:
+    """Of so many streams at once: milliseconds from the engine to the client of each token; and tokens a second while
+    all of them run, since what connecting costs is measured by itself."""
     took: list[float] = []
 
-    async def one() -> None:
+    async def one() -> list[float]:
         reader, writer = await way.streams()
         writer.write(way.request(stream=True, max_tokens=tokens, gap_s=gap_s))
+        received = []
         async for sent_ns in _events(reader):
-            took.append((time.monotonic_ns() - sent_ns) / 1e6)
+            now = time.monotonic_ns()
+            took.append((now - sent_ns) / 1e6)
+            received.append(now / 1e9)
         writer.close()
+        return received
 
-    await asyncio.gather(*(one() for _ in range(count)))
+    streams = await asyncio.gather(*(one() for _ in range(count)))
     if len(took) != count * tokens:
         raise RuntimeError(f"{len(took)} tokens came of {count * tokens}")
-    return took
+    begun, ended = max(one[0] for one in streams), min(one[-1] for one in streams)
+    return took, sum(begun < at <= ended for one in streams for at in one) / (ended - begun)
 
 
 async def _events(reader: asyncio.StreamReader) -> AsyncIterator[int]:
@@ -154,8 +160,10 @@ async def _events(reader: asyncio.StreamReader) -> AsyncIterator[int]:
 
 
 def ask(task: dict[str, Any]) -> list[dict[str, Any]]:
-    """``{way, what, median_ms, p99_ms, count, seconds, cpu_ms}`` of each round, the ways in turns so that what else the
-    machine does meets both. task: ``{ways: {name: words of a Way}, rounds, requests, streams, tokens, gap_s}``."""
+    """``{way, what, median_ms, p99_ms, count, a_second, cpu_ms}`` of each round, the ways in turns so that what else
+    the machine does meets both. a_second: requests, or tokens while all streams run.
+
+    task: ``{ways: {name: words of a Way}, rounds, requests, streams, tokens, gap_s}``."""
     ways = {name: Way(words) for name, words in task["ways"].items()}
     measured = []
     for number in range(task["rounds"]):
@@ -169,16 +177,17 @@ def _round(way: Way, what: str, task: dict[str, Any]) -> dict[str, Any]:
     begun, before = time.monotonic(), way.cpu_ns()
     if what in ("request", "connection"):
         took = _requests(way, task["requests"], what == "request")
+        a_second = len(took) / (time.monotonic() - begun)
     else:
         count = task["streams"] if what == "streams" else 1
-        took = asyncio.run(_tokens(way, count, task["tokens"], task["gap_s"]))
-    seconds, cpu_ms = time.monotonic() - begun, (way.cpu_ns() - before) / 1e6
+        took, a_second = asyncio.run(_tokens(way, count, task["tokens"], task["gap_s"]))
+    cpu_ms = (way.cpu_ns() - before) / 1e6
     p99 = statistics.quantiles(took, n=100)[98]
     return {
         "median_ms": statistics.median(took),
         "p99_ms": p99,
         "count": len(took),
-        "seconds": seconds,
+        "a_second": a_second,
         "cpu_ms": cpu_ms,
     }
 

@@ -47,7 +47,7 @@ def prepare(fleet: Fleet) -> dict[str, Any]:
     )
     fleet.run(SOURCE, "cat > /tmp/ends.py", stdin=Path(__file__).with_name("ends.py").read_bytes())
     fleet.run(SOURCE, f"systemd-run --unit bench-engine python3 /tmp/ends.py serve {_ENGINE}")
-    fleet.run(SOURCE, f"systemctl daemon-reload && systemctl start {_layout.GATEWAY_UNIT}")
+    fleet.run(SOURCE, f"systemctl daemon-reload && systemctl start {' '.join(_layout.GATEWAY_UNITS)}")
     pid = int(fleet.run(SOURCE, f"pgrep -P $(systemctl show -P MainPID {_layout.GATEWAY_UNIT})"))
     direct = {"port": _ENGINE, "certificate": None, "name": _NAME, "key": _KEY, "pid": None}
     through = {"port": _PORT, "certificate": paths["certificate"], "name": _NAME, "key": _KEY, "pid": pid}
@@ -80,8 +80,8 @@ def figures(fleet: Fleet) -> Iterator[Figure]:
 
 def _costs(rounds: Mapping[tuple[str, str], list[dict[str, Any]]]) -> Iterator[Figure]:
     direct, through = rounds["direct", "streams"], rounds["gateway", "streams"]
-    lost = [100 * (1 - its["seconds"] / mine["seconds"]) for mine, its in zip(through, direct, strict=True)]
-    rate = statistics.median(one["count"] / one["seconds"] for one in direct)
+    lost = [100 * (1 - mine["a_second"] / its["a_second"]) for mine, its in zip(through, direct, strict=True)]
+    rate = statistics.median(one["a_second"] for one in direct)
     yield Figure(f"gateway: throughput lost at {_TASK['streams']} streams", statistics.median(lost), None, "%", "<= 2")
     yield Figure(f"gateway: tokens a second at {_TASK['streams']} streams, direct", rate, None, "tokens/s", "<= 1280")
     for what, name in (("request", "a request"), ("connection", "a new connection"), ("streams", "a token")):

@@ -36,7 +36,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._verify.tables import s
 from ansible_collections.gb10.fleet.plugins.modules import gateway_run
 from drift_fleet import LIBRARY, OF_RECIPES, changed, readings
 
-CONFIG, MODELS_MAP = f"{_layout.GATEWAY}/haproxy.cfg", f"{_layout.GATEWAY}/models.map"
+CONFIG, BODIES = f"{_layout.GATEWAY}/haproxy.cfg", f"{_layout.GATEWAY}/bodies.cfg"
+MODELS_MAP = f"{_layout.GATEWAY}/models.map"
 KEYS = "anna: key-of-anna-0000001\nbert: key-of-bert-0000002\n"
 ADDRESSES = {"titan": "10.0.0.1", "spark-2": "10.0.0.2", "spark-3": "10.0.0.3"}
 A: dict[str, Any] = {"recipe": "lab-tiny", "hosts": ["titan"], "port": 8000, "served_name": "tiny"}
@@ -158,21 +159,34 @@ def require_valid(plan: dict[str, Any], folder: Path) -> None:
     (place / "keys").mkdir(parents=True)
     part = plan["hosts"]["titan"]["gateway"]
     for path, file in part["files"].items():
-        text = file["content"].replace(_layout.GATEWAY_STATUS, str(folder)).replace(_layout.GATEWAY, str(place))
+        text = file["content"]
+        for theirs in (_layout.GATEWAY_BODIES_STATUS, _layout.GATEWAY_STATUS):
+            text = text.replace(theirs, str(folder))
+        text = text.replace(_layout.GATEWAY, str(place))
         (place / Path(path).name).write_text(re.sub(r" +(user|group) haproxy\n| ssl .*", "", text))
     for key in part["backend_keys"]:
         (place / "keys" / Path(key["path"]).name).write_text(key["form"] % json.dumps("x"))
     (place / "clients.map").write_text(gateway_clients(KEYS))
-    done = subprocess.run([program, "-c", "-f", place / "haproxy.cfg"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    for name in ("haproxy.cfg", "bodies.cfg"):
+        done = subprocess.run([program, "-c", "-f", place / name], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        warnings = [line for line in done.stderr.splitlines() if "[WARNING]" in line]
+        assert [line for line in warnings if "could not resolve address" not in line] == []
 
 
-def test_a_token_waits_for_no_other_and_no_request_is_kept_twice(folder: Path) -> None:
-    """HAProxy holds small packets back for up to 200 ms, and copies its whole buffer of 32 MiB for each request that it
-    might have to send anew for another reason than a failed connection."""
-    lines = [line.strip() for line in config(plan_of(folder)).splitlines()]
-    assert "option http-no-delay" in lines
-    assert [line for line in lines if line.startswith("retry-on")] == ["retry-on conn-failure"]
+def test_a_token_waits_for_no_other_and_what_may_be_sent_anew_is_small(folder: Path) -> None:
+    """HAProxy holds small packets back for up to 200 ms, and copies its whole buffer, filled or not, for each request
+    that it might have to send anew: not where it is as large as the largest body."""
+    files = plan_of(folder)["hosts"]["titan"]["gateway"]["files"]
+    gateway, bodies = ([line.strip() for line in files[path]["content"].splitlines()] for path in (CONFIG, BODIES))
+    assert "option http-no-delay" in gateway and "option http-no-delay" in bodies
+    assert [line for line in gateway if line.startswith("retry-on")] == [
+        "retry-on conn-failure empty-response 503",
+        "retry-on conn-failure",  # as often as it takes, where a model is waited for
+    ]
+    assert not [line for line in bodies if line.startswith(("retry-on", "retries"))]
+    sizes = [int(line.split()[1]) for lines in (gateway, bodies) for line in lines if line.startswith("tune.bufsize")]
+    assert sizes[0] <= 256 << 10 and sizes[1] > 32 << 20
 
 
 @pytest.mark.parametrize(
@@ -257,6 +271,7 @@ def test_services_of_one_model_share_its_requests(folder: Path) -> None:
         "verifyhost spark-2"
     )
     assert [line for line in lines if line.startswith("server ")] == [
+        "server bodies /run/gb10-gateway-bodies/bodies.sock",
         first,
         f"{second} check-sni spark-2",
         # where requests wait, as long as none of them serves
@@ -330,11 +345,15 @@ def test_the_services_ports_are_the_gateways_alone(
 HAPROXY = """#!/bin/sh
 for file; do :; done
 grep -n refused "$file" && { echo "[ALERT] config : parsing [$file:2] : unknown keyword 'refused'" >&2; exit 1; }
-cat "$(sed -n 's/^crt //p' "$file")" > /dev/null
+certificate=$(sed -n 's/^crt //p' "$file")
+test -z "$certificate" || cat "$certificate" > /dev/null
 """
 SYSTEMCTL = """#!/bin/sh
-case "$1" in is-*) exec test -e "$0.$1";; esac
-echo "$1" >> "$0.done"
+case "$1" in
+is-active) grep -qs "$3" "$0.stopped" && exit 3; exec test -e "$0.$1" ;;
+is-*) exec test -e "$0.$1" ;;
+esac
+echo "$1:$2" >> "$0.done"
 touch "$0.is-active" "$0.is-enabled" "$0.read"
 """
 
@@ -352,16 +371,25 @@ class Place:
         monkeypatch.setattr(_layout, "GATEWAY", str(self.gateway))
         monkeypatch.setattr(_layout, "GATEWAY_READ", f"{self.systemctl}.read")
         monkeypatch.setattr(gateway_run, "CONFIG", f"{self.gateway}/haproxy.cfg")
+        monkeypatch.setattr(gateway_run, "BODIES_CONFIG", f"{self.gateway}/bodies.cfg")
         monkeypatch.setattr(gateway_run, "_STAGED", f"{self.gateway}/staged")
         for module in (gateway_run, reading):
             monkeypatch.setattr(module, "PROGRAM", str(folder / "haproxy"))
 
+    def is_stopped(self, unit: str) -> None:
+        Path(f"{self.systemctl}.stopped").write_text(unit)
+
     def run(
-        self, word: str = "one", key: str | None = "key", name: str = "a.map", check: bool = False
+        self, word: str = "one", key: str | None = "key", name: str = "a.map", check: bool = False, bodies: str = "x"
     ) -> dict[str, Any]:
         text = f"# the gateway\n{word}\ncrt {self.gateway}/tls.crt\n"
         arguments = {
-            "plan": {"files": {f"{self.gateway}/haproxy.cfg": {"mode": "0644", "content": text}}},
+            "plan": {
+                "files": {
+                    f"{self.gateway}/haproxy.cfg": {"mode": "0644", "content": text},
+                    f"{self.gateway}/bodies.cfg": {"mode": "0644", "content": f"# large bodies\n{bodies}\n"},
+                }
+            },
             "secrets": {f"{self.gateway}/tls.crt": "certificate", f"{self.gateway}/keys/{name}": key},
             "_ansible_check_mode": check,
             "_ansible_diff": True,
@@ -376,6 +404,9 @@ class Place:
             str(file.relative_to(self.gateway)): file.read_text() for file in self.gateway.rglob("*") if file.is_file()
         }
 
+    def of_both(self, *words: str) -> list[str]:
+        return [f"{word}:{unit}" for word in words for unit in _layout.GATEWAY_UNITS]
+
     def done(self) -> list[str]:
         noted = Path(f"{self.systemctl}.done")
         return noted.read_text().split() if noted.exists() else []
@@ -389,7 +420,11 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 def test_the_files_come_as_one_set_and_only_what_differs(place: Place) -> None:
     assert place.run(check=True, key=None)["did"] == ["enable", "start"] and place.files() == {}
     first = place.run()
-    assert (first["changed"], len(first["changed_files"]), place.done()) == (True, 3, ["enable", "restart"])
+    assert (first["changed"], len(first["changed_files"]), place.done()) == (
+        True,
+        4,
+        place.of_both("enable", "reload-or-restart"),
+    )
     assert place.run()["changed"] is False
     mode = (place.gateway / "keys" / "a.map").stat().st_mode & 0o777
     assert (mode, "key" in json.dumps(first["diff"]).replace("keys/", "")) == (0o600, False)
@@ -408,6 +443,16 @@ def test_what_haproxy_refuses_leaves_every_file_and_the_gateway_as_they_were(pla
     result = place.run("refused", key="changed", name="b.map")
     assert result["failed"] and f"parsing [{place.gateway}/haproxy.cfg:2]" in result["msg"]
     assert (place.files(), place.done()) == (before, done)
+    result = place.run("two", bodies="refused")
+    assert result["failed"] and f"parsing [{place.gateway}/bodies.cfg:2]" in result["msg"]
+    assert (place.files(), place.done()) == (before, done)
+
+
+def test_each_of_its_two_units_is_looked_at(place: Place) -> None:
+    """systemctl answers yes for several where it holds for one."""
+    place.run()
+    place.is_stopped(_layout.GATEWAY_BODIES_UNIT)
+    assert place.run(check=True)["did"] == ["start"]
 
 
 def test_what_is_not_needed_goes(place: Place) -> None:
@@ -415,9 +460,9 @@ def test_what_is_not_needed_goes(place: Place) -> None:
     (place.gateway / "staged").mkdir()
     (place.gateway / "staged" / "haproxy.cfg").touch()  # of a run that was cut off
     found = reading.leftovers([str(place.gateway / "haproxy.cfg")], str(place.gateway))
-    assert [Path(file).name for file in found] == ["a.map", "haproxy.cfg", "tls.crt"]
+    assert [Path(file).name for file in found] == ["bodies.cfg", "a.map", "haproxy.cfg", "tls.crt"]
     result = place.run(name="b.map")
-    assert (result["changed"], {*place.files()}) == (True, {"haproxy.cfg", "tls.crt", "keys/b.map"})
+    assert (result["changed"], {*place.files()}) == (True, {"haproxy.cfg", "bodies.cfg", "tls.crt", "keys/b.map"})
     assert not (place.gateway / "staged").exists()
 
 

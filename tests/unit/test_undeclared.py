@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from ansible_collections.gb10.fleet.plugins.filter.undeclared_services import undeclared_services
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._gateway import haproxy
+from ansible_collections.gb10.fleet.plugins.module_utils._gateway.units import units
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import declared_and_retired
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.unit import rank_unit
 from ansible_collections.gb10.fleet.plugins.module_utils._services.reading import read_units
@@ -125,7 +125,7 @@ def test_an_order_against_what_is_declared_is_a_mistake() -> None:
     ("unit", "content", "inventory"),
     [
         (OLD, rank_unit("old", "Old", limits={"stop_s": 60, "drain_s": 300}, inventory="mine").encode(), "mine"),
-        (_layout.GATEWAY_UNIT, haproxy.unit("mine").encode(), "mine"),
+        (_layout.GATEWAY_UNIT, units("mine")[_layout.GATEWAY_UNIT].encode(), "mine"),
         (OLD, b"[Unit]\nDescription=of an earlier release\n", ""),
         (OLD, b"", ""),
         (OLD, b"\xff\xfe[X-Gb10Fleet]\nInventory=a b\n", ""),

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import json
 import subprocess
 from collections.abc import Callable
@@ -71,12 +72,14 @@ def test_refusals_have_openais_form(host: Host) -> None:
 
 
 def test_a_body_of_pictures_passes_with_the_model_behind_it(host: Host) -> None:
-    write = (
-        'import json; print(json.dumps({"messages": [{"role": "user", "content": "x" * 20_000_000}], "model": "none"}))'
-    )
-    host.check_output("python3 -c %s > /tmp/pictures", write)
-    for version in ("--http1.1", "--http2"):
-        assert ask(host, "/v1/chat/completions", options=f"{version} --data-binary @/tmp/pictures")[0] == 404
+    """Beside those that the gateway reads itself, and also where a model is nobody's. What a tiny model refuses (400)
+    has reached it."""
+    write = 'import json; print(json.dumps({"messages": [{"role": "user", "content": "x" * %d}], "model": "%s"}))'
+    for size, model, status in ((20_000_000, "none", 404), (20_000_000, "tiny", 400), (220_000, "tiny", 400)):
+        host.check_output("python3 -c %s > /tmp/pictures", write % (size, model))
+        for options in ("--http1.1", "--http1.1 -H Transfer-Encoding:chunked", "--http2"):
+            answered = ask(host, "/v1/chat/completions", options=f"{options} --data-binary @/tmp/pictures")
+            assert answered[0] == status, (size, model, options, answered)
 
 
 def test_plain_http_is_sent_on(host: Host) -> None:
@@ -102,6 +105,19 @@ def test_a_replica_that_stops_takes_no_request_along(host: Host) -> None:
     host.check_output("systemctl stop gb10-service-chat-b.service")
     assert [chat(host)[0] for _ in range(8)] == [200] * 8
     host.check_output("systemctl start gb10-service-chat-b.service")
+
+
+def test_what_a_host_took_and_never_answered_is_answered_by_another(host: Host) -> None:
+    """Its engine computes nothing, and then its container is gone."""
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        # the brackets keep the pattern from matching the shell that runs this very command
+        host.check_output("pkill -STOP -f [v]llm_stand_in.engine")
+        both = [pool.submit(chat, host) for _ in range(2)]
+        # one for each replica: the other's is answered at once
+        concurrent.futures.wait(both, return_when=concurrent.futures.FIRST_COMPLETED)
+        assert sum(one.done() for one in both) == 1
+        host.check_output("docker kill gb10-service-chat-b")
+        assert [one.result()[0] for one in both] == [200, 200]
 
 
 def test_a_withdrawn_key_and_a_stream_under_way(host: Host, titan: Host, playbook: Playbook, tmp_path: Path) -> None:

@@ -2,63 +2,66 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""A gateway as HAProxy's configuration, one text that 2.6, 2.8 and 3.0 read, and the maps and answers beside it.
+"""A gateway as HAProxy's configuration, texts that 2.6, 2.8 and 3.0 read, and the maps and answers beside them.
 
-OpenAI's clients write the model behind the messages, so that a body is read to its end before it is sent anywhere. The
-buffer is as large as the largest body; only pages that were written take memory. HTTP/2's frames must stay below
-16 MiB, and HAProxy takes the buffer's size for them unless it is given one (measured with 2.6.12: from 16 MiB on every
-request over HTTP/2 failed; with frames of 1 MiB, 28 MB with the model last passed by both, at 80 MB of memory).
+OpenAI's clients write the model behind the messages, so that a body is read to its end before it is sent anywhere, and
+a process of HAProxy has buffers of one size. To send a request anew it keeps a copy of its whole buffer, filled or not:
+with buffers for the largest bodies that took 75 ms of a processor for each request (2.6.12, 3.0.11). So there are two
+processes. The gateway itself reads bodies of `_USUAL_BODY`, which it can send anew. A larger one goes through the
+second (`bodies`), which names the model in a header and hands all of it back.
+
+HTTP/2's frames must stay below 16 MiB, and HAProxy takes the buffer's size for them unless it is given one (2.6.12).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import PurePath
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway.backends import Backend, Endpoint
-from ansible_collections.gb10.fleet.plugins.module_utils._gateway.reading import CONFIG, HOLDS
+from ansible_collections.gb10.fleet.plugins.module_utils._gateway.reading import HOLDS
 
 # 20 MB of pictures are 27 MB in base64, and the words around them.
-_MOST_BODY = 32 << 20
+MOST_BODY = 32 << 20
+# Words of some 60,000 tokens.
+_USUAL_BODY = 224 << 10
 # Headers, and what HAProxy notes of each part of a message beside it.
-_BESIDE_BODY = 256 << 10
+_BESIDE_BODY = 32 << 10
+# A service's name has no such letter.
+_BODIES = "_bodies"
 _RETRY_S = 5
 _LATER = f"hdr Retry-After {_RETRY_S}"
-# How long running streams may go on when the gateway is stopped.
-_STOP_S = 120
-# What senders can take of a host whose memory is its models'.
-_MEMORY_MIB = 2048
 MODELS_MAP, MODELS = f"{_layout.GATEWAY}/models.map", f"{_layout.GATEWAY}/models.json"
 MODEL_ANSWERS = f"{_layout.GATEWAY}/model_answers.map"
 
 
 def config(gateway: Mapping[str, Any], offered: Sequence[Backend]) -> str:
     """``haproxy.cfg``. gateway: the checked ``fleet_gateway`` (`_gateway.declared`)."""
-    names = ", ".join(sorted(name for backend in offered for name in backend.names)) or "none"
     redirect = _REDIRECT.format(**gateway, port_part="" if gateway["port"] == 443 else f":{gateway['port']}")
     return _TEXT.format(
         folder=_layout.GATEWAY,
         status=_layout.GATEWAY_STATUS,
         port=gateway["port"],
-        body=_MOST_BODY,
-        buffer=_MOST_BODY + _BESIDE_BODY,
-        unauthorized=_answer(
+        body=MOST_BODY,
+        usual_body=_USUAL_BODY,
+        buffer=_USUAL_BODY + _BESIDE_BODY,
+        log=_LOG,
+        unauthorized=answer(
             401,
             "invalid_api_key",
             "a key of this gateway is needed: Authorization: Bearer KEY; its owner gives one",
         ),
-        no_path=_answer(404, "not_found", "this gateway answers /v1/... alone"),
-        no_model=_answer(
-            404,
-            "model_not_found",
-            f"no such model; there are: {names}. Where a request is no JSON, name it by the header X-Model",
-        ),
-        too_large=_answer(413, "request_too_large", f"a request may have {_MOST_BODY >> 20} MiB; send less at once"),
-        malformed=_answer(400, "bad_request", "this is no HTTP request that the gateway understands"),
-        unfinished=_answer(408, "request_timeout", "the request did not come to its end in time; send it again"),
+        no_path=answer(404, "not_found", "this gateway answers /v1/... alone"),
+        no_model=no_model(offered),
+        too_large=TOO_LARGE,
+        bodies=_BODIES,
+        bodies_status=_layout.GATEWAY_BODIES_STATUS,
+        unread=answer(503, "service_unavailable", "large requests are not read now; try again"),
+        later=_LATER,
+        malformed=answer(400, "bad_request", "this is no HTTP request that the gateway understands"),
+        unfinished=UNFINISHED,
         redirect=redirect if gateway["redirect_port"] else "",
         strict=_STRICT.format(name=gateway["own_name"]) if gateway["own_name"] else "",
         holds=HOLDS,
@@ -66,16 +69,28 @@ def config(gateway: Mapping[str, Any], offered: Sequence[Backend]) -> str:
     )
 
 
-def _answer(status: int, code: str, message: str) -> str:
+def answer(status: int, code: str, message: str) -> str:
     """An answer in the form of OpenAI's errors, as words of ``http-request return``."""
     kind = "invalid_request_error" if status < 500 else "server_error"
     body = json.dumps({"error": {"message": message, "type": kind, "param": None, "code": code}})
     return f"status {status} content-type application/json string {quoted(body)}"
 
 
+def no_model(offered: Iterable[Backend]) -> str:
+    """The answer to a request for a model that nobody serves."""
+    names = ", ".join(sorted(name for backend in offered for name in backend.names)) or "none"
+    words = f"no such model; there are: {names}. Where a request is no JSON, name it by the header X-Model"
+    return answer(404, "model_not_found", words)
+
+
 def quoted(text: str) -> str:
     """A word of HAProxy's configuration: between single quotes nothing has a meaning but a single quote."""
     return "'" + text.replace("'", "'\\''") + "'"
+
+
+# What both processes say.
+TOO_LARGE = answer(413, "request_too_large", f"a request may have {MOST_BODY >> 20} MiB; send less at once")
+UNFINISHED = answer(408, "request_timeout", "the request did not come to its end in time; send it again")
 
 
 def _waiting(backend: Backend, gateway: Mapping[str, Any]) -> str:
@@ -85,10 +100,11 @@ def _waiting(backend: Backend, gateway: Mapping[str, Any]) -> str:
     where nobody can listen, as long as it sees none of the others serve.
     """
     most, wait_s = gateway["queue"] + backend.slots, gateway["wait_s"]
-    late = _answer(503, "service_unavailable", f"{backend.model} did not serve again within {wait_s} s; try again")
+    late = answer(503, "service_unavailable", f"{backend.model} did not serve again within {wait_s} s; try again")
     lines = [
         *_before(backend),
         f"retries {wait_s}",
+        "retry-on conn-failure",
         f"timeout queue {wait_s}s",
         "option abortonclose",
         f"http-request return {_busy(backend)} if {{ be_conn gt {most} }}",
@@ -105,7 +121,7 @@ def _waiting(backend: Backend, gateway: Mapping[str, Any]) -> str:
 
 def _busy(backend: Backend) -> str:
     words = f"{backend.model} has as many requests as it can take; try again"
-    return f"{_answer(429, 'rate_limit_exceeded', words)} {_LATER}"
+    return f"{answer(429, 'rate_limit_exceeded', words)} {_LATER}"
 
 
 def _before(backend: Backend) -> Iterator[str]:
@@ -120,9 +136,9 @@ def _before(backend: Backend) -> Iterator[str]:
 
 
 def _backend(backend: Backend, queue: int) -> str:
-    away = _answer(503, "service_unavailable", f"no host serves {backend.model} now; try again")
-    broken = _answer(502, "bad_gateway", f"the host that served {backend.model} failed; try again")
-    slow = _answer(504, "gateway_timeout", f"{backend.model} was silent for too long")
+    away = answer(503, "service_unavailable", f"no host serves {backend.model} now; try again")
+    broken = answer(502, "bad_gateway", f"the host that served {backend.model} failed; try again")
+    slow = answer(504, "gateway_timeout", f"{backend.model} was silent for too long")
     once = "default-server check inter 1s fall 2 rise 1 init-addr libc,none"
     lines = [
         f"option httpchk GET {backend.servers[0].health}",
@@ -179,61 +195,6 @@ def _models(offered: Iterable[Backend]) -> dict[str, dict[str, Any]]:
     }
 
 
-def unit(inventory: str) -> str:
-    """The systemd unit. inventory: whose gateway it is; systemd passes over sections of this kind.
-
-    A configuration that HAProxy refuses is never gone on with: neither a start nor a reload comes to it. A reload keeps
-    the earlier process until its streams have ended. It keeps a time of its last reading, by which a run sees that
-    files are newer. A stop lets streams end for a while.
-    """
-    check = f"/usr/sbin/haproxy -q -c -f {CONFIG}"
-    return f"""\
-# Managed by gb10.fleet: changes are overwritten by site.yml and reported by drift.yml.
-[Unit]
-Description=gb10.fleet: the gateway to all services
-Wants=network-online.target
-After=network-online.target
-StartLimitIntervalSec=0
-
-[Service]
-Type=notify
-RuntimeDirectory={PurePath(_layout.GATEWAY_STATUS).name}
-RuntimeDirectoryMode=0700
-ExecStartPre={check}
-ExecStartPre=/usr/bin/touch {_layout.GATEWAY_READ}
-ExecStart=/usr/sbin/haproxy -Ws -f {CONFIG}
-ExecReload={check}
-ExecReload=/usr/bin/touch {_layout.GATEWAY_READ}
-ExecReload=/bin/kill -USR2 $MAINPID
-KillMode=mixed
-KillSignal=SIGUSR1
-TimeoutStopSec={_STOP_S}
-SuccessExitStatus=143
-Restart=always
-RestartSec=2
-LimitNOFILE=65536
-MemoryMax={_MEMORY_MIB}M
-OOMScoreAdjust=-500
-NoNewPrivileges=yes
-PrivateTmp=yes
-ProtectHome=yes
-ProtectSystem=strict
-ReadWritePaths={_layout.GATEWAY_STATUS}
-ProtectKernelTunables=yes
-ProtectKernelModules=yes
-ProtectControlGroups=yes
-RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
-CapabilityBoundingSet=CAP_NET_BIND_SERVICE CAP_SETUID CAP_SETGID CAP_KILL
-SyslogIdentifier=gb10-gateway
-
-[Install]
-WantedBy=multi-user.target
-
-[X-Gb10Fleet]
-Inventory={inventory}
-"""
-
-
 # Browsers come by TLS alone to this name, from the first answer on.
 _STRICT = """\
     http-request set-var(txn.own_name) bool(true) if {{ req.hdr(host),field(1,:),lower {name} }}
@@ -247,6 +208,10 @@ frontend plain
     http-request redirect code 308 location https://%[req.hdr(host),field(1,:)]{port_part}%[capture.req.uri]
 """
 
+_LOG = (
+    """'{"client":"%[var(txn.client)]","from":"%[var(txn.from)]","model":"%[var(txn.backend)]","host":"%s","status":%ST,"""
+    """"queued_ms":%Tw,"first_byte_ms":%Tr,"ms":%Ta,"sent":%U,"received":%B,"ended":"%tsc"}'"""
+)
 _TEXT = """\
 # Managed by gb10.fleet: changes are overwritten by site.yml and reported by drift.yml.
 global
@@ -258,9 +223,8 @@ global
     # an earlier process goes on with its streams after a reload
     hard-stop-after 24h
     tune.bufsize {buffer}
-    tune.h2.max-frame-size 1048576
-    # messages under way at once; more wait, and the unit bounds their memory
-    tune.buffers.limit 512
+    # buffers at once; more wait, and the unit bounds their memory
+    tune.buffers.limit 4096
     ssl-default-bind-options ssl-min-ver TLSv1.2 no-tls-tickets
     ssl-default-bind-ciphers ECDHE+AESGCM:ECDHE+CHACHA20
 
@@ -270,8 +234,8 @@ defaults
     option dontlognull
     option redispatch 1
     retries 3
-    # no other: to send a request anew HAProxy keeps a copy of its whole buffer, 75 ms and 30 MiB each
-    retry-on conn-failure
+    # nothing of an answer has been sent on then
+    retry-on conn-failure empty-response 503
     # each token at once: else they wait for a full packet, up to 200 ms
     option http-no-delay
     timeout connect 2s
@@ -295,10 +259,11 @@ frontend metrics
 
 frontend fleet
     bind :::{port} v4v6 ssl crt {folder}/tls.crt alpn h2,http/1.1
-    log-format '{{"client":"%[var(txn.client)]","from":"%ci","model":"%[var(txn.backend)]","host":"%s","status":%ST,"queued_ms":%Tw,"first_byte_ms":%Tr,"ms":%Ta,"sent":%U,"received":%B,"ended":"%tsc"}}'
+    log-format {log}
     http-error {malformed}
     http-error {unfinished}
 {strict}    http-request return status 200 content-type text/plain string ok if {{ path /health }}
+    http-request set-var(txn.from) src
     http-request set-var(txn.client) http_auth_bearer,sha2(256),hex,map({folder}/clients.map)
     http-request set-var(txn.client) req.hdr(x-api-key),sha2(256),hex,map({folder}/clients.map) unless {{ var(txn.client) -m found }}
     http-request return {unauthorized} hdr WWW-Authenticate Bearer unless {{ var(txn.client) -m found }}
@@ -307,15 +272,38 @@ frontend fleet
     http-request return status 200 content-type application/json lf-string %[var(txn.answer)] if {{ var(txn.answer) -m found }}
     http-request return {no_path} unless {{ path_beg /v1/ }}
     http-request return {too_large} if {{ req.body_size gt {body} }}
-    http-request set-var(txn.model) req.hdr(x-model)
+    http-request set-var(txn.large) bool(true) if {{ req.body_size gt {usual_body} }}
     # also where the model is known: over HTTP/2 curl takes an answer before the body's end for a failure
-    http-request wait-for-body time 60s if METH_POST
+    http-request wait-for-body time 60s if METH_POST !{{ var(txn.large) -m bool }}
     # of a body without a length it is known only now
-    http-request return {too_large} if {{ req.body_size gt {body} }}
-    http-request set-var(txn.model) req.body,json_query('$.model') if METH_POST !{{ var(txn.model) -m len gt 0 }}
+    http-request set-var(txn.large) bool(true) if {{ req.body_size gt {usual_body} }}
+    http-request set-var(txn.model) req.hdr(x-model)
+    http-request set-var(txn.model) req.body,json_query('$.model') if METH_POST !{{ var(txn.large) -m bool }} !{{ var(txn.model) -m len gt 0 }}
     http-request set-var(txn.backend) var(txn.model),map({folder}/models.map)
-    http-request return {no_model} unless {{ var(txn.backend) -m found }}
+    http-request return {no_model} unless {{ var(txn.large) -m bool }} or {{ var(txn.backend) -m found }}
+    http-request set-var(txn.held) var(txn.backend),map({holds})
+    use_backend {bodies} if {{ var(txn.large) -m bool }}
+    use_backend %[var(txn.backend)]_waits if {{ var(txn.held) -m found }}
+    use_backend %[var(txn.backend)]
+{redirect}
+# to the process that reads large bodies
+backend {bodies}
+    http-request set-log-level silent
+    http-request set-header X-Gateway-Client %[var(txn.client)]
+    http-request set-header X-Gateway-From %[var(txn.from)]
+    http-error {unread} {later}
+    server bodies {bodies_status}/bodies.sock
+
+# and back from it, with their model
+frontend large
+    bind {status}/large.sock mode 660
+    log-format {log}
+    http-request set-var(txn.client) req.hdr(x-gateway-client)
+    http-request set-var(txn.from) req.hdr(x-gateway-from)
+    http-request del-header X-Gateway-Client
+    http-request del-header X-Gateway-From
+    http-request set-var(txn.backend) req.hdr(x-model),map({folder}/models.map)
     http-request set-var(txn.held) var(txn.backend),map({holds})
     use_backend %[var(txn.backend)]_waits if {{ var(txn.held) -m found }}
     use_backend %[var(txn.backend)]
-{redirect}{backends}"""  # noqa: E501 - what HAProxy reads is one line
+{backends}"""  # noqa: E501 - what HAProxy reads is one line

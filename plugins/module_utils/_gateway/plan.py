@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._gateway import haproxy
+from ansible_collections.gb10.fleet.plugins.module_utils._gateway import bodies, haproxy
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway.backends import Backend
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway.declared import url
-from ansible_collections.gb10.fleet.plugins.module_utils._gateway.reading import CONFIG, HOLDS
+from ansible_collections.gb10.fleet.plugins.module_utils._gateway.reading import BODIES_CONFIG, CONFIG, HOLDS
+from ansible_collections.gb10.fleet.plugins.module_utils._gateway.units import units
 
 CERTIFICATE = f"{_layout.GATEWAY}/tls.crt"
 CLIENTS = f"{_layout.GATEWAY}/clients.map"
@@ -35,7 +36,7 @@ def gateway_slice(gateway: Mapping[str, Any], offered: Sequence[Backend], invent
     return {
         "inventory": inventory,
         "unit": _layout.GATEWAY_UNIT,
-        "units": {_layout.GATEWAY_UNIT: "started"},
+        "units": dict.fromkeys(_layout.GATEWAY_UNITS, "started"),
         "files": {
             path: {"mode": "0644", "content": content} for path, content in sorted(_files(gateway, offered, inventory))
         },
@@ -67,7 +68,8 @@ def _files(gateway: Mapping[str, Any], offered: Sequence[Backend], inventory: st
         (haproxy.MODELS_MAP, haproxy.models_map(offered)),
         (haproxy.MODELS, haproxy.models_json(offered)),
         (haproxy.MODEL_ANSWERS, haproxy.model_answers(offered)),
-        (f"{_layout.UNITS}/{_layout.GATEWAY_UNIT}", haproxy.unit(inventory)),
+        (BODIES_CONFIG, bodies.config(offered)),
+        *((f"{_layout.UNITS}/{name}", text) for name, text in units(inventory).items()),
     ]
 
 

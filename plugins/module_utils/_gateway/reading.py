@@ -16,6 +16,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Part
 
 CONFIG = f"{_layout.GATEWAY}/haproxy.cfg"
+BODIES_CONFIG = f"{_layout.GATEWAY}/bodies.cfg"
 SOCKET = f"{_layout.GATEWAY_STATUS}/admin.sock"
 # By backend, why its requests wait: empty, and filled in the running gateway alone.
 HOLDS = f"{_layout.GATEWAY}/holds.map"

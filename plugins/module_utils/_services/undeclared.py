@@ -24,6 +24,7 @@ Fate = Literal["ordered", "moved", "away", "waiting", "renamed", "gone", "foreig
 # The name by which a run is ordered to remove the gateway, which no service beside it has.
 GATEWAY = "gateway"
 REMOVED: tuple[Fate, ...] = ("ordered", "moved", "renamed")
+_GATEWAY_FILES = [f"{_layout.UNITS}/{_layout.GATEWAY_BODIES_UNIT}"]
 FOREIGN: tuple[Fate, ...] = ("foreign", "joined")
 
 
@@ -67,7 +68,7 @@ def undeclared(units: Iterable[Mapping[str, Any]], host: str, run: Mapping[str, 
             continue
         fate = _of_another(one, host, hosts) if is_foreign else _fate(name, host, hosts, run)
         goes_on = fate == "renamed"
-        files = () if is_gateway else _files_of(name, goes_on=goes_on)
+        files = _GATEWAY_FILES if is_gateway else _files_of(name, goes_on=goes_on)
         folders = (_layout.GATEWAY,) if is_gateway else (_layout.compiled(name), _layout.way_back(name))
         found.append(
             Undeclared(
