@@ -316,6 +316,13 @@ def test_apt_is_asked_about_what_roles_install_there(
     assert [*machine.read_installs(lambda words: (0, f"Inst {words[-1]} (1 x)", ""), installs)] == asked
 
 
+def test_a_package_is_looked_for_by_a_program_of_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "_has_gpu", lambda: False)
+    monkeypatch.setattr(machine.shutil, "which", lambda name, **_named: None if name == "haproxy" else f"/{name}")
+    found = machine.read_installs(lambda words: (0, f"Inst {words[-1]} (1 x)", ""), ["haproxy", "nftables"])
+    assert [*found] == ["haproxy"]
+
+
 @pytest.mark.parametrize("fields", [{"id", "what", "severity", "effect", "remedy", "source", "seen"}])
 def test_each_row_of_the_table_has_all_keys(fields: set[str]) -> None:
     assert [row["id"] for row in known_bad() if not fields <= row.keys() or not {"pattern", "below"} & row.keys()] == []
