@@ -21,11 +21,13 @@ demo:            ## the lab fleet up, site.yml on it, and the table
 	@./demo
 
 lock: setup      ## renew the locked requirements
-	lock() { .venv/bin/uv pip compile -q --system-certs --universal --python-version $$2 --generate-hashes --no-emit-index-url \
+	lock() { .venv/bin/uv pip compile -q --system-certs $${5:---universal} --python-version $$2 --generate-hashes --no-emit-index-url \
 	  --no-annotate --custom-compile-command 'make lock' requirements/$$1.in $$4 -o $$3/$$1.txt; }; \
 	lock tools 3.11 requirements && lock newest 3.12 requirements && lock drift_timer 3.13 requirements && \
 	lock hub 3.11 roles/model_store/files -crequirements/tools.txt && \
-	lock runner 3.11 roles/drift_timer/files -crequirements/drift_timer.txt
+	lock runner 3.11 roles/drift_timer/files -crequirements/drift_timer.txt && \
+	lock open_webui 3.11 requirements --override=requirements/open_webui_overrides.txt --python-platform=x86_64-manylinux_2_36 && \
+	lock hermes 3.11 requirements && lock browser 3.11 requirements
 
 clean:           ## the lab down, and all that tests and tools made
 	for lab in .lab .lab-molecule/*; do tests/lab/lab -d $$lab down; done

@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CACHE = ROOT / ".cache" / "docsite"
 REPOSITORY = "https://github.com/gb10-fleet/gb10.fleet/blob/main/"
 CONTENT = ("docs", "meta", "playbooks", "plugins", "roles", "galaxy.yml")
+PICTURES = Path("docs", "pictures")
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)\s#]+)")
 TREE = """
 
@@ -44,6 +45,7 @@ def main(arguments: list[str]) -> int:
     link_collection(collections / "ansible_collections" / "gb10" / "fleet")
     for page in (ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")):
         copy_page(page, source)
+    shutil.copytree(ROOT / PICTURES, source / PICTURES)
     environment = os.environ | {"ANSIBLE_COLLECTIONS_PATH": str(collections)}
     reference = ("antsibull-docs", "collection", "--use-current", "--squash-hierarchy", "--fail-on-error")
     site = ("sphinx-build", "-q", "-W", "--keep-going", "-j", "auto", "-c", ROOT / "docs" / "docsite")
@@ -79,7 +81,7 @@ def in_site(page: Path, link: str) -> str:
     if linked == Path("README.md"):
         return "../index.md"
     is_page = linked.suffix == ".md" and linked.parent in (Path(), Path("docs"))
-    return link if is_page else REPOSITORY + str(linked)
+    return link if is_page or linked.parent == PICTURES else REPOSITORY + str(linked)
 
 
 if __name__ == "__main__":

@@ -219,6 +219,7 @@ def _removal(plan: dict[str, Any], hosts: list[str], retire: list[str]) -> dict[
     return {
         "inventory": plan["inventory"],
         "placed": {name: service["hosts"] for name, service in plan["services"].items()},
+        "clients": {one["client"]: [one["host"]] for one in plan["clients"]},
         "gateway": plan["gateway"]["hosts"] if plan["gateway"] else [],
         "hosts": hosts,
         "retire": retire,

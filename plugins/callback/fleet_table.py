@@ -52,7 +52,9 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
         self._stopped: dict[str, tuple[Stopped, str]] = {}
         self._removed: dict[tuple[str, str], str] = {}
         self._proved: set[str] = set()
+        self._clients: dict[str, str] = {}
         self._gateways: dict[str, dict[str, Any]] = {}
+        self._used: dict[str, dict[str, Any]] = {}
         self._is_status = False
         self._shows_ok = True
 
@@ -79,6 +81,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
             self._proved.add(result.host.get_name())
         elif action == "gb10.fleet.gateway_info":
             self._gateways[result.host.get_name()] = result.result["gateway"]
+        elif action == "gb10.fleet.client_info":
+            self._used |= {client["client"]: client for client in result.result["clients"]}
         elif action == "gb10.fleet.service_removal":
             word = "would be removed" if result.task.check_mode else "removed"
             self._removed |= {(result.host.get_name(), one["service"]): word for one in result.result["removed"]}
@@ -86,6 +90,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
     def v2_runner_item_on_ok(self, result: Any) -> None:
         if result.task.resolved_action == "gb10.fleet.service_ready":
             self._note(result.host.get_name(), result.result)
+        elif result.task.resolved_action == "gb10.fleet.client_ready" and "answer" in result.result:
+            self._clients[result.result["client"]] = result.result["answer"]
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
         if not ignore_errors:
@@ -98,16 +104,16 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
         self._stopped.setdefault(result.host.get_name(), ("unreachable", _reason(result)))
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
-        seen_any = self._verified or self._ranks or self._removed or self._stopped or self._gateways
+        seen_any = self._verified or self._ranks or self._removed or self._stopped or self._gateways or self._used
         if self._plan is None or not seen_any:
             return
         if self._is_status:
-            text = status_table(self._plan, self._services, self._ranks, self._stopped, self._gateways)
+            text = status_table(self._plan, self._services, self._ranks, self._stopped, self._gateways, self._used)
         else:
-            seen = (self._verified, self._ranks, self._stopped, self._removed, self._proved)
+            seen = (self._verified, self._ranks, self._stopped, self._removed, self._proved, self._clients)
             text = end_table(self._plan, self._services, self._hosts, *seen)
         show(f"\n{text}\n")
-        looked = (*self._ranks.values(), *self._gateways.values())
+        looked = (*self._ranks.values(), *self._gateways.values(), *self._used.values())
         if self._is_status and not self._stopped and any(one["problems"] for one in looked):
             raise SystemExit(PROBLEMS)
 

@@ -29,6 +29,8 @@ GATEWAY_BODIES_UNIT = "gb10-gateway-bodies.service"
 GATEWAY_BODIES_STATUS = "/run/gb10-gateway-bodies"
 GATEWAY_UNITS = (GATEWAY_UNIT, GATEWAY_BODIES_UNIT)
 GATEWAY_READ = f"{GATEWAY_STATUS}/read"  # as old as its last reading of its files
+CLIENTS = f"{CONFIG}/clients"  # settings and secrets of each
+CLIENTS_STATUS = "/run/gb10-clients"
 EVIDENCE = f"{STATE}/evidence"  # what failed epochs leave
 MODELS = f"{STATE}/hf"  # HF_HOME: the standard cache layout, with hub/ below
 # Hugging Face caches that models are taken from, where root alone can write them: their content is trusted.
@@ -68,6 +70,40 @@ def service_of(name: str) -> str | None:
     stem = name.removesuffix(".service")
     found = (stem.removeprefix(prefix) for prefix in _PREFIXES if stem.startswith(prefix))
     return next((service for service in found if service[:1].isalnum()), None)
+
+
+_CLIENT = "gb10-client-"
+
+
+def client_unit(client: str) -> str:
+    """The systemd unit that runs a client of the gateway."""
+    return f"{client_container(client)}.service"
+
+
+def client_container(client: str) -> str:
+    """The container that the unit runs."""
+    return f"{_CLIENT}{client}"
+
+
+def client_of(unit: str) -> str | None:
+    """The client whose unit has this name; None for any other. Its name is one of folders, too."""
+    name = unit.removesuffix(".service").removeprefix(_CLIENT)
+    return name if unit.startswith(_CLIENT) and name[:1].isalnum() else None
+
+
+def client_folder(client: str) -> str:
+    """Settings and secrets of a client."""
+    return f"{CLIENTS}/{client}"
+
+
+def client_data(client: str) -> str:
+    """What a client keeps: accounts, chats, memories. It outlives the client."""
+    return f"{STATE}/clients/{client}"
+
+
+def client_started(client: str) -> str:
+    """A file that is as old as the client's last start."""
+    return f"{CLIENTS_STATUS}/{client}"
 
 
 def rank_file(service: str) -> str:

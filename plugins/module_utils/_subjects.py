@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from ansible_collections.gb10.fleet.plugins.module_utils._clients.subject import CLIENTS
 from ansible_collections.gb10.fleet.plugins.module_utils._container_engine.subject import CONTAINER_ENGINE
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.subject import FABRIC
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall.subject import FIREWALL
@@ -31,5 +32,6 @@ SUBJECTS: tuple[Subject, ...] = (
     TRUST,
     SERVICES,
     GATEWAY,
+    CLIENTS,
     SYSTEM,
 )

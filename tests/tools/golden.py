@@ -113,10 +113,12 @@ def normalised(plan: Mapping[str, Any]) -> dict[str, Any]:
     hosts = {}
     for name, host in plan["hosts"].items():
         needs = {key: value for key, value in host["needs"].items() if key != "launches"}
-        parts = {key: value for key, value in host.items() if key not in ("services", "needs")}
-        hosts[name] = parts | {"needs": needs, "services": [_service(one) for one in host["services"]]}
+        parts = {key: value for key, value in host.items() if key not in ("services", "needs", "clients")}
+        clients = {"clients": host["clients"]} if host["clients"] else {}
+        hosts[name] = parts | clients | {"needs": needs, "services": [_service(one) for one in host["services"]]}
     findings = [{key: row[key] for key in ("rule", "severity", "place", "hosts")} for row in plan["findings"]]
-    return {**plan, "hosts": hosts, "findings": findings}
+    of_fleet = {key: value for key, value in plan.items() if key != "clients" or value}
+    return {**of_fleet, "hosts": hosts, "findings": findings}
 
 
 def _service(service: Mapping[str, Any]) -> dict[str, Any]:

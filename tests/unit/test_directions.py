@@ -72,12 +72,14 @@ MAY_IMPORT = {
     "_container_engine": "_probe _settings",
     "_tls": "_probe",
     "_gateway": "_probe _tls",
+    "_clients": "_gateway",
     "_services": "_probe",
     "_system": f"{VLLM}/text _probe",
     "_subjects": " ".join(sorted(path.parent.name for path in UTILS.glob("*/subject.py"))),
     "_drift": "_fabric _joins _netplan _probe _settings _subjects _system _transfer",
     "_doctor": "_container_engine _fabric _host _preflight _system",
-    "_plan": "_engines _fabric _firewall _gateway _host_tuning _lock _memory _models _recipes _subjects _tls _transfer",
+    "_plan": "_clients _engines _fabric _firewall _gateway _host_tuning _lock _memory _models _recipes _subjects _tls "
+    "_transfer",
 }
 
 # Modules that read or change the machine. pathlib's PurePath and urllib.parse only handle text.
@@ -116,6 +118,7 @@ IO = {
     "_verify/ranks.py": "reads the supervisors' files",
     "_verify/service.py": "reads the supervisors' files",
     "_firewall/reading.py": "reads the host's rules",
+    "_clients/declared.py": "reads whether the clients' keys and secrets are on the controller",
     "_gateway/declared.py": "reads the clients' keys on the controller",
     "_gateway/reading.py": "asks HAProxy, and when files changed",
     "_host/state.py": "reads the host",

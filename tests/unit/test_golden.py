@@ -27,3 +27,11 @@ def test_every_entry_has_its_plan() -> None:
 )
 def test_the_owners_wishes_are_planned() -> None:
     assert any(name.startswith("wishes/") for name in PLANS)
+
+
+def test_without_a_gateway_nothing_of_one_is_anywhere() -> None:
+    """None of the fleets whose plans are known to the byte declares one."""
+    for plan in PLANS.values():
+        assert plan["gateway"] is None and "clients" not in plan
+        for host in plan["hosts"].values():
+            assert host["gateway"] == {} and "clients" not in host and "haproxy" not in host["needs"]["installs"]

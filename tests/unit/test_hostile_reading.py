@@ -18,6 +18,7 @@ import yaml
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.action import (
+    client_info,
     fabric_bandwidth,
     fabric_info,
     gateway_info,
@@ -61,6 +62,7 @@ SERVICE = {
 RESULT = measured(106.7) | {"message": "", "virtualization": "none"}
 WITH_GATEWAY = {
     "services": {},
+    "clients": [{"client": "chat", "kind": "open-webui", "host": "spark-2", "address": "http://spark-2:3000"}],
     "gateway": {"models": [{"services": ["pair"], "model": "tiny"}]},
     "hosts": {"spark-2": {"gateway": {"servers": {"m-tiny": {"pair": "spark-2"}}}}},
 }
@@ -73,6 +75,7 @@ GATEWAY = {
     "why": "",
     "problems": [],
 }
+CLIENT = {"client": "chat", "unit": SERVICE["unit"], "health": "answers", "problems": []}
 PRUNED = {"changed": False, "removed": []}
 # module -> its action and an answer as it should be
 GOOD: dict[str, tuple[type[Asking], dict[str, Any]]] = {
@@ -84,6 +87,7 @@ GOOD: dict[str, tuple[type[Asking], dict[str, Any]]] = {
     "model_prune": (model_prune.ActionModule, PRUNED),
     "observation_record": (observation_record.ActionModule, {"changed": False, "content": None}),
     "gateway_info": (gateway_info.ActionModule, {"gateway": GATEWAY}),
+    "client_info": (client_info.ActionModule, {"clients": [CLIENT]}),
     "vllm_catalogue_info": (vllm_catalogue_info.ActionModule, {"version": "0.33.0", "catalogue": {}}),
 }
 PROOF = {
@@ -132,6 +136,8 @@ def use(module: str, found: dict[str, Any]) -> None:
         status_table(PLAN, ["pair"], ranks, {})
     elif module == "gateway_info":
         status_table(WITH_GATEWAY, [], {}, {}, {"spark-2": found["gateway"]})
+    elif module == "client_info":
+        status_table(WITH_GATEWAY, [], {}, {}, clients={one["client"]: one for one in found["clients"]})
 
 
 @pytest.mark.parametrize("module", GOOD)

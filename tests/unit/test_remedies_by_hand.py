@@ -103,6 +103,7 @@ G = ("fleet_gateway",)
 # A gateway that may be: its clients' file is there.
 BEFORE = {G: {"hosts": ["spark-4"], "keys_file": "secrets/clients.yml"},
           ("file", "secrets/clients.yml"): "anna: key-of-anna-0000000001\n"}  # fmt: skip
+AGENT = {("fleet_clients",): {"agent": {"kind": "hermes", "host": "spark-4", "service": "solo", "key": "anna"}}}
 BY_HAND = [
     # The gateway
     Row("input-gateway-alias", {(*G, "aliases"): {"gpt": f"{NANO_MODEL}s"}}, "write",
@@ -113,6 +114,12 @@ BY_HAND = [
     Row("input-gateway-tls-name", {(*S, "tls"): {"certificate": "a.crt", "key": "a.key", "names": ["10.0.0.1"]}},
         "tls: local", {(*S, "tls"): "local"},
         also={**BEFORE, ("file", "a.crt"): "-", ("file", "a.key"): "-"}),
+    # Its clients
+    Row("input-client-context", {(*S, "workload"): {"max_model_len": 32768}}, "max_model_len: 65536",
+        {(*S, "workload"): {"max_model_len": 65536}}, also={**BEFORE, **AGENT}),
+    Row("input-client-tools", {(*S, "flags"): {"tool-call-parser": None}}, "tool-call-parser, the model's parser",
+        {(*S, "flags"): {"tool-call-parser": "hermes", "enable-auto-tool-choice": True}},
+        also={**BEFORE, **AGENT, (*S, "workload"): {"max_model_len": 65536}}),
     # The inventory
     Row("input-no-services", {("fleet_services",): GONE}, "fleet_services: {}", {("fleet_services",): {}}),
     Row("input-unknown-variable", {("fleet_servces",): {}}, "fleet_services", {("fleet_servces",): GONE}),

@@ -14,7 +14,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._verify.service import 
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.tables import end_table, status_table
 
 GIB = 1 << 30
-PLAN: dict[str, Any] = {"services": {"pair": {"hosts": ["spark-2", "spark-3"]}}}
+PLAN: dict[str, Any] = {"services": {"pair": {"hosts": ["spark-2", "spark-3"]}}, "clients": []}
 SUPERVISOR: dict[str, Any] = {
     "state": "serving",
     "since": "2026-11-21T19:00:00+00:00",
@@ -124,7 +124,7 @@ def test_the_end_of_a_run_has_a_row_for_each_rank() -> None:
         "hosts": ["spark-2", "spark-3"],
     }
     here = {"services": [{"name": "pair", "memory_bytes": GIB, "key": {"source": "/site/pair.key"}, "tls": None}]}
-    plan = {"gateway": None, "services": {"pair": planned}, "hosts": {"spark-2": here, "spark-3": here}}
+    plan = {"gateway": None, "clients": [], "services": {"pair": planned}, "hosts": {"spark-2": here, "spark-3": here}}
     proof = {("spark-2", "pair"): {"state": "serving", "answer": "Hello", "comparison": "", "problems": []}}
     looks = {("spark-2", "pair"): {"health": "serving"}, ("spark-3", "pair"): {"health": "waiting"}}
     text = end_table(plan, ["pair"], ["spark-2", "spark-3"], proof, looks, {})

@@ -175,7 +175,7 @@ def _overruled(daemon: Mapping[str, Any], plan: Mapping[str, Any]) -> Iterator[F
 
 
 def _is_ours(name: str) -> bool:
-    return _layout.service_of(name) is not None
+    return (_layout.service_of(name) or _layout.client_of(name)) is not None
 
 
 def _needs_restart(plan: Mapping[str, Any], daemon: Mapping[str, Any]) -> list[str]:

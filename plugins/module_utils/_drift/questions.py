@@ -81,7 +81,10 @@ def before_change(plan: Mapping[str, Any], host: str) -> dict[str, Any]:
             "models_folder": _layout.MODELS,
             "images": mine["images"],
             "models": mine["models"],
-            "services": service_starts(mine["services"], mine["supervisor"]["files"]),
+            "services": [
+                *service_starts(mine["services"], mine["supervisor"]["files"]),
+                *(one["start"] for one in mine["clients"]),
+            ],
         }
     }
 

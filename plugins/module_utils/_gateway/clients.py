@@ -67,6 +67,19 @@ def first_key(text: str) -> str:
     return next(iter(_clients(text).values()))
 
 
+def names_of(text: str) -> frozenset[str]:
+    """The clients' names; none in a file that `client_problems` refuses."""
+    return frozenset() if next(client_problems("", "", text), None) is not None else frozenset(_clients(text))
+
+
+def key_of(text: str, name: str) -> str:
+    """The key of a client. ValueError, without a word of the file, where it has none."""
+    clients = _clients(text)
+    if name not in clients:
+        raise ValueError(f'no key of the client "{name}"')
+    return clients[name]
+
+
 def _clients(text: str) -> dict[str, str]:
     if next(client_problems("", "", text), None) is not None:
         raise ValueError(f"expected {_EXPECTED}")

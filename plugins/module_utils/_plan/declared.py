@@ -21,6 +21,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._clients.declared import CLIENTS
+from ansible_collections.gb10.fleet.plugins.module_utils._clients.declared import decide as decide_clients
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import ports_on_head
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import (
@@ -46,7 +48,10 @@ from ansible_collections.gb10.fleet.plugins.module_utils._tls.declared import NO
 from ansible_collections.gb10.fleet.plugins.module_utils._tls.declared import decide as decide_tls
 from ansible_collections.gb10.fleet.plugins.module_utils._yaml_text import written_twice
 
-_OF_THE_FLEET = ("fleet_services", "fleet_fabric", "fleet_firewall", "fleet_drift", "fleet_tls", "fleet_gateway")
+_OF_THE_FLEET = (
+    *("fleet_services", "fleet_fabric", "fleet_firewall", "fleet_drift", "fleet_tls", "fleet_gateway"),
+    "fleet_clients",
+)
 # Of the fleet, of a host, of a run (extra variables).
 VARIABLES = (
     *_OF_THE_FLEET,
@@ -154,6 +159,7 @@ class Declared:
 
     name: the inventory's, which units on hosts bear. ca: the certificate of the local CA on the controller; None where
     neither a service nor the gateway has one of it. gateway: as `_gateway.declared.decide` completes it; None without.
+    clients: as `_clients.declared.decide` completes them, those that can be.
     """
 
     name: str
@@ -164,6 +170,7 @@ class Declared:
     drift: Mapping[str, Any] = field(default_factory=dict)
     ca: str | None = None
     gateway: Mapping[str, Any] | None = None
+    clients: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Finding]]:
@@ -203,8 +210,9 @@ def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Findi
     gateway, wrong = _gateway(written["fleet_gateway"], hosts, services, folder)
     encrypted = [one["tls"] for one in (*services.values(), *([gateway] if gateway else [])) if one["tls"]]
     ca = authority(folder) if any(tls["ca"] for tls in encrypted) else None
-    found = [*findings, *problems, *wrong]
-    return Declared(name, hosts, services, written["fleet_fabric"], closed, drift, ca, gateway), found
+    clients, unusable = _clients(written["fleet_clients"], hosts, services, gateway, folder)
+    found = [*findings, *problems, *wrong, *unusable]
+    return Declared(name, hosts, services, written["fleet_fabric"], closed, drift, ca, gateway, clients), found
 
 
 def _gateway(
@@ -221,6 +229,25 @@ def _gateway(
     }
     problems = [*decide_gateway(gateway, ports, services, folder)]
     return (None if any(problem.severity == "error" for problem in problems) else gateway), problems
+
+
+def _clients(
+    written: Any,
+    hosts: Mapping[str, Host],
+    services: Mapping[str, Mapping[str, Any]],
+    gateway: Mapping[str, Any] | None,
+    folder: Path,
+) -> tuple[Mapping[str, Mapping[str, Any]], list[Finding]]:
+    """The checked ``fleet_clients``; none where one of them can't be."""
+    clients, problems = check(CLIENTS, _written_or(written), "fleet_clients")
+    if problems:
+        return {}, problems
+    ports = {name: {*_listening(host), *_ports_of_services(name, services)} for name, host in hosts.items()}
+    if gateway:
+        for name in gateway["hosts"]:
+            ports[name] |= {gateway["port"], gateway["redirect_port"]} - {None}
+    problems = [*decide_clients(clients, ports, services, gateway, folder)]
+    return ({} if any(problem.severity == "error" for problem in problems) else clients), problems
 
 
 def _ports_of_services(host: str, services: Mapping[str, Mapping[str, Any]]) -> Iterator[int]:

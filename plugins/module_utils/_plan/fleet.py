@@ -31,6 +31,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._layers import Value, m
 from ansible_collections.gb10.fleet.plugins.module_utils._lock.lock import EMPTY, KINDS, Lock, anchored, unknown_name
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Budget, plan_hosts
 from ansible_collections.gb10.fleet.plugins.module_utils._plan import slices
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.clients import Clients, plan_clients
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.container import docker_options
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.decided import Decided
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import Declared, read_declaration
@@ -113,16 +114,18 @@ def plan_fleet(
             findings.add(service.engine.judge(request), service.settings["hosts"])
             requests[name] = service.engine.for_host(request)
     decided = {name: [services[service.name] for service in here[name]] for name in declared.hosts}
+    gateway = plan_gateway(declared.gateway, services.values(), declared.name)
+    findings.add(gateway.findings)
+    clients, problems = plan_clients(declared.clients, gateway, services, declared.name)
+    findings.add(problems)
     sources, problems = with_sources(
-        {name: slices.images(decided[name]) for name in declared.hosts},
+        {name: slices.images(decided[name], clients.images(name)) for name in declared.hosts},
         {name: slices.models(decided[name]) for name in declared.hosts},
         fabric,
         {name: (host.address, host.port) for name, host in declared.hosts.items()},
     )
     findings.add(problems)
     _lock(sources, lock, relock, findings)
-    gateway = plan_gateway(declared.gateway, services.values(), declared.name)
-    findings.add(gateway.findings)
     hosts: dict[str, dict[str, Any]] = {}
     for name, host in declared.hosts.items():
         of_services = {
@@ -132,10 +135,11 @@ def plan_fleet(
             "services": [service_slice(service, name, declared.name) for service in decided[name]],
             "unread_images": slices.unread_images(decided[name]),
             "gateway": gateway.slice_of(name),
-            "listens": listens(decided[name], name, gateway),
+            "clients": clients.slice_of(name),
+            "listens": [*listens(decided[name], name, gateway), *clients.listens(name)],
             "memory": {service.name: budgets[name].lines(service.name) for service in here[name]},
         }
-        parts = of_services | _of_subjects(host, declared, decided[name], gateway, of_services)
+        parts = of_services | _of_subjects(host, declared, decided[name], (gateway, clients), of_services)
         named = [path for _, path in named_paths(tuning[name])]
         needs = slices.needs(decided[name], name, budgets[name].total, requests, named, parts)
         hosts[name] = parts | {"needs": needs}
@@ -143,6 +147,7 @@ def plan_fleet(
     plan = {
         "inventory": declared.name,
         "gateway": gateway.shown(),
+        "clients": clients.shown(),
         "hosts": hosts,
         "services": {name: dict(service.plan) for name, service in services.items()},
         "drift": slices.drift(declared.drift),
@@ -345,13 +350,18 @@ def _reasoned(placed: Placed, rows: Iterable[Mapping[str, Any]]) -> list[dict[st
 
 
 def _of_subjects(
-    host: Host, declared: Declared, services: Sequence[Decided], gateway: Gateway, decided: Mapping[str, Any]
+    host: Host,
+    declared: Declared,
+    services: Sequence[Decided],
+    before: tuple[Gateway, Clients],
+    decided: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """The parts of ``hosts.<name>`` that subjects decide, each from what the others say by then."""
+    """The parts of ``hosts.<name>`` that subjects decide, each from what the others say by then. before: what stands
+    before the services."""
     parts: dict[str, Any] = {}
     of_fleet = {"firewall": declared.firewall, "name": declared.name, "ca": declared.ca}
     for subject in SUBJECTS:
         if subject.slice is not None:
-            here = slices.here(host, of_fleet, services, gateway, {**decided, **parts})
+            here = slices.here(host, of_fleet, services, before, {**decided, **parts})
             parts[subject.name] = subject.slice(here)
     return parts

@@ -13,6 +13,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import image_key
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Placed
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.clients import Clients
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.decided import Decided
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.gateway import Gateway
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import Here, with_defaults
@@ -25,9 +26,9 @@ def drift(declared: Mapping[str, Any]) -> dict[str, Any]:
     return limits | dict(declared) | {"free": free | declared["free"]}
 
 
-def images(services: Iterable[Decided]) -> list[dict[str, Any]]:
-    """``image_store_plan``: each image once."""
-    return _unique(
+def images(services: Iterable[Decided], others: Iterable[dict[str, Any]] = ()) -> list[dict[str, Any]]:
+    """``image_store_plan``: each image once. others: those of no service, in the same form."""
+    own = (
         {
             "reference": image["reference"],
             "digest": image["digest"],
@@ -36,6 +37,7 @@ def images(services: Iterable[Decided]) -> list[dict[str, Any]]:
         }
         for image in (service.placed.image for service in services)
     )
+    return _unique([*own, *others])
 
 
 def models(services: Iterable[Decided]) -> list[dict[str, Any]]:
@@ -108,17 +110,19 @@ def here(
     host: Host,
     of_fleet: Mapping[str, Any],
     services: Sequence[Decided],
-    gateway: Gateway,
+    before: tuple[Gateway, Clients],
     decided: Mapping[str, Any],
 ) -> Here:
-    """What the subjects' slices of a host are made from. decided: what its slice holds already."""
+    """What the subjects' slices of a host are made from. before: what stands before the services. decided: what its
+    slice holds already."""
+    gateway, clients = before
     apis = [
         {"port": service.placed.port, "from": gateway.sources, "reason": f"the API of {service.placed.name}"}
         for service in services
         if service.placed.head.name == host.name
     ]
     peers = [address for service in services for address in service.rank_on(host.name).supervisor["peers"]]
-    return Here(host.settings, of_fleet, decided, [*apis, *gateway.apis(host.name)], peers)
+    return Here(host.settings, of_fleet, decided, [*apis, *gateway.apis(host.name), *clients.apis(host.name)], peers)
 
 
 def needs(

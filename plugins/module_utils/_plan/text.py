@@ -75,6 +75,7 @@ def as_text(plan: Mapping[str, Any], hosts: Sequence[str], width: int = WIDTH) -
     chosen = [name for name, service in plan["services"].items() if set(service["hosts"]) & set(hosts)]
     rows = [row for row in plan["summary"] if set(row["hosts"]) & set(hosts)]
     details = ["\n".join(_gateway(plan["gateway"], width))] if plan["gateway"] else []
+    details += ["\n".join(_clients(plan["clients"], width))] if plan["clients"] else []
     details += ["\n".join(_service(name, plan, hosts, width)) for name in chosen]
     details += ["\n".join(_host(name, plan["hosts"][name], width)) for name in hosts]
     refused = any(finding["severity"] == "error" for finding in findings)
@@ -184,6 +185,25 @@ def _gateway(gateway: Mapping[str, Any], width: int) -> Iterator[str]:
         ],
         width,
     )
+
+
+def _clients(clients: Sequence[Mapping[str, Any]], width: int) -> Iterator[str]:
+    yield _heading("clients of the gateway")
+    rows = [
+        {
+            "client": one["client"],
+            "kind": one["kind"],
+            "address": one["address"],
+            "sends the key of": one["key"],
+            "first account": one["account"] or "-",
+            "at most": size(one["memory_limit_bytes"]),
+        }
+        for one in clients
+    ]
+    yield table(rows, width)
+    for one in clients:
+        what = "password of its first account" if one["account"] else "key of its API"
+        yield _wrapped(f"{one['client']}: {what} in {one['secret']} on this machine", width, "  ")
 
 
 # A service ----------------------------------------------------------------------------------------------------------

@@ -122,7 +122,7 @@ def _ranks(file: Path) -> int:
 
 
 def _is_ours(unit: str) -> bool:
-    return unit == _layout.GATEWAY_UNIT or _layout.service_of(unit) is not None
+    return unit == _layout.GATEWAY_UNIT or (_layout.service_of(unit) or _layout.client_of(unit)) is not None
 
 
 def _inventory(unit: Path) -> str:

@@ -177,6 +177,7 @@ def _undeclared(view: View) -> Iterator[Difference]:
     run = {
         "inventory": view.plan["inventory"],
         "placed": placed,
+        "clients": {one["client"]: [one["host"]] for one in view.plan["clients"]},
         "gateway": view.plan["gateway"]["hosts"] if view.plan["gateway"] else [],
         "hosts": [*view.plan["hosts"]],
         "retire": [],
@@ -194,6 +195,7 @@ def _undeclared(view: View) -> Iterator[Difference]:
             remedy=_undeclared_remedy(view, one),
         )
     expected = {*containers(view.plan, view.host), *view.settings["expect"]["containers"]}
+    expected |= {one["start"]["container"] for one in view.slice["clients"]}
     # named with their units, of which a stopped container would only start again; or left to the inventory they are of
     expected |= {one.container for one in left if one.container}
     for name, have in sorted((view.state["running"] or {}).items()):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""Services and gateways on a host that the inventory does not have there: what a run may do with each, and reports.
+"""Services, clients and gateways on a host that the inventory does not have there: what a run may do with each.
 
 Absence is no order. A service is removed when it was ordered by name, or when it is declared on other hosts of the run.
 What another inventory wrote is left alone.
@@ -24,7 +24,6 @@ Fate = Literal["ordered", "moved", "away", "waiting", "renamed", "gone", "foreig
 # The name by which a run is ordered to remove the gateway, which no service beside it has.
 GATEWAY = "gateway"
 REMOVED: tuple[Fate, ...] = ("ordered", "moved", "renamed")
-_GATEWAY_FILES = [f"{_layout.UNITS}/{_layout.GATEWAY_BODIES_UNIT}"]
 FOREIGN: tuple[Fate, ...] = ("foreign", "joined")
 
 
@@ -53,23 +52,24 @@ def undeclared(units: Iterable[Mapping[str, Any]], host: str, run: Mapping[str, 
     """units: ``{unit, inventory, ranks}`` of a reading (`_services.reading.read_units`).
 
     run: what the run is about, as `gb10.fleet.plan` returns it: ``inventory``, its name; ``placed``, the hosts of each
-    service; ``gateway``, the hosts of it; ``hosts`` of the run; ``retire``, the services to be removed. ``alive``: the
-    hosts that go on, if known.
+    service; ``clients``, those of each client; ``gateway``, the hosts of it; ``hosts`` of the run; ``retire``, what is
+    to be removed. ``alive``: the hosts that go on, if known.
     """
     found = []
     for one in sorted(units, key=lambda unit: unit["unit"]):
-        is_gateway = one["unit"] == _layout.GATEWAY_UNIT
-        name = GATEWAY if is_gateway else _layout.service_of(one["unit"])
+        is_gateway, client = one["unit"] == _layout.GATEWAY_UNIT, _layout.client_of(one["unit"])
+        name = GATEWAY if is_gateway else client or _layout.service_of(one["unit"])
         if name is None:
             continue
-        hosts = run.get("gateway", ()) if is_gateway else run["placed"].get(name, ())
+        placed = run.get("clients", {}) if client else run["placed"]
+        hosts = run.get("gateway", ()) if is_gateway else placed.get(name, ())
         is_foreign = bool(one["inventory"]) and one["inventory"] != run["inventory"]
-        if host in hosts and not is_foreign and (is_gateway or one["unit"] == _layout.unit(name)):
+        is_current = is_gateway or client or one["unit"] == _layout.unit(name)
+        if host in hosts and not is_foreign and is_current:
             continue
         fate = _of_another(one, host, hosts) if is_foreign else _fate(name, host, hosts, run)
         goes_on = fate == "renamed"
-        files = _GATEWAY_FILES if is_gateway else _files_of(name, goes_on=goes_on)
-        folders = (_layout.GATEWAY,) if is_gateway else (_layout.compiled(name), _layout.way_back(name))
+        files, folders = _of_it(name, is_gateway, client, goes_on)
         found.append(
             Undeclared(
                 name,
@@ -101,6 +101,15 @@ def _fate(name: str, host: str, hosts: Sequence[str], run: Mapping[str, Any]) ->
     return "ordered" if name in run["retire"] else "gone"
 
 
+def _of_it(name: str, is_gateway: bool, client: str | None, goes_on: bool) -> tuple[list[str], tuple[str, ...]]:
+    """Files beside its unit, and folders; what a client keeps for its people stays, as weights do."""
+    if is_gateway:
+        return [f"{_layout.UNITS}/{_layout.GATEWAY_BODIES_UNIT}"], (_layout.GATEWAY,)
+    if client:
+        return [], (_layout.client_folder(name),)
+    return _files_of(name, goes_on=goes_on), (_layout.compiled(name), _layout.way_back(name))
+
+
 def _files_of(name: str, *, goes_on: bool) -> list[str]:
     """Beside the unit. Releases that named units otherwise did so with the key's file."""
     former = f"{_layout.SECRETS}/{name}.yaml"
@@ -114,7 +123,8 @@ def findings(found: Iterable[Undeclared], run: Mapping[str, Any]) -> Iterator[Fi
     """What a run has to say of them before its first change: errors refuse it, on all its hosts."""
     for one in found:
         place = one.service
-        container = f"its container {one.container}, what it has compiled, " if one.container else ""
+        compiled = "" if _layout.client_of(one.unit) else "what it has compiled, "
+        container = f"its container {one.container}, {compiled}" if one.container else ""
         its = f"its unit, {container}its settings and secrets"
         elsewhere = ", ".join(one.hosts)
         if one.fate == "renamed":

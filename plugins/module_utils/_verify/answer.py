@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""The form of what hosts answer about ranks, services and gateways: `_verify.ranks`, `.service` and `.gateway`."""
+"""The form of what hosts answer about ranks, services, gateways and their clients, by the files of this package."""
 
 from __future__ import annotations
 
@@ -116,6 +116,21 @@ GATEWAY: Spec = {
                 "leftovers": _TEXTS,
                 "holds": {"type": "map", "default": {}, "max": 1000, "values": {"type": "str"}},
                 "problems": _TEXTS,
+            },
+        }
+    },
+}
+CLIENT: Spec = {"type": "map", "options": dict.fromkeys(("client", "answer"), _TEXT)}
+CLIENTS: Spec = {
+    "type": "map",
+    "options": {
+        "clients": {
+            "type": "list",
+            "required": True,
+            "max": 1000,
+            "elements": {
+                "type": "map",
+                "options": {**dict.fromkeys(("client", "health"), _TEXT), "unit": _UNIT, "problems": _TEXTS},
             },
         }
     },

@@ -35,12 +35,14 @@ def end_table(
     stopped: Mapping[str, tuple[Stopped, str]],
     removed: Mapping[tuple[str, str], str] | None = None,
     proved: Collection[str] = (),
+    clients: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """The end of a run about these services and hosts: a row for each rank, then the answers, then what went wrong.
 
     verified: (host, service) -> what a head's endpoint gave: state, answer, comparison, problems. ranks: (host,
     service) -> how its rank does: health. stopped: host -> whether it failed, and the reason. removed: (host, service)
-    -> ``removed``, or ``would be removed``. proved: hosts whose gateway was.
+    -> ``removed``, or ``would be removed``. proved: hosts whose gateway was. clients: what
+    a model answered through each that was used.
 
     A rank's state is what was seen of it last: what stopped its host says nothing of a service that was proved before.
     """
@@ -61,7 +63,7 @@ def end_table(
                 answers.append(f"{name}: clients trust the CA in {here['tls']['ca']}")
             if proof and proof["comparison"]:
                 answers.append(f"{name} on {host}: {proof['comparison']}")
-    answers += [*_gateway_answers(plan["gateway"], proved)]
+    answers += [*_gateway_answers(plan["gateway"], proved), *_client_answers(plan["clients"], clients)]
     others = [{"host": host, "service": name, "state": word} for (host, name), word in sorted((removed or {}).items())]
     seen = {row["host"] for row in (*rows, *others)}
     others += [{"host": host, "state": _unseen(host, stopped, "no service")} for host in hosts if host not in seen]
@@ -79,6 +81,14 @@ def _gateway_answers(gateway: Mapping[str, Any] | None, proved: Collection[str])
         yield f"gateway: clients send a key of {gateway['clients']}"
         if gateway["ca"]:
             yield f"gateway: clients trust the CA in {gateway['ca']}"
+
+
+def _client_answers(clients: Sequence[Mapping[str, Any]], used: Mapping[str, str]) -> Iterator[str]:
+    for one in clients:
+        name = one["client"]
+        if name in used:
+            who = f"{one['account']} signs in at" if one["account"] else "its API is"
+            yield f'{name}: {who} {one["address"]}, and was answered: "{_one_line(used[name])}"'
 
 
 def _proof_row(name: str, service: Mapping[str, Any], state: str) -> dict[str, str]:
@@ -124,11 +134,13 @@ def status_table(
     ranks: Mapping[tuple[str, str], Mapping[str, Any]],
     stopped: Mapping[str, tuple[Stopped, str]],
     gateways: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+    clients: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
 ) -> str:
-    """One row a rank, one a model of the gateway, then one line a problem with its remedy.
+    """One row a rank, one a model of the gateway, one a client of it, then one line a problem with its remedy.
 
     ranks: (host, service) -> what `read_ranks` found. stopped: host -> why it could not be asked. gateways: host ->
-    what `gb10.fleet.gateway_info` returned.
+    what `gb10.fleet.gateway_info` returned. clients: what
+    `gb10.fleet.client_info` returned of each, by its name.
     """
     rows = []
     lines = [f"{host}: {_reason(*why)}" for host, why in stopped.items()]
@@ -140,7 +152,14 @@ def status_table(
             lines += sentences
     lines += [f"{host}: {problem}" for host, gateway in gateways.items() for problem in gateway["problems"]]
     behind = [row for host, gateway in gateways.items() for row in _gateway_rows(host, plan, gateway)]
-    parts = (table(rows), table(behind) if behind else "", "\n".join(lines) or "no problems")
+    known = [one for one in plan["clients"] if one["client"] in clients]
+    lines += [f"{one['host']}: {problem}" for one in known for problem in clients[one["client"]]["problems"]]
+    used = [
+        {"client": one["client"], "kind": one["kind"], "host": one["host"], "address": one["address"]}
+        | {"health": clients[one["client"]]["health"]}
+        for one in known
+    ]
+    parts = (*(table(part) for part in (rows, behind, used) if part), "\n".join(lines) or "no problems")
     return "\n\n".join(part for part in parts if part)
 
 

@@ -1,0 +1,1 @@
+exec python3 /app/backend/imitation.py open-webui

@@ -1,0 +1,13 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action of gb10.fleet.client_info: what a host says of the gateway's clients, in bounds."""
+
+from __future__ import annotations
+
+from ansible_collections.gb10.fleet.plugins.module_utils._verify.answer import CLIENTS
+from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Answering
+
+
+class ActionModule(Answering):
+    FORM = CLIENTS

@@ -1,0 +1,133 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The clients of the gateway: what each is given of it, and what its model has to be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._clients.declared import HERMES
+from ansible_collections.gb10.fleet.plugins.module_utils._clients.kinds import KINDS, Way
+from ansible_collections.gb10.fleet.plugins.module_utils._clients.plan import client_slice
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
+from ansible_collections.gb10.fleet.plugins.module_utils._gateway.declared import url
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.decided import Decided
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.gateway import Gateway
+from ansible_collections.gb10.fleet.plugins.module_utils._tls.declared import is_address
+
+
+@dataclass(frozen=True)
+class Clients:
+    """What is decided of them: nothing where none is declared. declared: as `_clients.declared.decide` completes
+    ``fleet_clients``."""
+
+    declared: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    gateway: Gateway = field(default_factory=Gateway)
+    services: Mapping[str, Decided] = field(default_factory=dict)
+    inventory: str = ""
+
+    def slice_of(self, host: str) -> list[dict[str, Any]]:
+        """``hosts.<host>.clients``."""
+        return [self._slice(name, client) for name, client in self._here(host)]
+
+    def _here(self, host: str) -> list[tuple[str, Mapping[str, Any]]]:
+        return [(name, client) for name, client in sorted(self.declared.items()) if client["host"] == host]
+
+    def _slice(self, name: str, client: Mapping[str, Any]) -> dict[str, Any]:
+        assert self.gateway.declared is not None
+        service = self.services.get(client.get("service", ""))
+        model, context = (service.plan["served_name"], service.plan["kv"]["context"]) if service else ("", None)
+        keys_file = self.gateway.declared["keys_file"]
+        return client_slice(name, client, self._way(), model, context, keys_file, self.inventory)
+
+    def _way(self) -> Way:
+        """Never localhost, which in a container is the container."""
+        declared = self.gateway.declared
+        assert declared is not None
+        name = declared["name"]
+        known = [one for one in declared["addresses"] if is_address(one)]
+        address = "" if is_address(name) or not known else known[0]
+        models = tuple(name for backend in self.gateway.offered for name in backend.names)
+        return Way(f"{url(declared)}/v1", name, address, models)
+
+    def images(self, host: str) -> Iterator[dict[str, Any]]:
+        """As `_plan.slices.images` has them."""
+        for _name, client in self._here(host):
+            source = client["image"]["source"]
+            (kind, value), *_ = [*source.items()] if isinstance(source, Mapping) else [(source, "")]
+            where = {} if kind == "registry" else {("host" if kind == "host" else "path"): value}
+            reference, digest = client["image"]["reference"], client["image"]["digest"]
+            yield {"reference": reference, "digest": digest, "source": {"kind": kind, **where}, "known": None}
+
+    def apis(self, host: str) -> Iterator[dict[str, Any]]:
+        """As `_subject.Here.apis` has them."""
+        for name, client in self._here(host):
+            if not client["listen"].startswith("127."):
+                yield {"port": client["port"], "from": [], "reason": f"the client {name}"}
+
+    def listens(self, host: str) -> Iterator[dict[str, Any]]:
+        """As `_plan.listens` has them."""
+        for name, client in self._here(host):
+            who = "who has its key" if client["kind"] == HERMES else "who signs in; without TLS"
+            yield {"port": client["port"], "address": client["listen"], "service": name, "who": who}
+
+    def shown(self) -> list[dict[str, Any]]:
+        """``clients`` of the plan."""
+        return [
+            {
+                "client": name,
+                "kind": client["kind"],
+                "host": client["host"],
+                "address": f"http://{client['host'] if client['listen'] == '0.0.0.0' else client['listen']}"
+                f":{client['port']}",
+                "key": client["key"],
+                "secret": client["secret_file"],
+                "account": "" if client["kind"] == HERMES else client["account"],
+                "image": client["image"],
+                "memory_limit_bytes": KINDS[client["kind"]].memory_limit,
+            }
+            for name, client in sorted(self.declared.items())
+        ]
+
+
+def plan_clients(
+    declared: Mapping[str, Mapping[str, Any]], gateway: Gateway, services: Mapping[str, Decided], inventory: str
+) -> tuple[Clients, list[Finding]]:
+    """declared: those that can be. An agent whose model can't carry it is left out, with the reason."""
+    problems = {name: [*_agent(name, client, services)] for name, client in declared.items()}
+    good = {name: client for name, client in declared.items() if not problems[name]} if gateway.declared else {}
+    return Clients(good, gateway, services, inventory), [one for found in problems.values() for one in found]
+
+
+def _agent(name: str, client: Mapping[str, Any], services: Mapping[str, Decided]) -> Iterator[Finding]:
+    service = services.get(client.get("service", ""))
+    if client["kind"] != HERMES or service is None:
+        return  # a service that can't be planned is named already
+    placed, context, least = service.placed, service.plan["kv"]["context"], fact("clients", "hermes_context")
+    if context is not None and context < least:
+        yield error(
+            "input-client-context",
+            f"fleet_services.{placed.name}.workload.max_model_len",
+            found=f"{context:,} tokens, for the agent {name}",
+            expected=f"at least {least:,} tokens, below which Hermes does not begin",
+            remedy=f"write max_model_len: 65536 for {placed.name}, or name another service in fleet_clients.{name}",
+        )
+    missing = [flag for flag in ("enable-auto-tool-choice", "tool-call-parser") if not placed.flags.get(flag)]
+    if missing:
+        yield error(
+            "input-client-tools",
+            f"fleet_services.{placed.name}.flags",
+            found=f"no {_and(missing)}, for the agent {name}",
+            expected="both: without them each request of an agent is refused with 400",
+            remedy=f"write enable-auto-tool-choice: true and tool-call-parser, the model's parser, in the flags of "
+            f"{placed.name}",
+        )
+
+
+def _and(words: Sequence[str]) -> str:
+    return " and no ".join(words)
