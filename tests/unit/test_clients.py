@@ -120,6 +120,11 @@ def test_what_can_not_be_is_refused(folder: Path, changes: dict[str, Any], rule:
     assert errors(plan_of(folder, **changes)) == [(rule, place)]
 
 
+def test_a_gateway_that_can_not_be_is_named_alone(folder: Path) -> None:
+    gateway = {"hosts": ["titan"], "keys_file": "away.yml"}
+    assert errors(plan_of(folder, gateway=gateway)) == [("input-gateway-keys", "fleet_gateway.keys_file")]
+
+
 def test_each_reaches_the_gateway_by_name_and_trusts_its_ca(folder: Path) -> None:
     plan = plan_of(folder)
     assert errors(plan) == []

@@ -209,6 +209,7 @@ def test_the_end_of_a_run_reports_how_a_start_compares() -> None:
         "services": {"nano": service},
         "hosts": {"titan": {"services": [{"name": "nano", "memory_bytes": 2 << 30, "key": None, "tls": None}]}},
         "gateway": None,
+        "clients": [],
     }
     found = {"state": "serving", "answer": "Hello", "comparison": "KV pool 1,000 tokens, as planned", "problems": []}
     text = end_table(plan, ["nano"], ["titan"], {("titan", "nano"): found}, {}, {})

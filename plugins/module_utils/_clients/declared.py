@@ -63,6 +63,10 @@ CLIENTS: Spec = {
 }
 
 
+# Rules that follow from a gateway or a service that is refused itself.
+NO_GATEWAY, NO_SERVICE = "input-client-gateway", "input-client-service"
+
+
 def decide(
     clients: dict[str, dict[str, Any]],
     hosts: Mapping[str, Collection[int]],
@@ -95,7 +99,7 @@ def decide(
         yield from _placement(name, client, place, taken, services)
         if gateway is None:
             yield error(
-                "input-client-gateway",
+                NO_GATEWAY,
                 place,
                 found="no fleet_gateway",
                 expected="a gateway, by which the client reaches the services",
@@ -152,7 +156,7 @@ def _placement(
         taken[host].add(client["port"])
     if client["kind"] == OPEN_WEBUI and "service" in client:
         yield error(
-            "input-client-service",
+            NO_SERVICE,
             f"{place}.service",
             found="a service of an Open WebUI, which lists every model of the gateway",
             expected="no service",
@@ -160,7 +164,7 @@ def _placement(
         )
     elif client["kind"] == HERMES and client.get("service") not in services:
         yield error(
-            "input-client-service",
+            NO_SERVICE,
             f"{place}.service",
             found=f'no service "{client["service"]}"' if "service" in client else "none",
             expected="the service whose model the agent works with",

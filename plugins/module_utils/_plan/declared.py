@@ -21,7 +21,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._clients.declared import CLIENTS
+from ansible_collections.gb10.fleet.plugins.module_utils._clients.declared import CLIENTS, NO_GATEWAY, NO_SERVICE
 from ansible_collections.gb10.fleet.plugins.module_utils._clients.declared import decide as decide_clients
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import ports_on_head
@@ -211,6 +211,9 @@ def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Findi
     encrypted = [one["tls"] for one in (*services.values(), *([gateway] if gateway else [])) if one["tls"]]
     ca = authority(folder) if any(tls["ca"] for tls in encrypted) else None
     clients, unusable = _clients(written["fleet_clients"], hosts, services, gateway, folder)
+    # a gateway or a service that can't be is named itself, and its clients do not lack one
+    named_already = {NO_GATEWAY if wrong else "", NO_SERVICE if problems else ""}
+    unusable = [one for one in unusable if one.rule not in named_already]
     found = [*findings, *problems, *wrong, *unusable]
     return Declared(name, hosts, services, written["fleet_fabric"], closed, drift, ca, gateway, clients), found
 
