@@ -40,6 +40,7 @@ OUR_UNITS: Spec = {
             "unit": {"type": "str", "required": True},
             "inventory": {"type": "str", "required": True},
             "ranks": {"type": "int", "required": True},
+            "unproved": {"type": "bool", "required": True},
         },
     },
 }

@@ -20,6 +20,7 @@ from ansible_collections.gb10.fleet.plugins.filter.undeclared_services import un
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import Reading
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.answer import MOST_BYTES, read_answer
+from ansible_collections.gb10.fleet.plugins.module_utils._services.reading import read_units
 from ansible_collections.gb10.fleet.plugins.plugin_utils._bounded import bounded
 from drift_fleet import planned, readings
 from hypothesis import HealthCheck, given, settings
@@ -117,7 +118,7 @@ def read_first(monkeypatch: pytest.MonkeyPatch, answers: Any) -> dict[str, Any]:
     return found
 
 
-UNIT = {"unit": _layout.unit("old"), "inventory": "mine", "ranks": 1}
+UNIT = {"unit": _layout.unit("old"), "inventory": "mine", "ranks": 1, "unproved": False}
 UNITS: dict[str, Any] = {
     "no list": 5,
     "a text": "gb10",
@@ -157,8 +158,12 @@ def test_a_host_that_is_silent_before_the_first_change_is_not_waited_for() -> No
     assert [task["timeout"] for task in tasks if "gb10.fleet.host_info" in task] == [600]
 
 
-def test_an_honest_answer_before_the_first_change_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = {"state": GOOD | {"our_units": [UNIT]}, "unknown": {"gpu": "no tool"}}
+def test_an_honest_answer_before_the_first_change_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """With units as a host reads its own: another key of theirs would end each run."""
+    (tmp_path / _layout.unit("old")).write_text("[X-Gb10Fleet]\nInventory=mine\n")
+    units = read_units(tmp_path, tmp_path)
+    assert units == [UNIT]
+    answer = {"state": GOOD | {"our_units": units}, "unknown": {"gpu": "no tool"}}
     assert read_first(monkeypatch, answer | {"invocation": {}}) == {"changed": False, **answer}
     with pytest.raises(AnsibleActionFail, match="takes more than 536870912 bytes"):
         read_first(monkeypatch, without_end)

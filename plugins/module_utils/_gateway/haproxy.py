@@ -9,8 +9,6 @@ a process of HAProxy has buffers of one size. To send a request anew it keeps a 
 with buffers for the largest bodies that took 75 ms of a processor for each request (2.6.12, 3.0.11). So there are two
 processes. The gateway itself reads bodies of `_USUAL_BODY`, which it can send anew. A larger one goes through the
 second (`bodies`), which names the model in a header and hands all of it back.
-
-HTTP/2's frames must stay below 16 MiB, and HAProxy takes the buffer's size for them unless it is given one (2.6.12).
 """
 
 from __future__ import annotations
