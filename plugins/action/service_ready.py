@@ -58,6 +58,7 @@ class ActionModule(Asking):
             "service": name,
             "state": "serving",
             "answer": reading["reply"]["answer"],
+            "seconds": reading["reply"]["seconds"],
             "boot": boot.as_dict(),
             "comparison": comparison(expected, boot.as_dict()),
             "record": self._record(service, reading, boot),

@@ -72,6 +72,11 @@ def rank_file(service: str) -> str:
     return f"{SERVICES}/{service}.json"
 
 
+def way_back(service: str) -> str:
+    """What a service went by before a rollout that has not proved the new one yet. It has secrets, for root alone."""
+    return f"{SECRETS}/.way-back/{service}"
+
+
 def status_file(service: str) -> str:
     """What the supervisor of a rank says of it."""
     return f"{STATUS}/{service}/status.json"

@@ -52,6 +52,10 @@ answer:
   description: The model's answer.
   returned: success
   type: str
+seconds:
+  description: How long it took.
+  returned: success
+  type: float
 boot:
   description: What its engine printed about its memory and KV cache at this start.
   returned: success

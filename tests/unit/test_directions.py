@@ -46,6 +46,7 @@ MAY_IMPORT = {
     "_netplan": "",
     "_firewall": "_netplan _probe",
     "_joins": "",
+    "_rollout": "",
     "_settings": "",
     "_transfer": "",
     "_fabric": "_netplan _probe",

@@ -251,10 +251,18 @@ def test_services_of_one_model_share_its_requests(folder: Path) -> None:
     plan = plan_of(folder, gateway={"aliases": {"gpt-4o": "tiny"}, "queue": 7})
     lines = [line.strip() for line in config(plan).splitlines()]
     slots = plan["gateway"]["models"][0]["slots"] // 2
-    assert [line for line in lines if line.startswith("server ")] == [
-        f"server a 10.0.0.1:8000 maxconn {slots}",
+    first = f"server a 10.0.0.1:8000 maxconn {slots}"
+    second = (
         f"server b 10.0.0.2:8000 maxconn {slots} ssl verify required ca-file @system-ca sni str(spark-2) "
-        "verifyhost spark-2 check-sni spark-2",
+        "verifyhost spark-2"
+    )
+    assert [line for line in lines if line.startswith("server ")] == [
+        first,
+        f"{second} check-sni spark-2",
+        # where requests wait, as long as none of them serves
+        f"{first} track a/a",
+        f"{second} track a/b",
+        "server nobody 127.0.0.1:1 backup",
     ]
     assert any(line.endswith("if { queue gt 7 }") for line in lines)
     assert plan["hosts"]["titan"]["gateway"]["files"][MODELS_MAP]["content"] == "gpt-4o a\ntiny a\n"

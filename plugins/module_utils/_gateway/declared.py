@@ -44,6 +44,8 @@ GATEWAY: Spec = {
         "tls": TLS,
         # requests of one model that wait for a free place before more are refused with 429
         "queue": {"type": "int", "default": 128, "min": 0, "max": 10_000},
+        # so long requests wait while a rollout changes the only host that serves their model
+        "wait_s": {"type": "int", "default": 1800, "min": 1, "max": 86_400},
         # further names of models, {gpt-4o: chat}
         "aliases": {
             "type": "map",

@@ -13,19 +13,20 @@ request over HTTP/2 failed; with frames of 1 MiB, 28 MB with the model last pass
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway.backends import Backend, Endpoint
-from ansible_collections.gb10.fleet.plugins.module_utils._gateway.reading import CONFIG
+from ansible_collections.gb10.fleet.plugins.module_utils._gateway.reading import CONFIG, HOLDS
 
 # 20 MB of pictures are 27 MB in base64, and the words around them.
 _MOST_BODY = 32 << 20
 # Headers, and what HAProxy notes of each part of a message beside it.
 _BESIDE_BODY = 256 << 10
 _RETRY_S = 5
+_LATER = f"hdr Retry-After {_RETRY_S}"
 # How long running streams may go on when the gateway is stopped.
 _STOP_S = 120
 # What senders can take of a host whose memory is its models'.
@@ -60,7 +61,8 @@ def config(gateway: Mapping[str, Any], offered: Sequence[Backend]) -> str:
         unfinished=_answer(408, "request_timeout", "the request did not come to its end in time; send it again"),
         redirect=redirect if gateway["redirect_port"] else "",
         strict=_STRICT.format(name=gateway["own_name"]) if gateway["own_name"] else "",
-        backends="".join(_backend(backend, gateway["queue"]) for backend in offered),
+        holds=HOLDS,
+        backends="".join(_backend(backend, gateway["queue"]) + _waiting(backend, gateway) for backend in offered),
     )
 
 
@@ -76,27 +78,62 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
+def _waiting(backend: Backend, gateway: Mapping[str, Any]) -> str:
+    """Where requests go while a model is held (`_gateway.holds`): they wait until one of its servers lets them in.
+
+    HAProxy waits a second before it tries again a server that refuses a connection. So it tries one that always does,
+    where nobody can listen, as long as it sees none of the others serve.
+    """
+    most, wait_s = gateway["queue"] + backend.slots, gateway["wait_s"]
+    late = _answer(503, "service_unavailable", f"{backend.model} did not serve again within {wait_s} s; try again")
+    lines = [
+        *_before(backend),
+        f"retries {wait_s}",
+        "retry-on conn-failure",
+        f"timeout queue {wait_s}s",
+        "option abortonclose",
+        f"http-request return {_busy(backend)} if {{ be_conn gt {most} }}",
+        "http-request set-var(txn.came) date(0,ms)",
+        "http-response set-header X-Gateway-Waited-Ms %[date(0,ms),sub(txn.came)]",
+        "http-response set-header X-Gateway-Waits-For %[var(txn.held)]",
+        f"http-error {late} {_LATER}",
+        "default-server init-addr libc,none",
+        *(f"{_server(server)} track {backend.name}/{server.service}" for server in backend.servers),
+        "server nobody 127.0.0.1:1 backup",
+    ]
+    return f"\nbackend {backend.name}_waits\n" + "".join(f"    {line}\n" for line in lines)
+
+
+def _busy(backend: Backend) -> str:
+    words = f"{backend.model} has as many requests as it can take; try again"
+    return f"{_answer(429, 'rate_limit_exceeded', words)} {_LATER}"
+
+
+def _before(backend: Backend) -> Iterator[str]:
+    """How a server is chosen, and what of a request it gets."""
+    yield "balance leastconn"
+    # the client's own key is the gateway's business alone
+    yield "http-request del-header Authorization"
+    yield "http-request del-header X-Api-Key"
+    if backend.key:
+        key = f'%[str(key),map({_layout.gateway_key(backend.name)}),json_query("$.key")]'
+        yield f"http-request set-header Authorization 'Bearer {key}'"
+
+
 def _backend(backend: Backend, queue: int) -> str:
-    busy = _answer(429, "rate_limit_exceeded", f"{backend.model} has as many requests as it can take; try again")
     away = _answer(503, "service_unavailable", f"no host serves {backend.model} now; try again")
     broken = _answer(502, "bad_gateway", f"the host that served {backend.model} failed; try again")
     slow = _answer(504, "gateway_timeout", f"{backend.model} was silent for too long")
-    later = f"hdr Retry-After {_RETRY_S}"
-    key = f'%[str(key),map({_layout.gateway_key(backend.name)}),json_query("$.key")]'
     once = "default-server check inter 1s fall 2 rise 1 init-addr libc,none"
     lines = [
-        "balance leastconn",
         f"option httpchk GET {backend.servers[0].health}",
-        f"http-request return {busy} {later} if {{ queue gt {queue} }}",
-        # the client's own key is the gateway's business alone
-        "http-request del-header Authorization",
-        "http-request del-header X-Api-Key",
-        *([f"http-request set-header Authorization 'Bearer {key}'"] if backend.key else []),
+        f"http-request return {_busy(backend)} if {{ queue gt {queue} }}",
+        *_before(backend),
         f"http-error {broken}",
-        f"http-error {away} {later}",
+        f"http-error {away} {_LATER}",
         f"http-error {slow}",
         once,
-        *(_server(server) for server in backend.servers),
+        *(_checked(server) for server in backend.servers),
     ]
     return f"\nbackend {backend.name}\n" + "".join(f"    {line}\n" for line in lines)
 
@@ -106,7 +143,11 @@ def _server(server: Endpoint) -> str:
     address = f"[{server.address}]" if ":" in server.address else server.address
     tls = f" ssl verify required ca-file @system-ca sni str({server.tls_name}) verifyhost {server.tls_name}"
     words = f"server {server.service} {address}:{server.port} maxconn {server.slots}"
-    return words + (f"{tls} check-sni {server.tls_name}" if server.tls_name else "")
+    return words + (tls if server.tls_name else "")
+
+
+def _checked(server: Endpoint) -> str:
+    return _server(server) + (f" check-sni {server.tls_name}" if server.tls_name else "")
 
 
 def models_map(offered: Iterable[Backend]) -> str:
@@ -241,6 +282,11 @@ defaults
     # silence, and not length: a long prefill says nothing, a stream may go on for hours
     timeout client 1h
     timeout server 1h
+    # a host that lost its power says nothing either: its streams end after 25 s
+    option srvtcpka
+    srvtcpka-idle 10s
+    srvtcpka-intvl 5s
+    srvtcpka-cnt 3
     timeout tunnel 24h
 
 frontend metrics
@@ -270,5 +316,7 @@ frontend fleet
     http-request set-var(txn.model) req.body,json_query('$.model') if METH_POST !{{ var(txn.model) -m len gt 0 }}
     http-request set-var(txn.backend) var(txn.model),map({folder}/models.map)
     http-request return {no_model} unless {{ var(txn.backend) -m found }}
+    http-request set-var(txn.held) var(txn.backend),map({holds})
+    use_backend %[var(txn.backend)]_waits if {{ var(txn.held) -m found }}
     use_backend %[var(txn.backend)]
 {redirect}{backends}"""  # noqa: E501 - what HAProxy reads is one line

@@ -13,7 +13,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway import haproxy
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway.backends import Backend
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway.declared import url
-from ansible_collections.gb10.fleet.plugins.module_utils._gateway.reading import CONFIG
+from ansible_collections.gb10.fleet.plugins.module_utils._gateway.reading import CONFIG, HOLDS
 
 CERTIFICATE = f"{_layout.GATEWAY}/tls.crt"
 CLIENTS = f"{_layout.GATEWAY}/clients.map"
@@ -63,6 +63,7 @@ def gateway_slice(gateway: Mapping[str, Any], offered: Sequence[Backend], invent
 def _files(gateway: Mapping[str, Any], offered: Sequence[Backend], inventory: str) -> list[tuple[str, str]]:
     return [
         (CONFIG, haproxy.config(gateway, offered)),
+        (HOLDS, ""),
         (haproxy.MODELS_MAP, haproxy.models_map(offered)),
         (haproxy.MODELS, haproxy.models_json(offered)),
         (haproxy.MODEL_ANSWERS, haproxy.model_answers(offered)),

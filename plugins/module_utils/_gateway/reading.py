@@ -17,6 +17,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Par
 
 CONFIG = f"{_layout.GATEWAY}/haproxy.cfg"
 SOCKET = f"{_layout.GATEWAY_STATUS}/admin.sock"
+# By backend, why its requests wait: empty, and filled in the running gateway alone.
+HOLDS = f"{_layout.GATEWAY}/holds.map"
 PROGRAM = "/usr/sbin/haproxy"
 _PATIENCE_S = 5.0
 _ANSWER_BYTES = 1 << 20
@@ -76,6 +78,14 @@ def ask(command: str) -> str:
             if len(answer) > _ANSWER_BYTES:
                 raise ValueError(f"it answers with more than {_ANSWER_BYTES} bytes")
     return answer.decode("utf-8", "replace")
+
+
+def holds_of(shown: str) -> dict[str, str]:
+    """``{backend: why}`` of HAProxy's ``show map``, whose requests wait. ValueError where it knows no such map."""
+    if shown.strip() and not shown.startswith("0x"):
+        raise ValueError(shown.strip().splitlines()[0])
+    rows = (line.split(None, 2) for line in shown.splitlines())
+    return {row[1]: row[2] for row in rows if len(row) == 3}
 
 
 def servers_of(stat: str) -> dict[str, dict[str, dict[str, Any]]]:

@@ -34,7 +34,9 @@ _SUPERVISOR: Spec = {
         **dict.fromkeys(("error", "last_end"), _MAYBE_TEXT),
         **dict.fromkeys(("since", "updated_at"), _TEXT_IF_ANY),
         "drains_until": {"type": "str", "nullable": True, "default": None},
-        **dict.fromkeys(("tokens_per_s", "running", "waiting", "kv_use", "starts_left", "age_s"), _FIGURE_OR_NULL),
+        **dict.fromkeys(
+            ("tokens_per_s", "running", "waiting", "kv_use", "starts_left", "ready_s", "age_s"), _FIGURE_OR_NULL
+        ),
         "strikes": {"type": "int", "default": 0, "min": 0, "max": _MOST},
         "ranks_seen": {
             "type": "list",
@@ -43,6 +45,9 @@ _SUPERVISOR: Spec = {
             "elements": {"type": "map", "options": {"rank": _COUNT, "state": _TEXT}},
         },
     },
+}
+_ENDPOINT: dict[str, Spec] = {
+    name: {"type": "str", "nullable": True, "default": None} for name in ("url", "model", "key_file", "certificate")
 }
 RANKS: Spec = {
     "type": "map",
@@ -59,6 +64,7 @@ RANKS: Spec = {
                     "unit": _UNIT,
                     "supervisor": _SUPERVISOR,
                     "definition": {"type": "str", "nullable": True, "default": None},
+                    "endpoint": {"type": "map", "nullable": True, "default": None, "options": _ENDPOINT},
                     "memory": {"type": "map", "required": True, "options": {"total": _COUNT, "available": _COUNT}},
                     "docker": {"type": "bool", "required": True},
                     "problems": _TEXTS,
@@ -79,6 +85,7 @@ SERVICE: Spec = {
             "options": {
                 "ok": {"type": "bool", "required": True},
                 **dict.fromkeys(("answer", "fingerprint", "error"), _TEXT),
+                "seconds": _FIGURE_OR_NULL,
             },
         },
         "memory_total_bytes": _COUNT,

@@ -35,7 +35,8 @@ def read_ranks(run: Run, services: Sequence[Mapping[str, Any]]) -> list[dict[str
     """The rank of each of ``hosts.<host>.services`` with what its host says of it.
 
     unit: as systemd says. supervisor: what `supervisor_status` finds. definition: of the file that it goes by; wanted:
-    the plan's. memory: the host's. docker: whether its unit is active.
+    the plan's. endpoint: how that file says a head is reached, None of the others. memory: the host's.
+    docker: whether its unit is active.
     """
     docker = unit_state(run, DOCKER)["active"] == "active"
     memory = memory_bytes(Path("/proc/meminfo").read_text(encoding="ascii"))
@@ -47,7 +48,7 @@ def read_ranks(run: Run, services: Sequence[Mapping[str, Any]]) -> list[dict[str
             "memory_floor_bytes": service["memory_floor_bytes"],
             "unit": unit_state(run, service["unit"]),
             "supervisor": supervisor_status(service["status_file"]),
-            "definition": (document(service["rank_file"]) or {}).get("definition"),
+            **{key: (document(service["rank_file"]) or {}).get(key) for key in ("definition", "endpoint")},
             "wanted": service["definition"],
             "memory": memory,
             "docker": docker,

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import ssl
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -61,9 +62,12 @@ def boot_log(run: Run, unit: str, invocation: str) -> str:
 
 
 def ask(url: str, request: Mapping[str, Any], key: str, tls: ssl.SSLContext | None = None) -> dict[str, Any]:
-    """One real request, `_engines.interface.Example` as a map: {ok, answer, fingerprint, error}."""
+    """One real request, `_engines.interface.Example` as a map: {ok, answer, fingerprint, error}, and the
+    seconds that it took."""
     path, body, sound_s = (request[part] for part in ("path", "body", "sound_s"))
-    return answered(request["answers"], fetch(url + path, key, _REQUEST_S, body, sound_s, tls))
+    began = time.monotonic()
+    reply = fetch(url + path, key, _REQUEST_S, body, sound_s, tls)
+    return {**answered(request["answers"], reply), "seconds": round(time.monotonic() - began, 3)}
 
 
 def answered(places: Sequence[Sequence[str | int]], reply: Reply) -> dict[str, Any]:

@@ -1,0 +1,51 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action of gb10.fleet.rollout: decides on the controller, by the plan and by what hosts say of their ranks."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._rollout.steps import (
+    chosen,
+    obstacles,
+    page,
+    replicas_of,
+    steps,
+)
+from ansible_collections.gb10.fleet.plugins.modules.rollout import DOCUMENTATION
+from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import refusal, show
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars or {})
+        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
+        plan = options["plan"]
+        services, problems = chosen(plan, options["service"])
+        _refuse(problems)
+        hosts = sorted({host for name in services for host in plan["services"][name]["hosts"]})
+        result |= {"changed": False, "services": services, "hosts": hosts}
+        if options["ranks"] is None:
+            return result
+        replicas = replicas_of(plan, services, options["ranks"])
+        _refuse(obstacles(replicas))
+        offered = plan["gateway"]["models"] if plan["gateway"] else []
+        backend = next((row["services"][0] for row in offered if services[0] in row["services"]), None)
+        order = steps(replicas, backend)
+        show(page(replicas, order))
+        return result | {"steps": [asdict(step) for step in order]}
+
+
+def _refuse(problems: Any) -> None:
+    found: list[Finding] = [*problems]
+    if found:
+        raise refusal("\n".join(one.sentence() for one in found), "refused, as named above: nothing was changed")

@@ -1,0 +1,58 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: rollout
+short_description: Decide which replicas of a model move to a changed definition, in which order
+version_added: 0.2.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Without O(ranks) it says which services share the requests of the one that is named, and their hosts.
+  - With them it shows what moves, in which order and how long nobody serves, and refuses what a rollout is not for.
+extends_documentation_fragment:
+  - gb10.fleet.attributes.reads_only
+  - gb10.fleet.attributes.on_controller
+options:
+  plan:
+    description: C(plan) of M(gb10.fleet.plan).
+    type: dict
+    required: true
+  service:
+    description: A service, or a model by its name for clients.
+    type: str
+    required: true
+  ranks:
+    description: By host, C(ranks) of M(gb10.fleet.rank_info).
+    type: dict
+"""
+
+EXAMPLES = r"""
+- name: Decide what moves
+  gb10.fleet.rollout:
+    plan: "{{ fleet_plan.plan }}"
+    service: chat
+  register: rollout
+"""
+
+RETURN = r"""
+services:
+  description: The services that share the model's requests.
+  returned: success
+  type: list
+  elements: str
+hosts:
+  description: Their hosts.
+  returned: success
+  type: list
+  elements: str
+steps:
+  description: What moves, one after the other, each with C(service), C(hosts), C(serves), C(others), C(nobody_s),
+    C(limit_s) and C(holds).
+  returned: with O(ranks)
+  type: list
+  elements: dict
+"""

@@ -1,0 +1,143 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: service_way_back
+short_description: Keep what a service goes by, and put it back
+version_added: 0.2.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Before a rollout changes a service, its files on this host are kept in a folder that root alone reads. Where the new
+    definition does not prove itself, they come back; files that it brought go.
+  - What is kept already, by a run that was cut off, stays, since what lies there now may be new in part.
+  - Starts and stops nothing. Images and weights are not kept here: the earlier ones have to be on the host still. A
+    name that stands for another image now is given back to the earlier one.
+extends_documentation_fragment:
+  - gb10.fleet.attributes.changes
+options:
+  service:
+    description: The service's name.
+    type: str
+    required: true
+  files:
+    description: Files that the new definition writes, and its supervisor's program.
+    type: list
+    elements: path
+    default: []
+  image:
+    description: The name of the image that its container runs.
+    type: str
+    default: ""
+  state:
+    description:
+      - V(kept) keeps the files, V(restored) puts them back and keeps nothing, V(absent) keeps nothing.
+    type: str
+    choices: [kept, restored, absent]
+    default: kept
+"""
+
+EXAMPLES = r"""
+- name: Keep what the service goes by
+  gb10.fleet.service_way_back:
+    service: chat-1
+"""
+
+RETURN = r"""
+files:
+  description: The files that are kept or were put back.
+  returned: success
+  type: list
+  elements: str
+"""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
+
+_INDEX = "index.json"
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "service": {"type": "str", "required": True},
+            "files": {"type": "list", "elements": "path", "default": []},
+            "image": {"type": "str", "default": ""},
+            "state": {"type": "str", "choices": ["kept", "restored", "absent"], "default": "kept"},
+        },
+        supports_check_mode=True,
+    )
+    service, state = module.params["service"], module.params["state"]
+    folder = Path(_layout.way_back(service))
+    index = _read(folder / _INDEX)
+    if state == "kept":
+        found = index["files"] if index else _wanted(service, module.params["files"])
+        changed = index is None
+        if changed and not module.check_mode:
+            _keep(module, folder, service, found)
+    else:
+        found = index["files"] if index and state == "restored" else {}
+        changed = index is not None
+        if state == "restored" and index is None and not module.check_mode:
+            module.fail_json(msg=f"{folder} keeps nothing of {service}: run site.yml with the earlier declaration")
+        if changed and not module.check_mode:
+            if state == "restored":
+                _restore(module, folder, index or {})
+            shutil.rmtree(folder, ignore_errors=True)
+    diff = {"before": "", "after": "".join(f"{state}: {path}\n" for path in sorted(found))} if changed else {}
+    module.exit_json(changed=changed, files=sorted(found), diff=diff)
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """The index is written last: without it nothing is kept as a whole."""
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found
+
+
+def _wanted(service: str, files: list[str]) -> dict[str, str | None]:
+    """Where each file is kept, None of one that is not there yet, which goes with the new definition."""
+    own = [_layout.rank_file(service), f"{_layout.UNITS}/{_layout.unit(service)}", *files]
+    own += [str(path) for path in sorted(Path(_layout.SECRETS).glob(f"{service}.*"))]
+    own += [str(path) for path in sorted(Path(_layout.OVERLAYS, service).rglob("*")) if path.is_file()]
+    return {path: str(number) if Path(path).is_file() else None for number, path in enumerate(dict.fromkeys(own))}
+
+
+def _keep(module: AnsibleModule, folder: Path, service: str, files: dict[str, str | None]) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700, parents=True)
+    modes = {}
+    for path, kept in files.items():
+        if kept is not None:
+            modes[path] = Path(path).stat().st_mode & 0o7777
+            replace_file(folder / kept, Path(path).read_bytes(), 0o600)
+    form = "{{.Image}}"
+    _code, image, _error = module.run_command(["docker", "inspect", "--format", form, _layout.container(service)])
+    index = {"files": files, "modes": modes, "image": image.strip(), "name": module.params["image"]}
+    replace_file(folder / _INDEX, json.dumps(index).encode(), 0o600)
+
+
+def _restore(module: AnsibleModule, folder: Path, index: dict[str, Any]) -> None:
+    for path, kept in index["files"].items():
+        if kept is None:
+            Path(path).unlink(missing_ok=True)
+        else:
+            replace_file(Path(path), (folder / kept).read_bytes(), index["modes"][path])
+    if index["image"] and index["name"]:
+        module.run_command(["docker", "tag", index["image"], index["name"]], check_rc=True)
+    module.run_command(["systemctl", "daemon-reload"], check_rc=True)
+
+
+if __name__ == "__main__":
+    main()
