@@ -167,6 +167,55 @@ def test_an_answer_takes_as_long_as_it_is_asked_to_and_is_counted_meanwhile(serv
     eventually(lambda: 'num_requests_running{engine="0",model_name="tiny"} 0.0' in process.ask("GET", "/metrics")[1])
 
 
+def tokens(process: Process) -> float:
+    text = process.ask("GET", "/metrics")[1]
+    return float(text.partition('vllm:generation_tokens_total{engine="0",model_name="tiny"} ')[2].split()[0])
+
+
+def stands_still(process: Process) -> bool:
+    """Of many tokens' time. A step that was under way when it was asked is counted yet."""
+    before = tokens(process)
+    time.sleep(0.3)
+    return tokens(process) == before
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_each_token_of_a_paced_answer_is_a_step_of_the_engine(serve: Serve, stream: bool) -> None:
+    """As a supervisor sees a real engine: counted while the answer goes on, and no longer when the engine hangs."""
+    process = serve().until_healthy()
+    asked = {**CHAT, "stream": stream, "max_tokens": 1000, "vllm_xargs": {"token_seconds": 0.01}}
+    with ThreadPoolExecutor() as pool:
+        answer = pool.submit(process.ask, "POST", "/v1/chat/completions", asked)
+        eventually(lambda: 0 < tokens(process) < 1000)
+        before = tokens(process)
+        eventually(lambda: tokens(process) > before)
+        os.kill(process.engine(), signal.SIGSTOP)
+        eventually(lambda: stands_still(process))
+        os.kill(process.engine(), signal.SIGCONT)
+        assert answer.result()[0] == 200
+    assert tokens(process) == 1000
+
+
+def test_a_stream_ends_with_the_error_of_its_engine(serve: Serve) -> None:
+    process = serve().until_healthy()
+    asked = {**CHAT, "stream": True, "max_tokens": 1000, "vllm_xargs": {"token_seconds": 0.01}}
+    with ThreadPoolExecutor() as pool:
+        answer = pool.submit(process.ask, "POST", "/v1/chat/completions", asked)
+        eventually(lambda: tokens(process) > 0)
+        os.kill(process.engine(), signal.SIGKILL)
+        events = answer.result()[1].split()
+    assert "EngineCore" in answer.result()[1] and events[-1] == "[DONE]"
+
+
+def test_streams_side_by_side_are_all_computed(serve: Serve) -> None:
+    process = serve().until_healthy()
+    asked = {**CHAT, "stream": True, "max_tokens": 20, "vllm_xargs": {"token_seconds": 0.01}}
+    with ThreadPoolExecutor(16) as pool:
+        answers = [pool.submit(process.ask, "POST", "/v1/chat/completions", asked) for _ in range(64)]
+        assert [one.result()[0] for one in answers] == [200] * 64
+    assert tokens(process) == 64 * 20
+
+
 def test_a_stream_ends_as_the_real_one_does(serve: Serve) -> None:
     process = serve().until_healthy()
     status, text = process.ask("POST", "/v1/chat/completions", {**CHAT, "stream": True})

@@ -30,6 +30,8 @@ RELEASE = json.loads(Path(__file__).with_name("release.json").read_text())
 LOAD_SECONDS = "VLLM_STAND_IN_LOAD_SECONDS"
 # How long a thousand tokens of a prompt take.
 PREFILL_SECONDS = "VLLM_STAND_IN_PREFILL_SECONDS"
+# An image whose variant has this name starts no engine.
+_VARIANT, _BROKEN = Path("/etc/gb10-lab-variant"), "broken"
 _KV_CACHE_BYTES = 32 << 20
 _BLOCK_TOKENS = 16
 # Seen in vLLM 0.32 after its engine was killed: 503 for half a second, gone after three, status 0.
@@ -164,7 +166,7 @@ def _answer(asked: argparse.Namespace, model: dict[str, Any], core: EngineProces
     address = (asked.host or "0.0.0.0", asked.port or 8000)
     server = Server(address, service, bind_and_activate=False)
     server.server_bind()  # a port in use is an error at once, but nobody is served before the engine is ready
-    if not core.ready():
+    if not core.ready() or (_VARIANT.exists() and _VARIANT.read_text().strip() == _BROKEN):
         raise StartError("Engine core initialization failed. See root cause above. Failed core proc(s): {}")
     log(_PROCESS, "INFO", "kv_cache_utils.py", kv_cache_line(asked, model, longest))
     scheme = "http"

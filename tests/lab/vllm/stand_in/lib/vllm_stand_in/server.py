@@ -141,11 +141,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def _answer(self, asked: dict[str, Any], counted: tuple[int, int], pace_s: float, chat: bool) -> None:
         service, (prompt, limit) = self.server.service, counted
-        if not service.engine.compute(prompt + limit):
-            raise RequestError(500, "InternalServerError", "EngineCore encountered an issue. See stack trace (above).")
+        # what is paced is computed token by token, what is not all at once
+        self._compute(prompt if pace_s else prompt + limit)
         service.metrics.add("vllm:prompt_tokens_total", prompt)
-        service.metrics.add("vllm:generation_tokens_total", limit)
-        service.metrics.add("vllm:request_success_total length")
+        service.metrics.add("vllm:generation_tokens_total", 0 if pace_s else limit)
         usage = {"prompt_tokens": prompt, "total_tokens": prompt + limit, "completion_tokens": limit}
         answer = {"id": f"{'chatcmpl' if chat else 'cmpl'}-{uuid.uuid4().hex[:16]}", "created": int(time.time())}
         answer |= {"model": service.names[0], "system_fingerprint": service.fingerprint}
@@ -153,11 +152,24 @@ class Handler(BaseHTTPRequestHandler):
         if asked.get("stream"):
             self._stream(answer, text, usage, chat, pace_s)
         else:
-            time.sleep(pace_s * limit)
+            for _letter in text:
+                self._step(pace_s)
             reply_part = {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
             choice = {"index": 0, **reply_part, "logprobs": None, "finish_reason": "length"}
             kind = "chat.completion" if chat else "text_completion"
+            service.metrics.add("vllm:request_success_total length")
             self._send(200, {**answer, "object": kind, "choices": [choice], "usage": usage})
+
+    def _step(self, pace_s: float) -> None:
+        """One token of an answer that is paced: a step of the engine, counted when it is done."""
+        if pace_s:
+            time.sleep(pace_s)
+            self._compute(1)
+            self.server.service.metrics.add("vllm:generation_tokens_total")
+
+    def _compute(self, tokens: int) -> None:
+        if not self.server.service.engine.compute(tokens):
+            raise RequestError(500, "InternalServerError", "EngineCore encountered an issue. See stack trace (above).")
 
     def _stream(self, answer: dict[str, Any], text: str, usage: dict[str, int], chat: bool, pace_s: float) -> None:
         self.send_response(200)
@@ -166,12 +178,17 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.close_connection = True
         answer["object"] = "chat.completion.chunk" if chat else "text_completion"
-        for position, letter in enumerate(text, start=1):
-            time.sleep(pace_s)
-            reply_part = {"delta": {"content": letter}} if chat else {"text": letter}
-            reason = "length" if position == len(text) else None
-            self._event({**answer, "choices": [{"index": 0, **reply_part, "finish_reason": reason}]})
-        self._event({**answer, "choices": [], "usage": usage})
+        try:
+            for position, letter in enumerate(text, start=1):
+                self._step(pace_s)
+                reply_part = {"delta": {"content": letter}} if chat else {"text": letter}
+                reason = "length" if position == len(text) else None
+                self._event({**answer, "choices": [{"index": 0, **reply_part, "finish_reason": reason}]})
+            self._event({**answer, "choices": [], "usage": usage})
+            self.server.service.metrics.add("vllm:request_success_total length")
+        except RequestError as error:
+            # the real one's stream ends with the error, and then as others do
+            self._event(error.body)
         self.wfile.write(b"data: [DONE]\n\n")
 
     def _event(self, data: dict[str, Any]) -> None:
