@@ -77,6 +77,11 @@ def way_back(service: str) -> str:
     return f"{SECRETS}/.way-back/{service}"
 
 
+def way_back_index(service: str) -> str:
+    """What is kept there; written last, so that without it nothing is kept as a whole."""
+    return f"{way_back(service)}/index.json"
+
+
 def status_file(service: str) -> str:
     """What the supervisor of a rank says of it."""
     return f"{STATUS}/{service}/status.json"

@@ -38,8 +38,8 @@ RETURN = r"""
 gateway:
   description:
     - C(unit), C(unread) (files that changed since it read them), C(servers) (by model and service C(up), C(status),
-      C(running) and C(waiting)), and C(why), where they could not be read. C(problems) are sentences with their
-      remedies.
+      C(running) and C(waiting)), C(why), where they could not be read, and C(holds), by model why its requests wait.
+      C(problems) are sentences with their remedies.
   returned: always
   type: dict
 """

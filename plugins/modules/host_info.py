@@ -59,10 +59,10 @@ state:
   description: The reading. C(memory_bytes) with C(total) and C(available); C(paths), a map of each asked path to
     C(exists), C(free_bytes), C(filesystem), its type, and C(weights_bytes), the size that a checkpoint's index there
     says; C(listening), the TCP listeners with C(port), C(local), C(process) and C(container); C(architecture);
-    C(driver), NVIDIA's; C(our_units), units of ours with the C(inventory) that wrote each and the C(ranks) of its
-    service. Without O(ask) also C(containers), the running ones with C(name) and C(ports), and C(images), a map of
-    each asked reference to its identity (layers and config). With it files, settings, versions, units, images,
-    containers, models and the fabric, each as a part of its own.
+    C(driver), NVIDIA's; C(our_units), units of ours with the C(inventory) that wrote each, the C(ranks) of its
+    service and whether a rollout left it C(unproved). Without O(ask) also C(containers), the running ones with C(name)
+    and C(ports), and C(images), a map of each asked reference to its identity (layers and config). With it files,
+    settings, versions, units, images, containers, models and the fabric, each as a part of its own.
   returned: always
   type: dict
 compared:

@@ -14,7 +14,7 @@ description:
   - Before a rollout changes a service, its files on this host are kept in a folder that root alone reads. Where the new
     definition does not prove itself, they come back; files that it brought go.
   - What is kept already, by a run that was cut off, stays, since what lies there now may be new in part.
-  - Starts and stops nothing. Images and weights are not kept here: the earlier ones have to be on the host still. A
+  - Starts and stops nothing. Images and weights are not kept here, and the earlier ones have to be on the host still. A
     name that stands for another image now is given back to the earlier one.
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
@@ -63,8 +63,6 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
 
-_INDEX = "index.json"
-
 
 def main() -> None:
     module = AnsibleModule(
@@ -78,7 +76,7 @@ def main() -> None:
     )
     service, state = module.params["service"], module.params["state"]
     folder = Path(_layout.way_back(service))
-    index = _read(folder / _INDEX)
+    index = _read(Path(_layout.way_back_index(service)))
     if state == "kept":
         found = index["files"] if index else _wanted(service, module.params["files"])
         changed = index is None
@@ -125,7 +123,7 @@ def _keep(module: AnsibleModule, folder: Path, service: str, files: dict[str, st
     form = "{{.Image}}"
     _code, image, _error = module.run_command(["docker", "inspect", "--format", form, _layout.container(service)])
     index = {"files": files, "modes": modes, "image": image.strip(), "name": module.params["image"]}
-    replace_file(folder / _INDEX, json.dumps(index).encode(), 0o600)
+    replace_file(Path(_layout.way_back_index(service)), json.dumps(index).encode(), 0o600)
 
 
 def _restore(module: AnsibleModule, folder: Path, index: dict[str, Any]) -> None:

@@ -83,7 +83,7 @@ def changed(plan: dict[str, Any], host: str, change: Any) -> dict[str, Reading]:
 def _gateway(part: dict[str, Any]) -> dict[str, Any] | None:
     up = {"up": True, "status": "UP", "running": 0, "waiting": 0}
     servers = {backend: dict.fromkeys(servers, up) for backend, servers in part.get("servers", {}).items()}
-    return {"unread": [], "servers": servers, "why": "", "leftovers": []} if part else None
+    return {"unread": [], "servers": servers, "why": "", "leftovers": [], "holds": {}} if part else None
 
 
 def state_of(plan: dict[str, Any], host: str) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def state_of(plan: dict[str, Any], host: str) -> dict[str, Any]:
         "json": {one.path: dict(one.settings) for one in managed_json(mine)},
         "netplan": [],
         "our_units": [
-            {"unit": one["unit"], "inventory": plan["inventory"], "ranks": one.get("ranks", 1)}
+            {"unit": one["unit"], "inventory": plan["inventory"], "ranks": one.get("ranks", 1), "unproved": False}
             for one in (*mine["services"], *([mine["gateway"]] if mine["gateway"] else []))
         ],
         "sysctl": {

@@ -120,6 +120,7 @@ CASES: list[tuple[str, Change, str, str, str, str]] = [
     ("titan", put("units", UNIT, "restarts", 2), f"unit {UNIT}", "unit-restarts", "no restart", "2"),
     ("titan", unit_of("gb10-service-old.service"), "unit gb10-service-old.service", "unit-undeclared",
      "no such", "there"),
+    ("titan", put("our_units", 0, "unproved", True), f"unit {UNIT}", "service-unproved", "proved", "cut off"),
     ("titan", unit_of(UNIT, "home"), f"unit {UNIT}", "unit-undeclared", "no such", "by the inventory home"),
     ("titan", put("running", CONTAINER, "image", "sha256:" + "9" * 64), f"container {CONTAINER}", "container-image",
      "aaaaaaaaaaaa", "999999999999"),

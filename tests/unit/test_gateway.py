@@ -444,6 +444,11 @@ def at(path: str, **other: Any) -> Callable[[dict[str, Any]], None]:
         (lambda state: state["gateway"]["servers"].pop("a"), "gateway-server", "server a of the gateway"),
         (lambda state: state["gateway"].update(unread=["x"]), "gateway-unread", "unit gb10-gateway.service"),
         (
+            lambda state: state["gateway"].update(holds={"a": "rollout-of-a"}),
+            "gateway-held",
+            "model of a at the gateway",
+        ),
+        (
             lambda state: state["units"]["gb10-gateway.service"].update(active="failed"),
             "unit-active",
             "unit gb10-gateway.service",
@@ -524,12 +529,14 @@ def test_files_that_changed_since_the_last_reading(tmp_path: Path, monkeypatch: 
 
 def test_status_shows_each_model_and_what_is_wrong(folder: Path) -> None:
     plan = plan_of(folder)
-    read = {"unit": {"active": "active"}, "unread": [], "servers": reading.servers_of(STAT), "why": ""}
+    read = {"unit": {"active": "active"}, "unread": [], "servers": reading.servers_of(STAT), "why": "", "holds": {}}
     part = plan["hosts"]["titan"]["gateway"]
     found = [one.sentence() for one in proof.problems("titan", part, read)]
     text = status_table(plan, [], {}, {}, {"titan": {**read, "problems": found}})
     assert re.search(r"titan +active +tiny +1 of 2 +2 \+ 1", text)
     assert "b on spark-2 gets no requests: DOWN, L4CON, refused" in text
+    held = {**read, "holds": {"a": "rollout-of-a"}}
+    assert [one.rule for one in proof.problems("titan", part, held)] == ["gateway-held", "gateway-server"]
     stopped = {**read, "unit": {"active": "failed"}}
     assert [one.rule for one in proof.problems("titan", part, stopped)] == ["gateway-down"]
 

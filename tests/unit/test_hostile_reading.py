@@ -41,8 +41,15 @@ from test_status import PLAN, rank
 
 ROOT = Path(__file__).parents[2]
 UNIT = {"sub": "running", "invocation": "x", "started": "2026-11-22", "restarts": 0}
-RANK = {**rank(), "unit": rank()["unit"] | UNIT, "health": "serving", "problems": []}
-REPLY = {"ok": True, "answer": "Hello", "error": "", "fingerprint": ""}
+RANK = {
+    **rank(),
+    "unit": rank()["unit"] | UNIT,
+    "supervisor": {**rank()["supervisor"], "ready_s": 71.5},
+    "endpoint": {"url": "http://127.0.0.1:8000", "model": "tiny", "key_file": None, "certificate": None},
+    "health": "serving",
+    "problems": [],
+}
+REPLY = {"ok": True, "answer": "Hello", "error": "", "fingerprint": "", "seconds": 0.25}
 SERVICE = {
     "unit": RANK["unit"],
     "supervisor": RANK["supervisor"],
@@ -61,6 +68,7 @@ GATEWAY = {
     "unit": SERVICE["unit"],
     "unread": ["/etc/gb10-fleet/gateway/clients.map"],
     "leftovers": ["/etc/gb10-fleet/gateway/keys/former.map"],
+    "holds": {"m-tiny": "rollout-of-pair"},
     "servers": {"m-tiny": {"pair": {"up": True, "status": "UP", "running": 1, "waiting": 0}}},
     "why": "",
     "problems": [],

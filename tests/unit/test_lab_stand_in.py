@@ -172,7 +172,7 @@ def tokens(process: Process) -> float:
     return float(text.partition('vllm:generation_tokens_total{engine="0",model_name="tiny"} ')[2].split()[0])
 
 
-def stands_still(process: Process) -> bool:
+def is_idle(process: Process) -> bool:
     """Of many tokens' time. A step that was under way when it was asked is counted yet."""
     before = tokens(process)
     time.sleep(0.3)
@@ -190,7 +190,7 @@ def test_each_token_of_a_paced_answer_is_a_step_of_the_engine(serve: Serve, stre
         before = tokens(process)
         eventually(lambda: tokens(process) > before)
         os.kill(process.engine(), signal.SIGSTOP)
-        eventually(lambda: stands_still(process))
+        eventually(lambda: is_idle(process))
         os.kill(process.engine(), signal.SIGCONT)
         assert answer.result()[0] == 200
     assert tokens(process) == 1000

@@ -32,6 +32,7 @@ def replica(name: str, **changes: Any) -> Replica:
         "hosts": [f"host-{name}"],
         "wanted": "new",
         "found": {f"host-{name}": "old"},
+        "unproved": False,
         "serves": True,
         "endpoint": ENDPOINT,
         "planned": ENDPOINT,
@@ -57,6 +58,8 @@ MOVED = {"found": {"h": "new"}}
         ([replica("a", **MOVED), replica("b")], True, [("b", ["a"], 0, None)]),
         ([replica("a"), replica("b", serves=False, **MOVED)], True, [("a", [], 120, "a")]),
         ([replica("a", **MOVED)], True, []),
+        # of a run that was cut off
+        ([replica("a", **MOVED, unproved=True), replica("b")], True, [("a", ["b"], 0, None), ("b", ["a"], 0, None)]),
         # a rank that a run left behind moves its group
         ([replica("a", hosts=["h", "w"], found={"h": "new", "w": "old"})], False, [("a", [], 120, None)]),
     ],

@@ -46,6 +46,7 @@ def rank(number: int = 0, *, active: str = "active", free: int = 20 * GIB, **cha
         "memory_floor_bytes": 6 * GIB,
         "memory": {"total": 120 * GIB, "available": free},
         "docker": True,
+        "unproved": False,
     }
     return found | {key: value for key, value in changes.items() if key in found}
 
@@ -55,6 +56,7 @@ def rank(number: int = 0, *, active: str = "active", free: int = 20 * GIB, **cha
     [
         (rank(), "serving", None, ""),
         (rank(1, ranks_seen=[]), "serving", None, ""),
+        (rank(unproved=True), "serving", "rank-unproved", "gb10.fleet.rollout -e service=pair"),
         (rank(definition=None), "not there", "rank-missing", "run site.yml"),
         (rank(active="inactive"), "stopped", "rank-stopped", "ansible-playbook gb10.fleet.restart -e service=pair"),
         (rank(active="failed", error="3 starts did not last"), "failed", "rank-failed", "gb10.fleet.restart -e"),

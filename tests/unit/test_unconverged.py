@@ -292,7 +292,7 @@ SEEN = {
     "gb10.fleet.service_start_info": "starts",
 }
 _NO_CHANGE = ("assert", "fail", "include_tasks", "meta", "set_fact")
-_OTHER_ENTRIES = ("bandwidth", "preflight", "prune", "start", "stop", "verify")
+_OTHER_ENTRIES = ("bandwidth", "preflight", "prune", "rollout", "rollout_step", "start", "stop", "verify")
 
 
 def calls(part: Any) -> Iterator[str]:

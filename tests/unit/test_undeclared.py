@@ -98,7 +98,7 @@ def test_all_that_was_written_for_it_goes() -> None:
         "/etc/gb10-fleet/secrets/old.group",
         "/etc/gb10-fleet/secrets/old.tls.crt",
     )
-    assert one.folders == ("/var/cache/gb10-fleet/old",)
+    assert one.folders == ("/var/cache/gb10-fleet/old", "/etc/gb10-fleet/secrets/.way-back/old")
 
 
 def test_what_goes_on_under_another_unit_keeps_its_files() -> None:
@@ -145,4 +145,5 @@ def test_the_ranks_of_a_service_are_in_its_supervisors_file(tmp_path: Path, cont
     (tmp_path / _layout.unit("old")).touch()
     if content is not None:
         (tmp_path / "old.json").write_bytes(content)
-    assert read_units(tmp_path, tmp_path) == [{"unit": _layout.unit("old"), "inventory": "", "ranks": ranks}]
+    [found] = read_units(tmp_path, tmp_path)
+    assert found == {"unit": _layout.unit("old"), "inventory": "", "ranks": ranks, "unproved": False}

@@ -89,7 +89,6 @@ def _waiting(backend: Backend, gateway: Mapping[str, Any]) -> str:
     lines = [
         *_before(backend),
         f"retries {wait_s}",
-        "retry-on conn-failure",
         f"timeout queue {wait_s}s",
         "option abortonclose",
         f"http-request return {_busy(backend)} if {{ be_conn gt {most} }}",

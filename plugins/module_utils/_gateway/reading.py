@@ -26,16 +26,26 @@ _COLUMNS = {"running": "scur", "waiting": "qcur"}
 
 
 def read_gateway(files: Iterable[str]) -> dict[str, Any]:
-    """``{unread, servers, why, leftovers}``. unread: those of the files, and HAProxy itself, that changed since it last
-    read them; None where it has not read any. servers: as `servers_of`; None, with the reason, where it doesn't answer.
-    leftovers: files of its folder that are none of the files.
+    """``{unread, servers, why, leftovers, holds}``. unread: those of the files, and HAProxy itself, that changed since
+    it last read them; None where it has not read any. servers: as `servers_of`; None, with the reason, where it doesn't
+    answer. leftovers: files of its folder that are none of the files. holds: as `holds_of`.
     """
     wanted = [*files]
     try:
         servers, why = servers_of(ask("show stat")), ""
     except (OSError, ValueError) as error:
         servers, why = None, f"{SOCKET}: {error}"
-    return {"unread": unread(wanted), "servers": servers, "why": why, "leftovers": leftovers(wanted)}
+    try:
+        holds = holds_of(ask(f"show map {HOLDS}"))
+    except (OSError, ValueError):
+        holds = {}  # one of an earlier release knows no such map
+    return {
+        "unread": unread(wanted),
+        "servers": servers,
+        "why": why,
+        "leftovers": leftovers(wanted),
+        "holds": holds,
+    }
 
 
 def leftovers(wanted: Collection[str], folder: str = _layout.GATEWAY) -> list[str]:

@@ -72,6 +72,15 @@ def _differences(view: View) -> Differences:
             found=f"{', '.join(read['unread'])} changed since it read them",
             expected="a gateway that goes by its files",
         )
+    for backend, why in sorted(read["holds"].items()):
+        yield view.differs(
+            "error",
+            "gateway-held",
+            f"model of {backend} at the gateway",
+            found=f"its requests wait here ({why})",
+            expected="requests that go to a host, since no rollout is under way",
+            remedy=f"systemctl reload {part['unit']} lets them go",
+        )
     if read["servers"] is None:
         yield Unknown(view.host, "the gateway's servers", read["why"])
         return

@@ -23,6 +23,7 @@ class Replica:
     """One service of those that share a model's requests.
 
     hosts: of its ranks, head first. wanted: the plan's definition; found: that of each host, None where it has none.
+    unproved: a rollout that was cut off changed it.
     serves: its head answers. endpoint: of the head, as it is and as it is planned; None where it isn't known.
     start_s: what its last or a measured start took; limit_s: what one may take.
     """
@@ -31,6 +32,7 @@ class Replica:
     hosts: Sequence[str]
     wanted: str
     found: Mapping[str, str | None]
+    unproved: bool
     serves: bool
     endpoint: Mapping[str, Any] | None
     planned: Mapping[str, Any] | None
@@ -39,7 +41,7 @@ class Replica:
 
     @property
     def moves(self) -> bool:
-        return any(one != self.wanted for one in self.found.values())
+        return self.unproved or any(one != self.wanted for one in self.found.values())
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,8 @@ def _replica(plan: Mapping[str, Any], name: str, ranks: Mapping[str, Sequence[Ma
         service=name,
         hosts=hosts,
         wanted=planned["definition"],
-        found={host: rank and rank["definition"] for host, rank in here.items()},
+        found={host: rank["definition"] if rank else None for host, rank in here.items()},
+        unproved=any(rank["unproved"] for rank in here.values() if rank),
         serves=head.get("health") == _SERVING,
         endpoint=head.get("endpoint"),
         planned=files["endpoint"],

@@ -98,9 +98,11 @@ _UNIT_BYTES = 1 << 16
 
 
 def read_units(folder: Path = Path(_layout.UNITS), services: Path = Path(_layout.SERVICES)) -> list[dict[str, Any]]:
-    """``{unit, inventory, ranks}`` of each unit of ours in the folder. services: the folder of the supervisors' files.
+    """``{unit, inventory, ranks, unproved}`` of each unit of ours in the folder. services: the folder of the
+    supervisors' files.
 
-    inventory: that wrote it, empty where not known. ranks: of its service, 1 where not known.
+    inventory: that wrote it, empty where not known. ranks: of its service, 1 where not known. unproved: a rollout that
+    was cut off keeps what its service went by before.
     """
     ours = (path for path in sorted(folder.glob("*.service")) if _is_ours(path.name))
     return [
@@ -108,6 +110,7 @@ def read_units(folder: Path = Path(_layout.UNITS), services: Path = Path(_layout
             "unit": path.name,
             "inventory": _inventory(path),
             "ranks": _ranks(services / f"{_layout.service_of(path.name)}.json"),
+            "unproved": Path(_layout.way_back_index(str(_layout.service_of(path.name)))).exists(),
         }
         for path in ours
     ]

@@ -74,6 +74,7 @@ def _questions(plan: Mapping[str, Any], host: str) -> Mapping[str, Any]:
 def _differences(view: View) -> Differences:
     yield from _containers(view)
     yield from _undeclared(view)
+    yield from _unproved(view)
     yield from _ports(view)
 
 
@@ -205,6 +206,23 @@ def _undeclared(view: View) -> Iterator[Difference]:
                 expected="nobody declared it",
                 remedy=f"docker stop {name}, or declare it: fleet_drift.expect.containers",
                 reason="it takes memory that the plan gave to a service",
+            )
+
+
+def _unproved(view: View) -> Iterator[Difference]:
+    """Services that a rollout left before they had proved themselves."""
+    units = {one["unit"] for one in view.state["our_units"] or () if one.get("unproved")}
+    for service in view.slice["services"]:
+        if service["unit"] in units:
+            yield view.differs(
+                "warning",
+                "service-unproved",
+                f"unit {service['unit']}",
+                found="a rollout was cut off before the new definition had proved itself; the one before is kept",
+                expected="a definition that is proved",
+                remedy=f"ansible-playbook gb10.fleet.rollout -e service={service['name']}",
+                reason="what is kept has the service's secrets of before, and a later rollout goes back to it",
+                service=service["name"],
             )
 
 

@@ -68,14 +68,14 @@ def undeclared(units: Iterable[Mapping[str, Any]], host: str, run: Mapping[str, 
         fate = _of_another(one, host, hosts) if is_foreign else _fate(name, host, hosts, run)
         goes_on = fate == "renamed"
         files = () if is_gateway else _files_of(name, goes_on=goes_on)
-        folder = _layout.GATEWAY if is_gateway else _layout.compiled(name)
+        folders = (_layout.GATEWAY,) if is_gateway else (_layout.compiled(name), _layout.way_back(name))
         found.append(
             Undeclared(
                 name,
                 one["unit"],
                 "" if is_gateway else one["unit"].removesuffix(".service"),
                 (f"{_layout.UNITS}/{one['unit']}", *files),
-                () if goes_on else (folder,),
+                () if goes_on else folders,
                 one["inventory"],
                 tuple(hosts),
                 fate,

@@ -66,7 +66,7 @@ RANKS: Spec = {
                     "definition": {"type": "str", "nullable": True, "default": None},
                     "endpoint": {"type": "map", "nullable": True, "default": None, "options": _ENDPOINT},
                     "memory": {"type": "map", "required": True, "options": {"total": _COUNT, "available": _COUNT}},
-                    "docker": {"type": "bool", "required": True},
+                    **{key: {"type": "bool", "required": True} for key in ("docker", "unproved")},
                     "problems": _TEXTS,
                 },
             },
@@ -114,6 +114,7 @@ GATEWAY: Spec = {
                 "servers": {"type": "map", "nullable": True, "default": None, "max": 1000, "values": _SERVERS},
                 "why": _MAYBE_TEXT,
                 "leftovers": _TEXTS,
+                "holds": {"type": "map", "default": {}, "max": 1000, "values": {"type": "str"}},
                 "problems": _TEXTS,
             },
         }

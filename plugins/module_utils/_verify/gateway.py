@@ -100,6 +100,10 @@ def problems(host: str, part: Mapping[str, Any], read: Mapping[str, Any]) -> Ite
     if read["unread"]:
         found = f"{', '.join(read['unread'])} changed since it read them"
         yield host_warning("gateway-unread", place, found=found, remedy="run site.yml")
+    for backend, why in sorted(read["holds"].items()):
+        found = f"requests for the model of {backend} wait here ({why})"
+        remedy = f"wait for the rollout; where none is under way: systemctl reload {unit}"
+        yield host_warning("gateway-held", place, found=found, remedy=remedy)
     for backend, servers in part["servers"].items():
         for server, where in servers.items():
             seen = read["servers"].get(backend, {}).get(server)

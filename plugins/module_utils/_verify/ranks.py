@@ -35,8 +35,8 @@ def read_ranks(run: Run, services: Sequence[Mapping[str, Any]]) -> list[dict[str
     """The rank of each of ``hosts.<host>.services`` with what its host says of it.
 
     unit: as systemd says. supervisor: what `supervisor_status` finds. definition: of the file that it goes by; wanted:
-    the plan's. endpoint: how that file says a head is reached, None of the others. memory: the host's.
-    docker: whether its unit is active.
+    the plan's. endpoint: how that file says a head is reached, None of the others. unproved: a rollout that was cut
+    off keeps what it went by before. memory: the host's. docker: whether its unit is active.
     """
     docker = unit_state(run, DOCKER)["active"] == "active"
     memory = memory_bytes(Path("/proc/meminfo").read_text(encoding="ascii"))
@@ -49,6 +49,7 @@ def read_ranks(run: Run, services: Sequence[Mapping[str, Any]]) -> list[dict[str
             "unit": unit_state(run, service["unit"]),
             "supervisor": supervisor_status(service["status_file"]),
             **{key: (document(service["rank_file"]) or {}).get(key) for key in ("definition", "endpoint")},
+            "unproved": Path(_layout.way_back_index(service["name"])).exists(),
             "wanted": service["definition"],
             "memory": memory,
             "docker": docker,
@@ -122,6 +123,13 @@ def problems(rank: Mapping[str, Any]) -> Iterator[Finding]:
     if rank["definition"] != rank["wanted"]:
         yield host_warning(
             "rank-other", place, found="goes by an older declaration", expected="the plan's", remedy="run site.yml"
+        )
+    if rank["unproved"]:
+        yield host_warning(
+            "rank-unproved",
+            place,
+            found="a rollout was cut off before the new definition had proved itself; the one before is kept",
+            remedy=f"ansible-playbook gb10.fleet.rollout -e service={name}",
         )
     floor = rank["memory_floor_bytes"]
     if word == _SERVING and rank["memory"]["available"] < floor:
