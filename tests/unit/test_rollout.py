@@ -17,9 +17,11 @@ from ansible_collections.gb10.fleet.plugins.module_utils._rollout.steps import (
     chosen,
     obstacles,
     page,
+    replicas_of,
     steps,
 )
 from ansible_collections.gb10.fleet.plugins.modules import service_way_back
+from drift_fleet import planned
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -111,6 +113,37 @@ def test_replicas_are_found_by_service_or_model(name: str, found: list[str], wor
     services, problems = chosen(PLAN, name)
     assert services == found
     assert [one.found for one in problems] == ([words] if words else [])
+
+
+def test_a_group_is_one_replica_of_its_model() -> None:
+    """By the plan and by what the hosts of it say: a rank that a run left behind moves its whole group."""
+    workload = {"max_model_len": 2048, "max_num_seqs": 8, "pool": 16512}
+    tiny = {"recipe": "lab-tiny", "port": 8000, "served_name": "tiny", "workload": workload}
+    pair = {**tiny, "hosts": ["spark-2", "spark-3"]}
+    plan = planned(fleet_services={"solo": {**tiny, "hosts": ["titan"]}, "pair": pair})
+
+    def read(host: str, name: str, **other: Any) -> dict[str, Any]:
+        service = next(one for one in plan["hosts"][host]["services"] if one["name"] == name)
+        endpoint = json.loads(service["files"][service["rank_file"]]["content"])["endpoint"]
+        facts = {"service": name, "definition": service["definition"], "endpoint": endpoint, "unproved": False}
+        return {**facts, "supervisor": {"ready_s": 90.0}, "health": "serving", **other}
+
+    ranks = {
+        "titan": [read("titan", "solo")],
+        "spark-2": [read("spark-2", "pair")],
+        "spark-3": [read("spark-3", "pair", definition="old")],
+    }
+    names, _problems = chosen(plan, "tiny")
+    replicas = replicas_of(plan, names, ranks)
+    assert [(one.service, one.hosts, one.moves, one.start_s) for one in replicas] == [
+        ("pair", ["spark-2", "spark-3"], True, 90.0),
+        ("solo", ["titan"], False, 90.0),
+    ]
+    assert list(obstacles(replicas)) == []
+    [step] = steps(replicas, "pair")
+    assert (step.service, step.hosts, step.others) == ("pair", ("spark-2", "spark-3"), ("solo",))
+    # a host that could not be read
+    assert [one.rule for one in obstacles(replicas_of(plan, names, {**ranks, "titan": []}))] == ["rollout-new"]
 
 
 def test_how_long_nobody_serves_is_on_the_page() -> None:
