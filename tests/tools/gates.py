@@ -42,6 +42,7 @@ _LAST_LINES = 12
 LONG_JOBS = (
     "molecule/site",
     "molecule/cluster",
+    "molecule/rollout",
     "molecule/gateway",
     "molecule/drift_timer",
     "unit",

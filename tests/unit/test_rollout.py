@@ -1,7 +1,7 @@
 # Copyright: gb10.fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A changed definition comes to one replica after the other. Under load: molecule/gateway."""
+"""A changed definition comes to one replica after the other. Under load: molecule/rollout."""
 
 from __future__ import annotations
 
