@@ -263,6 +263,7 @@ def test_a_host_without_power_takes_its_own_streams_along(host: Host, ca: Path) 
         eventually(lambda: len(counted.answers) >= seen + 8)
         print(f"{time.monotonic() - began:.0f} s for eight more answers")
     subprocess.run([*LAB, "power", "on", "spark-2"], check=True)
+    until_up = [*LAB, "exec", "spark-2", "--", "systemctl", "start", "ssh.service", "docker.service"]
+    eventually(lambda: subprocess.run(until_up, check=False).returncode == 0)
     # four clients, two hosts: the streams of the one that is gone
     assert counted.refused == [] and 1 <= len(counted.cut) <= 2
-    eventually(lambda: host.run("systemctl is-active docker.service").stdout.strip() == "active")
