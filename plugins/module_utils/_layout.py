@@ -22,6 +22,7 @@ NETPLAN = f"{CONFIG}/netplan"  # the network guard's record, and files of others
 PEER = f"{CONFIG}/peer"
 PEER_HOME = f"{STATE}/peer"
 PEER_PROGRAM = f"{LIBRARY}/peer-serve"
+MEMORY_GUARD_UNIT = "gb10-memory-guard.service"
 GATEWAY = f"{CONFIG}/gateway"
 GATEWAY_UNIT = "gb10-gateway.service"
 GATEWAY_STATUS = "/run/gb10-gateway"  # its sockets

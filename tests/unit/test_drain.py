@@ -22,6 +22,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._rank import (
     serving,
     worker,
 )
+from ansible_collections.gb10.fleet.plugins.module_utils._rank.judge import End
 from ansible_collections.gb10.fleet.plugins.module_utils._rank.report import Ledger, Report
 from ansible_collections.gb10.fleet.plugins.module_utils._rank.service import from_plan
 from hypothesis import given
@@ -241,12 +242,12 @@ OWNER = "drains: the owner stops the service"
         # who asks again does not want to wait
         ([lambda scene: scene.head.stop(lambda: pytest.fail("canceled twice"))], [OWNER, "stops"]),
         # no answer can end any more
-        ([lambda scene: scene.head._over("rank 0: its container ended", True)], [OWNER, "stops"]),
-        ([lambda scene: scene.head._over("rank 1 is lost", True)], [OWNER, "stops"]),
+        ([lambda scene: scene.head._over(End("rank 0: its container ended"))], [OWNER, "stops"]),
+        ([lambda scene: scene.head._over(End("rank 1 is lost"))], [OWNER, "stops"]),
         # a rank that is to stop as well changes nothing
         (
             [
-                lambda scene: scene.head._over("rank 1 is to leave", False, drains=True),
+                lambda scene: scene.head._over(End("rank 1 is to leave", failed=False, drains=True)),
                 lambda scene: scene.drained.set(),
             ],
             [OWNER, "drained", "stops"],
@@ -284,7 +285,7 @@ def test_a_rank_that_is_to_leave_lets_the_answers_of_its_group_end(
         scene = Scene(tmp_path, monkeypatch)
         running = asyncio.ensure_future(scene.head.run())
         await scene.ready.wait()
-        scene.head._over("rank 1 is to leave: its owner stops it", failed=False, drains=True)
+        scene.head._over(End("rank 1 is to leave: its owner stops it", failed=False, drains=True))
         await scene.begun.wait()
         scene.drained.set()
         while "stops" not in scene.done:
@@ -358,7 +359,7 @@ def test_what_a_drain_has_shut_is_opened_with_the_end_and_before_a_start(
     monkeypatch.setattr(local.admission, "admit", opened.append)
     monkeypatch.setattr(local.host, "await_docker", lambda: _at_once(None))
     monkeypatch.setattr(local.host, "prepare", lambda _service: None)
-    rank = local.LocalRank(replace(SOLO, gids=None), Report(SOLO, [], tmp_path), lambda _reason: None)
+    rank = local.LocalRank(replace(SOLO, gids=None), Report(SOLO, [], tmp_path), lambda _end: None)
     asyncio.run(rank.prepare())
     asyncio.run(rank.stop())
     assert opened == [8000, 8000]

@@ -176,7 +176,8 @@ def _installs(parts: Mapping[str, Any]) -> list[str]:
     closing = ["nftables"] if parts["firewall"]["state"] != "open" else []
     gateway = ["haproxy"] if parts["gateway"] else []
     rdma = ["ibverbs-utils", "perftest"] if parts["fabric"]["interfaces"] else []
-    return sorted(["docker.io", "nvidia-container-toolkit", *closing, *gateway, *rdma])
+    guard = ["earlyoom"] if parts["memory_guard"]["enabled"] else []
+    return sorted(["docker.io", "nvidia-container-toolkit", *closing, *gateway, *guard, *rdma])
 
 
 def _made(parts: Mapping[str, Any]) -> Iterator[dict[str, str]]:
