@@ -170,7 +170,7 @@ def test_how_a_drain_is_reported(
     assert reported.state == "draining" and reported.fields["drains_until"] > report.now_text()
 
 
-def _never(_reason: str, _failed: bool, _drains: bool = False) -> None:
+def _never(_end: End) -> None:
     raise AssertionError
 
 
@@ -211,6 +211,9 @@ class Scene:
 
     launch = prepare
 
+    def loaded(self) -> None:
+        pass
+
     async def stop(self) -> None:
         self.done.append("stops")
 
@@ -220,7 +223,7 @@ class Scene:
 
     async def play(self, *acts: Callable[[Scene], object]) -> int:
         running = asyncio.ensure_future(self.head.run())
-        await self.ready.wait()
+        await asyncio.wait_for(self.ready.wait(), 5)
         self.head.stop(running.cancel)
         for act in acts:
             await asyncio.wait_for(self.begun.wait(), 5)
@@ -284,7 +287,7 @@ def test_a_rank_that_is_to_leave_lets_the_answers_of_its_group_end(
     async def play() -> None:
         scene = Scene(tmp_path, monkeypatch)
         running = asyncio.ensure_future(scene.head.run())
-        await scene.ready.wait()
+        await asyncio.wait_for(scene.ready.wait(), 5)
         scene.head._over(End("rank 1 is to leave: its owner stops it", failed=False, drains=True))
         await scene.begun.wait()
         scene.drained.set()
