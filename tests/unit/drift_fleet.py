@@ -121,8 +121,8 @@ def state_of(plan: dict[str, Any], host: str) -> dict[str, Any]:
         "driver": "580.159.03",
         "firmware": {"nic_firmware": "28.45.4028"},
         "firewall": {"text": "", "planned": "", "live": "", "live_planned": "", "why": ""},
-        "packages": {name: None if name == "earlyoom" else {"version": "1", "held": True} for name in ask["packages"]},
-        "units": {name: _unit() for name in ask["units"]},
+        "packages": {name: {"version": "1", "held": True} for name in ask["packages"]},
+        "units": {name: _unit() | (RESTS if name == "earlyoom.service" else {}) for name in ask["units"]},
         "clock": 1000.0,
         "asked_between": [999.5, 1001.5],
         "disks": {path: {"free": 500 * GIB, "total": 900 * GIB} for path in ask["disks"]},
@@ -194,6 +194,10 @@ def _file(one: Any) -> dict[str, Any]:
     if one.shared:
         return found | {"salted": "d" * 64}
     return found | ({} if one.content is None else {"sha256": hashlib.sha256(one.content.encode()).hexdigest()})
+
+
+# the package's own service, which its package starts and our role does not
+RESTS = {"active": "inactive", "sub": "dead", "enabled": "disabled", "active_s": None}
 
 
 def _unit() -> dict[str, Any]:

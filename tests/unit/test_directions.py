@@ -74,7 +74,7 @@ MAY_IMPORT = {
     "_services": "_probe",
     "_system": f"{VLLM}/text _probe",
     "_subjects": " ".join(sorted(path.parent.name for path in UTILS.glob("*/subject.py"))),
-    "_drift": "_fabric _joins _netplan _probe _settings _subjects _system _transfer",
+    "_drift": "_fabric _joins _memory_guard _netplan _probe _settings _subjects _system _transfer",
     "_doctor": "_container_engine _fabric _host _preflight _system",
     "_plan": "_engines _fabric _firewall _gateway _host_tuning _lock _memory _memory_guard _models _recipes _subjects "
     "_tls _transfer",

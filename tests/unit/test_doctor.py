@@ -301,10 +301,10 @@ def test_what_apt_would_do_besides_is_listed(
 @pytest.mark.parametrize(
     ("plan", "host", "has_gpu", "asked"),
     [
-        (PLAN, "titan", True, ["docker.io", "nftables", "nvidia-container-toolkit"]),
-        (PLAN, "titan", False, ["docker.io", "nftables"]),
-        (OPEN, "titan", False, ["docker.io"]),
-        (GROUP, "spark-2", False, ["docker.io", "ibverbs-utils", "nftables", "perftest"]),
+        (PLAN, "titan", True, ["docker.io", "earlyoom", "nftables", "nvidia-container-toolkit"]),
+        (PLAN, "titan", False, ["docker.io", "earlyoom", "nftables"]),
+        (OPEN, "titan", False, ["docker.io", "earlyoom"]),
+        (GROUP, "spark-2", False, ["docker.io", "earlyoom", "ibverbs-utils", "nftables", "perftest"]),
     ],
 )
 def test_apt_is_asked_about_what_roles_install_there(
@@ -314,6 +314,13 @@ def test_apt_is_asked_about_what_roles_install_there(
     monkeypatch.setattr(machine.shutil, "which", lambda *_args, **_named: None)
     installs = plan["hosts"][host]["needs"]["installs"]
     assert [*machine.read_installs(lambda words: (0, f"Inst {words[-1]} (1 x)", ""), installs)] == asked
+
+
+def test_a_package_is_looked_for_by_a_program_of_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "_has_gpu", lambda: False)
+    monkeypatch.setattr(machine.shutil, "which", lambda name, **_named: None if name == "haproxy" else f"/{name}")
+    found = machine.read_installs(lambda words: (0, f"Inst {words[-1]} (1 x)", ""), ["earlyoom", "haproxy", "nftables"])
+    assert [*found] == ["haproxy"]
 
 
 @pytest.mark.parametrize("fields", [{"id", "what", "severity", "effect", "remedy", "source", "seen"}])

@@ -21,6 +21,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._drift.running import (
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hotplug import MARKER
 from ansible_collections.gb10.fleet.plugins.module_utils._joins.services import service_starts
 from ansible_collections.gb10.fleet.plugins.module_utils._managed import content_of
+from ansible_collections.gb10.fleet.plugins.module_utils._memory_guard.subject import OTHER as OTHER_EARLYOOM
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan.document import PATH as NETPLAN
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects import SUBJECTS
 
@@ -58,7 +59,7 @@ def questions(plan: Mapping[str, Any], host: str, deep: Mapping[str, Any]) -> di
         ],
         "sysctl": sorted(declared_sysctl(mine)),
         "sysctl_files": sysctl_files(mine),
-        "units": sorted(declared_units(mine)),
+        "units": sorted({*declared_units(mine), OTHER_EARLYOOM}),
         "deep": dict(deep),
     }
     for subject in SUBJECTS:
@@ -95,7 +96,8 @@ def packages(host: Mapping[str, Any]) -> list[str]:
     """The packages that roles install on a host, but for Docker's and NVIDIA's, which have several."""
     rdma = RDMA_PACKAGES if host["fabric"]["sysctl"] else ()
     closing = ("nftables",) if host["firewall"]["state"] != "open" else ()
-    return sorted([*rdma, *closing, *(("haproxy",) if host["gateway"] else ())])
+    guard = ("earlyoom",) if host["memory_guard"]["enabled"] else ()
+    return sorted([*rdma, *closing, *guard, *(("haproxy",) if host["gateway"] else ())])
 
 
 def trusted_link(host: Mapping[str, Any]) -> str:

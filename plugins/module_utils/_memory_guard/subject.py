@@ -14,8 +14,10 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import Findin
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import gib, size
-from ansible_collections.gb10.fleet.plugins.module_utils._subject import Subject
+from ansible_collections.gb10.fleet.plugins.module_utils._subject import Differences, Subject, View
 
+# Of the distribution's package, by whomever it is started.
+OTHER = "earlyoom.service"
 _PLACE = "fleet_host.memory_guard"
 _GIB: Spec = {"type": "number", "min": 0.1, "max": 64}
 SPEC: Spec = {
@@ -116,4 +118,23 @@ Inventory={inventory}
 """
 
 
-MEMORY_GUARD = Subject("memory_guard", SPEC)
+def _differences(view: View) -> Differences:
+    """The package's own service, which ends engines by the floor that it was built with."""
+    units = view.state["units"]
+    if units is None:
+        return
+    active, enabled = units[OTHER]["active"], units[OTHER]["enabled"]
+    if active == "active" or enabled == "enabled":
+        yield view.differs(
+            "hint",
+            "earlyoom-runs",
+            f"unit {OTHER}",
+            found=f"{active}, {enabled}",
+            expected=f"inactive, disabled: what ends an engine in time is {_layout.MEMORY_GUARD_UNIT}",
+            remedy=f"sudo systemctl disable --now {OTHER}, or accept it",
+            reason="it ends a model load that needs most of the memory for a moment",
+            source="peers, contradictions",
+        )
+
+
+MEMORY_GUARD = Subject("memory_guard", SPEC, differences=_differences)

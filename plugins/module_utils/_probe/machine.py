@@ -27,8 +27,9 @@ _NVIDIA = "0x10de"
 _FLOCK = "hhqqi4x"
 # What apt, dpkg and their front ends lock, whoever they are.
 _PACKAGE_LOCKS = ("/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock", "/var/lib/apt/lists/lock")
-# What the roles install where it is missing: the package, and what shows that the host has it, by whatever package.
-_INSTALLED: Mapping[str, str] = {
+# What shows that a host has a package that roles install, by whatever package: a program, of the package's name but for
+# these.
+_PROGRAMS: Mapping[str, str] = {
     "docker.io": "docker",
     "ibverbs-utils": "ibv_devices",
     "nftables": "nft",
@@ -122,7 +123,7 @@ def read_installs(run: Run, packages: Iterable[str]) -> dict[str, list[dict[str,
     """
     useless = set() if _has_gpu() else {"nvidia-container-toolkit"}
     wanted = {name for name in packages if name not in useless}
-    missing = sorted(name for name in wanted if shutil.which(_INSTALLED[name], path=_SEARCH) is None)
+    missing = sorted(name for name in wanted if shutil.which(_PROGRAMS.get(name, name), path=_SEARCH) is None)
     answers = {name: _simulate(run, name) for name in missing}
     return {name: None if out is None else simulated(out) for name, out in answers.items()}
 

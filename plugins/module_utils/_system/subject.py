@@ -27,7 +27,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._system.obstacles impor
 
 # What has a version that can be declared.
 VERSIONED = ("kernel", "driver", "nic_firmware", "docker", "docker_store", "bios", "ota")
-PACKAGES = ("docker.io", "docker-ce", "earlyoom", "nvidia-container-toolkit")
+PACKAGES = ("docker.io", "docker-ce", "nvidia-container-toolkit")
 DOCKER_FOLDER = "/var/lib/docker"
 SPEC: Spec = {
     "type": "map",
@@ -123,7 +123,7 @@ def _versions(view: View) -> Iterator[Difference]:
 
 
 def _packages(view: View) -> Iterator[Difference]:
-    """Packages that are to be held, and one that hurts."""
+    """Packages that are to be held."""
     packages = view.state["packages"]
     for name in view.slice["versions"]["held"] if packages is not None else ():
         package = packages[name]
@@ -136,17 +136,6 @@ def _packages(view: View) -> Iterator[Difference]:
                 expected="held",
                 remedy=f"sudo apt-get install {name}; sudo apt-mark hold {name}",
             )
-    if packages is not None and packages["earlyoom"]:
-        yield view.differs(
-            "hint",
-            "package-earlyoom",
-            "package earlyoom",
-            found=str(packages["earlyoom"]["version"]),
-            expected="not installed",
-            remedy="sudo apt-get remove earlyoom, or accept it",
-            reason="it ends a model load that needs most of the memory for a moment",
-            source="peers, contradictions",
-        )
 
 
 def bad_versions(look: Look) -> Iterator[Finding]:
