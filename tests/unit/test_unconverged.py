@@ -143,6 +143,7 @@ NOT_OURS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "restarts": put("units", SERVICE["unit"], "restarts", 3),
     "drop-in": put("units", SERVICE["unit"], "drop_ins", ["/etc/x.conf"]),
     "memlock": put("kernel", "memlock", "8388608"),
+    "an owner's earlyoom": put("units", "earlyoom.service", "active", "active"),
     "model": put("models", "others", ["their/model"]),
 }
 

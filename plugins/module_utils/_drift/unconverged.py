@@ -36,6 +36,7 @@ _OF_THE_MACHINE = ("versions", "fabric")
 # What no role changes, whoever finds it: a drift check names it, and what a person can do.
 _NOT_OURS = (
     "container-undeclared",
+    "earlyoom-runs",
     "memlock-live",
     "model-undeclared",
     "port-undeclared",
