@@ -126,6 +126,7 @@ OTHERWISE = {
     ("services", "{{ __file.path }}"): "_services.subject, a certificate and its key",
     ("services", "{{ services_tls.path }}"): "_tls.subject, made on the controller",
     ("services", "{{ item.1.path }}"): "_services.subject, overlays",
+    ("monitoring", "{{ item.path }}"): "_monitoring.subject, a secret",
     ("model_store", "{{ __token }}"): "in memory, and taken back by the same tasks",
 }
 

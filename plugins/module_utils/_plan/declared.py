@@ -4,7 +4,8 @@
 # This module util is PRIVATE to the collection.
 """What the owner declares: the shape of the ``fleet_*`` variables, and what is wrong with what was written.
 
-``fleet_services``, ``fleet_fabric``, ``fleet_firewall``, ``fleet_gateway`` and ``fleet_drift`` describe the fleet,
+``fleet_services``, ``fleet_fabric``, ``fleet_firewall``, ``fleet_gateway``, ``fleet_monitoring`` and ``fleet_drift``
+describe the fleet,
 ``fleet_host`` one host. Anything else that begins with ``fleet_`` is a misspelling.
 """
 
@@ -35,6 +36,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._gateway.declared impor
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway.declared import decide as decide_gateway
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import facts
 from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import PURPOSE
+from ansible_collections.gb10.fleet.plugins.module_utils._monitoring.declared import MONITORING
+from ansible_collections.gb10.fleet.plugins.module_utils._monitoring.declared import decide as decide_monitoring
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.drift import read_drift
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.keys import key_file, secret_file
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.trust import TRUST
@@ -46,7 +49,15 @@ from ansible_collections.gb10.fleet.plugins.module_utils._tls.declared import NO
 from ansible_collections.gb10.fleet.plugins.module_utils._tls.declared import decide as decide_tls
 from ansible_collections.gb10.fleet.plugins.module_utils._yaml_text import written_twice
 
-_OF_THE_FLEET = ("fleet_services", "fleet_fabric", "fleet_firewall", "fleet_drift", "fleet_tls", "fleet_gateway")
+_OF_THE_FLEET = (
+    "fleet_services",
+    "fleet_fabric",
+    "fleet_firewall",
+    "fleet_drift",
+    "fleet_tls",
+    "fleet_gateway",
+    "fleet_monitoring",
+)
 # Of the fleet, of a host, of a run (extra variables).
 VARIABLES = (
     *_OF_THE_FLEET,
@@ -155,6 +166,7 @@ class Declared:
 
     name: the inventory's, which units on hosts bear. ca: the certificate of the local CA on the controller; None where
     neither a service nor the gateway has one of it. gateway: as `_gateway.declared.decide` completes it; None without.
+    monitoring: likewise, by `_monitoring.declared.decide`.
     """
 
     name: str
@@ -165,6 +177,7 @@ class Declared:
     drift: Mapping[str, Any] = field(default_factory=dict)
     ca: str | None = None
     gateway: Mapping[str, Any] | None = None
+    monitoring: Mapping[str, Any] | None = None
 
 
 def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Finding]]:
@@ -204,8 +217,9 @@ def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Findi
     gateway, wrong = _gateway(written["fleet_gateway"], hosts, services, folder)
     encrypted = [one["tls"] for one in (*services.values(), *([gateway] if gateway else [])) if one["tls"]]
     ca = authority(folder) if any(tls["ca"] for tls in encrypted) else None
-    found = [*findings, *problems, *wrong]
-    return Declared(name, hosts, services, written["fleet_fabric"], closed, drift, ca, gateway), found
+    monitoring, amiss = _monitoring(written["fleet_monitoring"], hosts, services, gateway, folder)
+    found = [*findings, *problems, *wrong, *amiss]
+    return Declared(name, hosts, services, written["fleet_fabric"], closed, drift, ca, gateway, monitoring), found
 
 
 def _gateway(
@@ -222,6 +236,35 @@ def _gateway(
     }
     problems = [*decide_gateway(gateway, ports, services, folder)]
     return (None if any(problem.severity == "error" for problem in problems) else gateway), problems
+
+
+def _monitoring(
+    written: Any,
+    hosts: Mapping[str, Host],
+    services: Mapping[str, Mapping[str, Any]],
+    gateway: Mapping[str, Any] | None,
+    folder: Path,
+) -> tuple[Mapping[str, Any] | None, list[Finding]]:
+    """The checked ``fleet_monitoring``; None where there is none, or one that can't be."""
+    if written is None:
+        return None, []
+    monitoring, problems = check(MONITORING, written, "fleet_monitoring")
+    if problems:
+        return None, problems
+    of_gateway = {gateway["port"], gateway["redirect_port"]} if gateway else set()
+    ports = {
+        name: (
+            host.address,
+            {
+                *_listening(host),
+                *_ports_of_services(name, services),
+                *(of_gateway if gateway and name in gateway["hosts"] else ()),
+            },
+        )
+        for name, host in hosts.items()
+    }
+    problems = [*decide_monitoring(monitoring, ports, folder)]
+    return (None if any(problem.severity == "error" for problem in problems) else monitoring), problems
 
 
 def _ports_of_services(host: str, services: Mapping[str, Mapping[str, Any]]) -> Iterator[int]:

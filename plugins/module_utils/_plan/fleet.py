@@ -39,6 +39,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.fold import folde
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.gateway import Gateway, plan_gateway
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.listens import listens
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.models import chosen_recipe
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.monitoring import Monitoring, plan_monitoring
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks import Configured, judged_container, plan_ranks
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.service import place
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.service_slice import service_slice
@@ -124,6 +125,8 @@ def plan_fleet(
     _lock(sources, lock, relock, findings)
     gateway = plan_gateway(declared.gateway, services.values(), declared.name)
     findings.add(gateway.findings)
+    monitoring = plan_monitoring(declared.monitoring, declared.hosts, services.values(), declared.name)
+    findings.add(monitoring.findings)
     hosts: dict[str, dict[str, Any]] = {}
     for name, host in declared.hosts.items():
         of_services = {
@@ -134,10 +137,11 @@ def plan_fleet(
             "unread_images": slices.unread_images(decided[name]),
             "gateway": gateway.slice_of(name),
             "memory_guard": memory_guard(host.settings, budgets[name].planned_left, declared.name),
-            "listens": listens(decided[name], name, gateway),
+            "listens": [*listens(decided[name], name, gateway), *monitoring.listens(name)],
             "memory": {service.name: budgets[name].lines(service.name) for service in here[name]},
         }
-        parts = of_services | _of_subjects(host, declared, decided[name], gateway, of_services)
+        of_services["monitoring"] = monitoring.slice_of(host, of_services, budgets[name].planned_left)
+        parts = of_services | _of_subjects(host, declared, decided[name], gateway, monitoring, of_services)
         named = [path for _, path in named_paths(tuning[name])]
         needs = slices.needs(decided[name], name, budgets[name].total, requests, named, parts)
         hosts[name] = parts | {"needs": needs}
@@ -145,6 +149,7 @@ def plan_fleet(
     plan = {
         "inventory": declared.name,
         "gateway": gateway.shown(),
+        "monitoring": monitoring.shown(),
         "hosts": hosts,
         "services": {name: dict(service.plan) for name, service in services.items()},
         "drift": slices.drift(declared.drift),
@@ -348,13 +353,18 @@ def _reasoned(placed: Placed, rows: Iterable[Mapping[str, Any]]) -> list[dict[st
 
 
 def _of_subjects(
-    host: Host, declared: Declared, services: Sequence[Decided], gateway: Gateway, decided: Mapping[str, Any]
+    host: Host,
+    declared: Declared,
+    services: Sequence[Decided],
+    gateway: Gateway,
+    monitoring: Monitoring,
+    decided: Mapping[str, Any],
 ) -> dict[str, Any]:
     """The parts of ``hosts.<name>`` that subjects decide, each from what the others say by then."""
     parts: dict[str, Any] = {}
     of_fleet = {"firewall": declared.firewall, "name": declared.name, "ca": declared.ca}
     for subject in SUBJECTS:
         if subject.slice is not None:
-            here = slices.here(host, of_fleet, services, gateway, {**decided, **parts})
+            here = slices.here(host, of_fleet, services, gateway, monitoring, {**decided, **parts})
             parts[subject.name] = subject.slice(here)
     return parts

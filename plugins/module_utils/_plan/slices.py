@@ -15,6 +15,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import 
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.decided import Decided
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.gateway import Gateway
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.monitoring import Monitoring
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import Here, with_defaults
 
 
@@ -109,16 +110,18 @@ def here(
     of_fleet: Mapping[str, Any],
     services: Sequence[Decided],
     gateway: Gateway,
+    monitoring: Monitoring,
     decided: Mapping[str, Any],
 ) -> Here:
     """What the subjects' slices of a host are made from. decided: what its slice holds already."""
+    sources = sorted({*gateway.sources, *monitoring.sources}) if gateway.sources else []
     apis = [
-        {"port": service.placed.port, "from": gateway.sources, "reason": f"the API of {service.placed.name}"}
+        {"port": service.placed.port, "from": sources, "reason": f"the API of {service.placed.name}"}
         for service in services
         if service.placed.head.name == host.name
     ]
     peers = [address for service in services for address in service.rank_on(host.name).supervisor["peers"]]
-    return Here(host.settings, of_fleet, decided, [*apis, *gateway.apis(host.name)], peers)
+    return Here(host.settings, of_fleet, decided, [*apis, *gateway.apis(host.name), *monitoring.apis(host.name)], peers)
 
 
 def needs(
@@ -177,7 +180,8 @@ def _installs(parts: Mapping[str, Any]) -> list[str]:
     gateway = ["haproxy"] if parts["gateway"] else []
     rdma = ["ibverbs-utils", "perftest"] if parts["fabric"]["interfaces"] else []
     guard = ["earlyoom"] if parts["memory_guard"]["enabled"] else []
-    return sorted(["docker.io", "nvidia-container-toolkit", *closing, *gateway, *guard, *rdma])
+    shown = parts["monitoring"]["packages"]
+    return sorted(["docker.io", "nvidia-container-toolkit", *closing, *gateway, *guard, *shown, *rdma])
 
 
 def _made(parts: Mapping[str, Any]) -> Iterator[dict[str, str]]:
