@@ -145,17 +145,17 @@ def test_without_it_what_an_earlier_declaration_left_goes(tmp_path: Path) -> Non
     assert [Path(path).stem for path in spark["gone"]] == ["gb10-prometheus", "gb10-alertmanager"]
 
 
-def test_alerts_go_where_the_owner_says(tmp_path: Path) -> None:
+def test_alerts_go_where_the_owner_wants(tmp_path: Path) -> None:
     for name in ("hook", "ntfy", "password"):
         (tmp_path / name).write_text("https://example.org/x\n")
         (tmp_path / name).chmod(0o600)
     email = {"to": "me@example.org", "from": "fleet@example.org", "smarthost": "mail.example.org:587"}
-    told = {
+    wanted = {
         "webhook_url_file": "hook",
         "ntfy_url_file": "ntfy",
         "email": {**email, "username": "fleet", "password_file": "password"},
     }
-    part = planned(tmp_path, {"host": "titan", "alerts": told})["hosts"]["titan"]["monitoring"]
+    part = planned(tmp_path, {"host": "titan", "alerts": wanted})["hosts"]["titan"]["monitoring"]
     owner = read(part["files"][prometheus.RECEIVERS]["content"])["receivers"][0]
     folder = "/run/credentials/gb10-alertmanager.service"
     assert [one["url_file"] for one in owner["webhook_configs"]] == [

@@ -87,8 +87,8 @@ def test_a_service_that_is_stopped_has_an_alert_with_its_command(host: Host) -> 
     try:
         assert missing(host, [firing], 360) == []
         time.sleep(40)
-        told = host.check_output("curl -sf http://127.0.0.1:9093/api/v2/alerts")
-        assert [alert["labels"]["alertname"] for alert in json.loads(told)] == ["Gb10ServiceDown"]
+        read = host.check_output("curl -sf http://127.0.0.1:9093/api/v2/alerts")
+        assert [alert["labels"]["alertname"] for alert in json.loads(read)] == ["Gb10ServiceDown"]
         page = host.check_output("curl -sf http://127.0.0.1:9090/consoles/fleet.html")
         assert "ansible-playbook gb10.fleet.status -e service=tiny" in page
     finally:

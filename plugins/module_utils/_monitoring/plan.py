@@ -51,6 +51,7 @@ def shown_slice(slice_: Mapping[str, Any], guard_bytes: int, inventory: str) -> 
             }
         )
         | {_layout.METRICS_PROGRAM: {"mode": "0644", "source": _PROGRAM}},
+        "reads": {_layout.METRICS_UNIT: [_layout.METRICS_PLAN, _layout.METRICS_PROGRAM]},
         "secrets": [],
     }
 
@@ -99,6 +100,10 @@ def collected_slice(
         "units": {_layout.PROMETHEUS_UNIT: "started", _layout.ALERTMANAGER_UNIT: "started"},
         "folders": {_layout.MONITORING: "0755", prometheus.SECRETS: "0700"},
         "files": _files(texts),
+        "reads": {
+            _layout.PROMETHEUS_UNIT: [prometheus.CONFIG, prometheus.RULES],
+            _layout.ALERTMANAGER_UNIT: [prometheus.RECEIVERS],
+        },
         "secrets": [
             *(
                 {
@@ -121,11 +126,11 @@ def _files(texts: Mapping[str, str]) -> dict[str, dict[str, Any]]:
 
 
 def host_slice(parts: Sequence[Mapping[str, Any]], inventory: str, url: str) -> dict[str, Any]:
-    """``hosts.<host>.monitoring`` of these parts. gone: unit files that an earlier declaration of the same inventory
-    may have left. url: where its page is, on the monitoring host."""
+    """``hosts.<host>.monitoring`` of these parts. reads: files that a unit reads once, when it starts. gone: unit files
+    that an earlier declaration of the same inventory may have left. url: where its page is, on the monitoring host."""
     merged: dict[str, Any] = {
         key: {name: value for part in parts for name, value in part[key].items()}
-        for key in ("units", "folders", "files")
+        for key in ("units", "folders", "files", "reads")
     }
     return merged | {
         "inventory": inventory,
