@@ -174,7 +174,7 @@ def test_the_disk_follows_from_what_is_collected(hosts: int, services: int, days
 # What a host shows ------------------------------------------------------------------------------------------------
 
 
-def test_metrics_of_the_gpu_leave_out_what_the_chip_does_not_tell() -> None:
+def test_metrics_of_the_gpu_leave_out_what_the_chip_lacks() -> None:
     found = {one.name: one.value for one in textfile.gpu("37, 61, [N/A], 2411\n")}
     assert found == {
         "gb10_gpu_utilization_ratio": 0.37,
@@ -210,7 +210,7 @@ def test_a_service_by_its_supervisors_words() -> None:
 
 
 @pytest.mark.parametrize("status", [None, {}, {"state": 7, "strikes": "x", "updated_at": []}, {"starts_left": True}])
-def test_a_service_that_says_nothing_of_use_does_not_serve(status: Any) -> None:
+def test_a_service_without_a_readable_status_does_not_serve(status: Any) -> None:
     found = {one.name: one.value for one in textfile.of_service(CHAT, status, NINE)}
     assert found["gb10_service_serving"] == 0
     assert "gb10_service_strikes" not in found
@@ -267,7 +267,7 @@ def test_what_is_asked_for_is_recorded() -> None:
     assert {*re.findall(r"gb10_\w+", asked)} <= made
 
 
-def test_without_an_engine_that_tells_nothing_asks_for_requests() -> None:
+def test_without_series_of_an_engine_nothing_asks_for_requests() -> None:
     text = json.dumps(rules([], LIMITS)) + console.page("home", with_engines=False)
     text += "".join(dashboards.as_text(board) for board in dashboards.boards(with_engines=False))
     assert "gb10:" not in text
