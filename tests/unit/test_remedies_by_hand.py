@@ -113,6 +113,9 @@ BY_HAND = [
     Row("input-gateway-tls-name", {(*S, "tls"): {"certificate": "a.crt", "key": "a.key", "names": ["10.0.0.1"]}},
         "tls: local", {(*S, "tls"): "local"},
         also={**BEFORE, ("file", "a.crt"): "-", ("file", "a.key"): "-"}),
+    # The monitoring
+    Row("input-monitoring-listen", {(*S, "listen"): "127.0.0.1"}, "take listen out", {(*S, "listen"): GONE},
+        also={("fleet_monitoring",): {"host": "spark-4"}}),
     # The inventory
     Row("input-no-services", {("fleet_services",): GONE}, "fleet_services: {}", {("fleet_services",): {}}),
     Row("input-unknown-variable", {("fleet_servces",): {}}, "fleet_services", {("fleet_servces",): GONE}),
