@@ -97,7 +97,8 @@ def packages(host: Mapping[str, Any]) -> list[str]:
     rdma = RDMA_PACKAGES if host["fabric"]["sysctl"] else ()
     closing = ("nftables",) if host["firewall"]["state"] != "open" else ()
     guard = ("earlyoom",) if host["memory_guard"]["enabled"] else ()
-    return sorted([*rdma, *closing, *guard, *(("haproxy",) if host["gateway"] else ())])
+    gateway = ("haproxy",) if host["gateway"] else ()
+    return sorted([*rdma, *closing, *guard, *gateway, *host["monitoring"]["packages"]])
 
 
 def trusted_link(host: Mapping[str, Any]) -> str:
