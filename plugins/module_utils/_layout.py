@@ -29,6 +29,7 @@ METRICS_PLAN = f"{CONFIG}/metrics.json"
 METRICS_PROGRAM = f"{LIBRARY}/metrics.py"
 METRICS_UNIT, EXPORTER_UNIT = "gb10-metrics.service", "gb10-node-exporter.service"
 PROMETHEUS_UNIT, ALERTMANAGER_UNIT = "gb10-prometheus.service", "gb10-alertmanager.service"
+MONITORING_UNITS = (METRICS_UNIT, EXPORTER_UNIT, PROMETHEUS_UNIT, ALERTMANAGER_UNIT)
 GATEWAY = f"{CONFIG}/gateway"
 GATEWAY_UNIT = "gb10-gateway.service"
 GATEWAY_STATUS = "/run/gb10-gateway"  # its sockets

@@ -92,6 +92,8 @@ CASES: list[tuple[str, Change, str, str, str, str]] = [
     ("titan", put("kernel", "release", "7.0.0-1019-nvidia"), "kernel 7.0.0-1019-nvidia", "known-bad kernel-7.0.0-1019",
      "not 7.0.0-1019", "7.0.0-1019"),
     ("titan", put("driver", "590.44"), "driver 590.44", "known-bad driver-590", "not 590", "590.44"),
+    ("titan", unit_of("gb10-prometheus.service", PLAN["inventory"]), "unit gb10-prometheus.service",
+     "monitoring-undeclared", "no such unit", "file is there"),
     ("titan", put("units", "earlyoom.service", "active", "active"), "unit earlyoom.service", "earlyoom-runs",
      "inactive, disabled", "active, disabled"),
     ("titan", put("units", "earlyoom.service", "enabled", "enabled"), "unit earlyoom.service", "earlyoom-runs",

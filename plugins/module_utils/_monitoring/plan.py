@@ -16,7 +16,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._monitoring import cons
 from ansible_collections.gb10.fleet.plugins.module_utils._monitoring.prometheus import Endpoint
 from ansible_collections.gb10.fleet.plugins.module_utils._monitoring.rules import rules
 
-UNITS = (_layout.METRICS_UNIT, _layout.EXPORTER_UNIT, _layout.PROMETHEUS_UNIT, _layout.ALERTMANAGER_UNIT)
 _PROGRAM = "plugins/module_utils/_monitoring/textfile.py"
 
 
@@ -137,5 +136,5 @@ def host_slice(parts: Sequence[Mapping[str, Any]], inventory: str, url: str) -> 
         "url": url,
         "packages": [package for part in parts for package in part["packages"]],
         "secrets": [secret for part in parts for secret in part["secrets"]],
-        "gone": [f"{_layout.UNITS}/{unit}" for unit in UNITS if unit not in merged["units"]],
+        "gone": [f"{_layout.UNITS}/{unit}" for unit in _layout.MONITORING_UNITS if unit not in merged["units"]],
     }

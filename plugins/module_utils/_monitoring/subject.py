@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, host_error
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._managed import Managed, ManagedJson, managed
-from ansible_collections.gb10.fleet.plugins.module_utils._subject import Look, Subject
+from ansible_collections.gb10.fleet.plugins.module_utils._subject import Differences, Look, Subject, View
 
 # The kernel cuts names.
 _PROCESSES = {"prometheus-node", "prometheus-node-exporter"}
@@ -41,4 +42,19 @@ def _obstacles(look: Look) -> Iterator[Finding]:
         )
 
 
-MONITORING = Subject("monitoring", files=_files, obstacles=_obstacles)
+def _differences(view: View) -> Differences:
+    """Units that an earlier declaration of the same inventory left."""
+    part = view.slice["monitoring"]
+    for one in view.state["our_units"] or ():
+        unit, is_ours = one["unit"], one["inventory"] == view.plan["inventory"]
+        if unit in _layout.MONITORING_UNITS and unit not in part["units"] and is_ours:
+            yield view.differs(
+                "warning",
+                "monitoring-undeclared",
+                f"unit {unit}",
+                found="its file is there",
+                expected="no such unit: fleet_monitoring asks for none here",
+            )
+
+
+MONITORING = Subject("monitoring", files=_files, differences=_differences, obstacles=_obstacles)
