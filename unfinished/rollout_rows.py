@@ -1,0 +1,269 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Changes under constant load, every answer counted: none is refused, none is cut off.
+
+The load comes from this machine, in the lab's network: no host's loss takes a client along.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import testinfra
+import yaml
+from testinfra.host import Host
+
+testinfra_hosts = ["ssh://spark-2"]
+
+SCENARIO = Path(__file__).resolve().parents[1]
+LAB = (str(SCENARIO.parents[1] / "tests" / "lab" / "lab"), "-d", os.environ["GB10_LAB_DIR"])
+FLEET: dict[str, Any] = yaml.safe_load((SCENARIO / "vars" / "fleet.yml").read_text("utf-8"))
+CLIENTS: dict[str, str] = yaml.safe_load((SCENARIO / "vars" / "clients.yml").read_text("utf-8"))
+TITAN = "10.77.0.11"
+FLAG = {"flags": {"seed": 7}}
+OTHER = {"flags": {"seed": 8}}
+Playbook = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+IMAGE = "gb10-lab/vllm-stand-in"
+
+
+def image(variant: str) -> dict[str, Any]:
+    """A declaration with another image."""
+    tag = f"0.32.0-{variant}"
+    source = {"archive": f"/srv/lab/vllm-stand-in-{tag}.tar"}
+    return {"image": {**FLEET["fleet_services"]["chat-a"]["image"], "reference": f"{IMAGE}:{tag}", "source": source}}
+
+
+@pytest.fixture
+def titan(host: Host) -> Host:
+    return testinfra.get_host("ssh://titan", ssh_config=host.backend.ssh_config, sudo=True)
+
+
+@pytest.fixture
+def ca(titan: Host, tmp_path: Path) -> Path:
+    """The local CA, of a host that trusts it."""
+    file = tmp_path / "ca.crt"
+    file.write_text(titan.check_output("cat /usr/local/share/ca-certificates/gb10-fleet-*.crt"))
+    return file
+
+
+class Counted:
+    """Answers as `load.py` prints them."""
+
+    def __init__(self) -> None:
+        self.answers: list[dict[str, Any]] = []
+
+    @property
+    def refused(self) -> list[dict[str, Any]]:
+        return [one for one in self.answers if one["status"] != 200]
+
+    @property
+    def cut(self) -> list[dict[str, Any]]:
+        return [one for one in self.answers if one["status"] == 200 and not one["whole"]]
+
+    @property
+    def waited_s(self) -> float:
+        return float(max(one["waited_ms"] for one in self.answers)) / 1000
+
+    def read(self, lines: Any) -> None:
+        for line in lines:
+            self.answers.append(json.loads(line))
+
+
+@contextmanager
+def load(ca: Path, clients: int = 4, tokens: int = 20, key: str = CLIENTS["anna"]) -> Iterator[Counted]:
+    """Streams without a pause, each a tenth of a second a token, as long as the block takes."""
+    words = (sys.executable, SCENARIO / "load.py", ca, TITAN, key, clients, tokens)
+    counted = Counted()
+    with subprocess.Popen(
+        [*LAB, "net", "--", *map(str, words)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin
+        reader = threading.Thread(target=counted.read, args=(process.stdout,))
+        reader.start()
+        try:
+            eventually(lambda: len(counted.answers) >= clients)
+            yield counted
+            # what was let in late is seen to its end, and one more answer of each client
+            seen = len(counted.answers)
+            eventually(lambda: len(counted.answers) >= seen + clients)
+        finally:
+            process.stdin.close()
+            reader.join()
+    print(f"{len(counted.answers)} answers, refused {counted.refused}, cut {counted.cut}, waited {counted.waited_s} s")
+
+
+def eventually(true: Callable[[], bool]) -> None:
+    """The limit only ends a test that has failed."""
+    deadline = time.monotonic() + 600
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+
+
+def fleet(a: dict[str, Any] | None = None, b: dict[str, Any] | None = None, **changes: Any) -> list[str]:
+    """The declaration as options of a playbook. a, b: what of chat-a and chat-b is otherwise."""
+    services = FLEET["fleet_services"]
+    changed = {"chat-a": services["chat-a"] | (a or {}), "chat-b": services["chat-b"] | (b or {})}
+    return fleet_of(changed, **changes)
+
+
+def fleet_of(services: dict[str, Any], **changes: Any) -> list[str]:
+    return ["-l", "titan,spark-2", "--extra-vars", json.dumps(FLEET | {"fleet_services": services} | changes)]
+
+
+def rollout(playbook: Playbook, *options: str, **changes: Any) -> subprocess.CompletedProcess[str]:
+    began = time.monotonic()
+    done = playbook("playbooks/rollout.yml", *fleet(service="tiny", **changes), *options)
+    print(f"rollout.yml {' '.join(options)}: {time.monotonic() - began:.0f} s")
+    return done
+
+
+@contextmanager
+def alone(host: Host) -> Iterator[None]:
+    """chat-a, since chat-b does not run."""
+    host.check_output("systemctl stop gb10-service-chat-b.service")
+    try:
+        yield
+    finally:
+        host.check_output("systemctl start gb10-service-chat-b.service")
+
+
+def definitions(*hosts: Host) -> list[str]:
+    files = (host.check_output("cat /etc/gb10-fleet/services/chat-?.json") for host in hosts)
+    return [json.loads(file)["definition"] for file in files]
+
+
+def images(*hosts: Host) -> list[str]:
+    """Of the running containers."""
+    return [host.check_output("docker ps --format '{{.Image}}' --filter name=gb10-service-chat") for host in hosts]
+
+
+def is_kept(host: Host) -> bool:
+    return bool(host.run("ls /etc/gb10-fleet/secrets/.way-back/*").stdout)
+
+
+def nothing_lost(counted: Counted) -> bool:
+    return (counted.refused, counted.cut) == ([], [])
+
+
+def test_a_flag_comes_to_one_replica_after_the_other(host: Host, titan: Host, ca: Path, playbook: Playbook) -> None:
+    before = definitions(titan, host)
+    planned = rollout(playbook, "--check", a=FLAG, b=FLAG)
+    assert planned.returncode == 0, planned.stdout + planned.stderr
+    assert "1. chat-a on titan: chat-b serves meanwhile" in planned.stdout, planned.stdout
+    assert "2. chat-b on spark-2: chat-a serves meanwhile" in planned.stdout
+    assert definitions(titan, host) == before
+    with load(ca) as counted:
+        done = rollout(playbook, a=FLAG, b=FLAG)
+    assert done.returncode == 0, done.stdout + done.stderr
+    after = definitions(titan, host)
+    assert after[0] != before[0] and after[1] != before[1]
+    assert nothing_lost(counted)
+    assert not is_kept(titan) and not is_kept(host)
+
+
+def test_an_image_does(host: Host, titan: Host, ca: Path, playbook: Playbook) -> None:
+    following = FLAG | image("next")
+    with load(ca) as counted:
+        done = rollout(playbook, a=following, b=following)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert images(titan, host) == [f"{IMAGE}:0.32.0-next"] * 2
+    assert nothing_lost(counted)
+
+
+def test_an_image_that_does_not_prove_itself_is_taken_back(
+    host: Host, titan: Host, ca: Path, playbook: Playbook
+) -> None:
+    before = definitions(titan, host)
+    fails = FLAG | image("broken")
+    with load(ca) as counted:
+        done = rollout(playbook, a=fails, b=fails)
+    assert done.returncode != 0
+    assert "chat-a did not prove itself, the old one serves again" in done.stdout + done.stderr, done.stdout
+    assert definitions(titan, host) == before
+    assert images(titan, host) == [f"{IMAGE}:0.32.0-next"] * 2
+    assert nothing_lost(counted)
+    assert not is_kept(titan) and not is_kept(host)
+
+
+def test_requests_wait_while_the_only_host_changes(host: Host, titan: Host, ca: Path, playbook: Playbook) -> None:
+    """chat-b does not serve, and does not change."""
+    there = FLAG | image("next")
+    with alone(host), load(ca) as counted:
+        done = rollout(playbook, a=there | OTHER, b=there)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "and requests wait at the gateway" in done.stdout
+    assert nothing_lost(counted)
+    assert counted.waited_s > 1
+    assert "held" not in titan.check_output("python3 -c %s", SHOW_HOLDS)
+
+
+SHOW_HOLDS = """
+import socket
+connection = socket.socket(socket.AF_UNIX)
+connection.connect("/run/gb10-gateway/admin.sock")
+connection.sendall(b"show map /etc/gb10-fleet/gateway/holds.map\\n")
+print("held" if connection.recv(9999).strip() else "")
+"""
+
+
+def test_side_by_side_nobody_waits(host: Host, titan: Host, ca: Path, playbook: Playbook) -> None:
+    """Where the plan has memory for both: the new one is a service beside the old one, which goes then."""
+    services = {"chat-b": FLEET["fleet_services"]["chat-b"] | FLAG | image("next")}
+    former = FLEET["fleet_services"]["chat-a"] | image("next") | OTHER
+    following = former | {"port": 8001, "flags": {"seed": 9}}
+    with alone(host), load(ca) as counted:
+        both = playbook("site.yml", *fleet_of(services | {"chat-a": former, "chat-c": following}))
+        assert both.returncode == 0, both.stdout + both.stderr
+        gone = playbook("site.yml", *fleet_of(services | {"chat-c": following}), "-e", "retire=chat-a")
+        assert gone.returncode == 0, gone.stdout + gone.stderr
+    assert nothing_lost(counted) and counted.waited_s == 0
+    assert not titan.file("/etc/systemd/system/gb10-service-chat-a.service").exists
+    back = playbook("site.yml", *fleet_of(services | {"chat-a": former}), "-e", "retire=chat-c")
+    assert back.returncode == 0, back.stdout + back.stderr
+
+
+def test_a_reload_leaves_open_streams_alone(titan: Host, ca: Path) -> None:
+    with load(ca, clients=50) as counted:
+        titan.check_output("systemctl reload gb10-gateway.service")
+    assert nothing_lost(counted)
+
+
+def test_a_key_that_is_withdrawn_is_no_others_business(ca: Path, playbook: Playbook, tmp_path: Path) -> None:
+    clients = tmp_path / "clients.yml"
+    clients.write_text(json.dumps({"anna": CLIENTS["anna"]}))
+    clients.chmod(0o600)
+    changed = FLEET["fleet_gateway"] | {"keys_file": str(clients)}
+    with load(ca) as counted, load(ca, clients=1, key=CLIENTS["bert"]) as withdrawn:
+        done = playbook("site.yml", *fleet(a=image("next") | OTHER, b=FLAG | image("next"), fleet_gateway=changed))
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert nothing_lost(counted)
+    assert {one["status"] for one in withdrawn.answers} == {200, 401} and not withdrawn.cut
+
+
+def test_a_host_without_power_takes_its_own_streams_along(host: Host, ca: Path) -> None:
+    serving = "grep -q serving /run/gb10-fleet/chat-b/status.json"
+    eventually(lambda: host.run(serving).rc == 0)
+    with load(ca, tokens=100) as counted:
+        subprocess.run([*LAB, "power", "off", "spark-2"], check=True)
+        began, seen = time.monotonic(), len(counted.answers)
+        eventually(lambda: len(counted.answers) >= seen + 8)
+        print(f"{time.monotonic() - began:.0f} s for eight more answers")
+    subprocess.run([*LAB, "power", "on", "spark-2"], check=True)
+    until_up = [*LAB, "exec", "spark-2", "--", "systemctl", "start", "ssh.service", "docker.service"]
+    eventually(lambda: subprocess.run(until_up, check=False).returncode == 0)
+    # four clients, two hosts: the streams of the one that is gone
+    assert counted.refused == [] and 1 <= len(counted.cut) <= 2
