@@ -44,6 +44,7 @@ LONG_JOBS = (
     "molecule/cluster",
     "molecule/rollout",
     "molecule/gateway",
+    "molecule/clients",
     "molecule/drift_timer",
     "unit",
     "cluster",
