@@ -125,6 +125,14 @@ def test_a_gateway_that_can_not_be_is_named_alone(folder: Path) -> None:
     assert errors(plan_of(folder, gateway=gateway)) == [("input-gateway-keys", "fleet_gateway.keys_file")]
 
 
+def test_a_service_that_can_not_be_is_named_alone_and_hides_no_client_that_can_not(folder: Path) -> None:
+    refused = {"coder": {"api_key_file": "away"}}
+    assert errors(plan_of(folder, **refused)) == [("input-key-file", "fleet_services.coder.api_key_file")]
+    clients = {"agent": {**AGENT, "service": "x"}}
+    found = errors(plan_of(folder, clients=clients, **refused))
+    assert sorted(rule for rule, _place in found) == ["input-client-service", "input-key-file"]
+
+
 def test_each_reaches_the_gateway_by_name_and_trusts_its_ca(folder: Path) -> None:
     plan = plan_of(folder)
     assert errors(plan) == []

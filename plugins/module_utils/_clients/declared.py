@@ -63,8 +63,8 @@ CLIENTS: Spec = {
 }
 
 
-# Rules that follow from a gateway or a service that is refused itself.
-NO_GATEWAY, NO_SERVICE = "input-client-gateway", "input-client-service"
+# Follows from a gateway that is refused itself.
+NO_GATEWAY = "input-client-gateway"
 
 
 def decide(
@@ -156,7 +156,7 @@ def _placement(
         taken[host].add(client["port"])
     if client["kind"] == OPEN_WEBUI and "service" in client:
         yield error(
-            NO_SERVICE,
+            "input-client-service",
             f"{place}.service",
             found="a service of an Open WebUI, which lists every model of the gateway",
             expected="no service",
@@ -164,7 +164,7 @@ def _placement(
         )
     elif client["kind"] == HERMES and client.get("service") not in services:
         yield error(
-            NO_SERVICE,
+            "input-client-service",
             f"{place}.service",
             found=f'no service "{client["service"]}"' if "service" in client else "none",
             expected="the service whose model the agent works with",

@@ -15,13 +15,13 @@ import difflib
 import functools
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._clients.declared import CLIENTS, NO_GATEWAY, NO_SERVICE
+from ansible_collections.gb10.fleet.plugins.module_utils._clients.declared import CLIENTS, NO_GATEWAY
 from ansible_collections.gb10.fleet.plugins.module_utils._clients.declared import decide as decide_clients
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import ports_on_head
@@ -210,10 +210,13 @@ def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Findi
     gateway, wrong = _gateway(written["fleet_gateway"], hosts, services, folder)
     encrypted = [one["tls"] for one in (*services.values(), *([gateway] if gateway else [])) if one["tls"]]
     ca = authority(folder) if any(tls["ca"] for tls in encrypted) else None
-    clients, unusable = _clients(written["fleet_clients"], hosts, services, gateway, folder)
-    # a gateway or a service that can't be is named itself, and its clients do not lack one
-    named_already = {NO_GATEWAY if wrong else "", NO_SERVICE if problems else ""}
-    unusable = [one for one in unusable if one.rule not in named_already]
+    taken = {name: _ports_in_use(name, host, services) for name, host in hosts.items()}
+    clients, unusable = _clients(
+        written["fleet_clients"], taken, _service_names(written["fleet_services"]), gateway, folder
+    )
+    if gateway is None and written["fleet_gateway"] is not None:
+        # it is refused itself, and its clients do not lack one
+        unusable = [one for one in unusable if one.rule != NO_GATEWAY]
     found = [*findings, *problems, *wrong, *unusable]
     return Declared(name, hosts, services, written["fleet_fabric"], closed, drift, ca, gateway, clients), found
 
@@ -227,30 +230,33 @@ def _gateway(
     gateway, problems = check(GATEWAY, written, "fleet_gateway")
     if problems:
         return None, problems
-    ports = {
-        name: (host.address, {*_listening(host), *_ports_of_services(name, services)}) for name, host in hosts.items()
-    }
+    ports = {name: (host.address, _ports_in_use(name, host, services)) for name, host in hosts.items()}
     problems = [*decide_gateway(gateway, ports, services, folder)]
     return (None if any(problem.severity == "error" for problem in problems) else gateway), problems
 
 
 def _clients(
     written: Any,
-    hosts: Mapping[str, Host],
-    services: Mapping[str, Mapping[str, Any]],
+    taken: dict[str, set[int]],
+    services: Collection[str],
     gateway: Mapping[str, Any] | None,
     folder: Path,
 ) -> tuple[Mapping[str, Mapping[str, Any]], list[Finding]]:
-    """The checked ``fleet_clients``; none where one of them can't be."""
+    """The checked ``fleet_clients``; none where one of them can't be. taken: ports of each host. services: the names of
+    all that are declared, also of those that are refused."""
     clients, problems = check(CLIENTS, _written_or(written), "fleet_clients")
     if problems:
         return {}, problems
-    ports = {name: {*_listening(host), *_ports_of_services(name, services)} for name, host in hosts.items()}
     if gateway:
         for name in gateway["hosts"]:
-            ports[name] |= {gateway["port"], gateway["redirect_port"]} - {None}
-    problems = [*decide_clients(clients, ports, services, gateway, folder)]
+            taken[name] |= {gateway["port"], gateway["redirect_port"]} - {None}
+    problems = [*decide_clients(clients, taken, services, gateway, folder)]
     return ({} if any(problem.severity == "error" for problem in problems) else clients), problems
+
+
+def _ports_in_use(name: str, host: Host, services: Mapping[str, Mapping[str, Any]]) -> set[int]:
+    """Ports of a host that its system or a service has."""
+    return {*_listening(host), *_ports_of_services(name, services)}
 
 
 def _ports_of_services(host: str, services: Mapping[str, Mapping[str, Any]]) -> Iterator[int]:
@@ -272,7 +278,7 @@ def _folder_name(folder: str) -> str:
 def _overrides_of_no_service(settings: Mapping[str, Any], services: Any) -> Iterator[Finding]:
     if not isinstance(services, Mapping | None):
         return  # named already
-    declared = {*(services or {}), *_names_of_replicas(services or {})}
+    declared = _service_names(services)
     for name in sorted(settings["services"].keys() - declared):
         yield error(
             "input-unknown-service",
@@ -281,6 +287,12 @@ def _overrides_of_no_service(settings: Mapping[str, Any], services: Any) -> Iter
             expected="a service of fleet_services",
             remedy=did_you_mean(name, declared),
         )
+
+
+def _service_names(written: Any) -> set[str]:
+    """Of ``fleet_services`` as written, those of replicas included."""
+    services = written if isinstance(written, Mapping) else {}
+    return {*services, *_names_of_replicas(services)}
 
 
 def _names_of_replicas(services: Mapping[Any, Any]) -> Iterator[str]:
