@@ -14,6 +14,7 @@ import yaml
 from drift_fleet import planned
 
 ROOT = Path(__file__).resolve().parents[2]
+PLAYBOOKS = sorted((ROOT / "playbooks").glob("*.yml"))
 ROLES = sorted(path.name for path in (ROOT / "roles").iterdir())
 
 
@@ -39,6 +40,38 @@ def test_variables_bear_the_roles_name(role: str) -> None:
     foreign = [name for name in options(role) if not name.startswith(f"{role}_")]
     foreign += [name for name in read(role, "vars/main.yml") if not name.startswith(f"__{role}_")]
     assert foreign == []
+
+
+# What may take longer than other tasks: copies of hundreds of GB, and drains, which may be given a day.
+LONG = {"container_images", "model_snapshots", "service_removal", "systemd_service"}
+TASK_S, LONG_S = 1800, 90_000
+
+
+def test_no_host_holds_up_a_run_for_ever() -> None:
+    """Each play gives its tasks a time; one that needs more names its own."""
+    plays = [(path.name, play) for path in PLAYBOOKS for play in yaml.safe_load(path.read_text("utf-8"))]
+    of_hosts = [(name, play) for name, play in plays if play.get("hosts", "localhost") != "localhost"]
+    assert [(name, play["name"]) for name, play in of_hosts if play.get("timeout") != TASK_S] == []
+    assert len(of_hosts) > len(PLAYBOOKS)
+
+
+def test_what_copies_or_drains_has_time_for_it() -> None:
+    given = [
+        (module.rpartition(".")[2], task["timeout"])
+        for path in sorted((ROOT / "roles").glob("*/tasks/*.yml"))
+        for task in tasks_in(yaml.safe_load(path.read_text("utf-8")))
+        for module in task
+        if isinstance(task.get("timeout"), int) and task["timeout"] > TASK_S and "." in module
+    ]
+    assert {module for module, _limit in given} == LONG
+    assert {limit for _module, limit in given} == {LONG_S}
+
+
+def tasks_in(tasks: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for task in tasks:
+        yield task
+        for part in ("block", "rescue", "always"):
+            yield from tasks_in(task.get(part, []))
 
 
 def expected_failures() -> list[Any]:
