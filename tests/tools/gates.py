@@ -126,7 +126,7 @@ PARTS = {
     "docs": Part("the documentation of plugins and roles, and the site", (DOCS, (PYTHON, "tools/docsite.py"))),
     "changelog": Part("every fragment and CHANGELOG", (("antsibull-changelog", "lint"),)),
     "newest": Part(
-        "tables and plan.yml on the newest ansible-core", ((PYTHON, "tests/tools/newest.py"),), optional=True
+        "what touches Ansible, on the newest ansible-core", ((PYTHON, "tests/tools/newest.py"),), optional=True
     ),
     "lab": Part("the lab: cables, power, nothing left behind", ((*PYTEST, "tests/lab"),), needs_lab=True),
     "cluster": Part(
