@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "collections"))
 
 from ansible_collections.gb10.fleet.plugins.module_utils._models import gguf  # noqa: E402
+from ansible_collections.gb10.fleet.plugins.module_utils._models.stored import shards_of  # noqa: E402
 
 
 def main(words: list[str]) -> int:
@@ -26,7 +27,12 @@ def main(words: list[str]) -> int:
         return 2
     first = Path(words[0])
     headers = []
-    for name in gguf.shards_of(first.name):
+    try:
+        names = shards_of(first.name)
+    except ValueError as problem:
+        print(problem, file=sys.stderr)
+        return 1
+    for name in names:
         file = first.with_name(name)
         try:
             with file.open("rb") as stream:

@@ -172,7 +172,8 @@ def group_token(service: str) -> str:
 
 
 def model_folder(repository: str, revision: str | None, home: str = MODELS) -> str:
-    """A model's files in the standard Hugging Face cache layout below ``home``.
+    """A model's files in the standard Hugging Face cache layout below ``home``. repository: or one file of it, by its
+    name in the store, `_models.stored`.
 
     Without a pinned revision it is the link that model_store keeps to the revision that ``main`` stands for.
     """

@@ -27,7 +27,8 @@ options:
     required: true
     suboptions:
       repository:
-        description: The hub's id, C(ORG/NAME).
+        description: The hub's id, C(ORG/NAME), or one GGUF file of it with its further parts, C(ORG/NAME/FILE.gguf), of
+          a model that is split the first.
         type: str
         required: true
       revision:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-LFS = ".safetensors"
+LFS = (".safetensors", ".gguf")
 
 
 @dataclass

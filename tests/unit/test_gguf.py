@@ -133,22 +133,6 @@ def test_nothing_is_asked_for_at_once_that_no_limit_bounds(text: bytes) -> None:
     assert max(asked) <= 8 * (1 << 22)
 
 
-@pytest.mark.parametrize(
-    ("file", "expected"),
-    [
-        ("model-Q4_K_M.gguf", ["model-Q4_K_M.gguf"]),
-        ("Q2_K/m-00001-of-00002.gguf", ["Q2_K/m-00001-of-00002.gguf", "Q2_K/m-00002-of-00002.gguf"]),
-    ],
-)
-def test_files_of_a_model_that_is_split(file: str, expected: list[str]) -> None:
-    assert gguf.shards_of(file) == expected
-
-
-def test_another_part_than_the_first_is_refused() -> None:
-    with pytest.raises(gguf.GgufError, match="m-00001-of-00002"):
-        gguf.shards_of("m-00002-of-00002.gguf")
-
-
 def test_the_tool_writes_what_a_recipe_names(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,4 +145,6 @@ def test_the_tool_writes_what_a_recipe_names(
         stream.truncate(len(TEXT))
     assert tool.main([str(file)]) == 1
     assert "says its header" in capsys.readouterr().err
+    assert tool.main([str(tmp_path / "m-00002-of-00002.gguf")]) == 1
+    assert "not the first of its parts" in capsys.readouterr().err
     sys.modules.pop("gguf_facts")

@@ -54,6 +54,12 @@ def test_a_key_is_hidden_however_it_is_spelt(key: str, form: Any) -> None:
     assert not any(part in hidden for part in _parts(key))
 
 
+@pytest.mark.parametrize("key", KEYS)
+def test_a_key_of_which_a_program_shows_the_end_is_hidden(key: str) -> None:
+    hidden = redaction.redacted(f"server: api_keys: ****{key[-4:]}\n", redaction.spellings(key))
+    assert hidden == "server: api_keys: ***\n"
+
+
 def _parts(key: str) -> list[str]:
     """What would tell of it: any five characters of it."""
     return [key[start : start + 5] for start in range(len(key) - 4)]

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp import catalogue, lint
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.boot_log import parse_boot_log
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.buffers import Settings, buffers
@@ -40,8 +41,9 @@ RECIPE: dict[str, Any] = {
     "status": {"state": "reported", "by": "us", "hardware": "none"},
     "sources": ["us"],
 }
+SEAL = "5" * 64
 SWITCH = {"switches": {"s": {"ports": {"a:1": 1, "b:1": 2, "c:1": 3}}}}
-FOLDER = f"/hf/hub/models--org--tiny-gguf/snapshots/{'a' * 40}"
+FOLDER = f"/hf/hub/models--org--tiny-gguf--Q4_0--tiny.gguf/snapshots/{'a' * 40}"
 
 
 KNOWN: dict[str, dict[str, Any]] = {}
@@ -110,7 +112,7 @@ def test_over_hosts_the_head_calls_the_others_at_their_fabric_addresses(tmp_path
         assert rank["container"]["arguments"] == ["--host", address, "--port", "22000", "--cache"]
         assert rank["container"]["env"]["LLAMA_CACHE"] in rank["container"]["caches"]
         assert rank["supervisor"]["ports"] == [22000]
-        assert not [mount for mount in rank["container"]["mounts"] if "secrets" in mount["target"]]
+        assert rank["container"]["mounts"] == [], "neither a secret nor a model"
     read = service.from_plan(head["supervisor"])
     assert read.probes.others is not None
     assert (read.probes.others.port, read.ports) == (22000, [8000])
@@ -127,6 +129,33 @@ def test_the_rpc_port_is_the_groups_alone(tmp_path: Path) -> None:
     assert 22000 not in [row["port"] for row in planned["hosts"]["b"]["listens"]]
 
 
+def test_the_head_alone_is_given_its_files_and_no_other_of_the_repository(tmp_path: Path) -> None:
+    planned = plan(
+        tmp_path, {"hosts": ["b", "a"], "model": {"mmproj": "mmproj.gguf", "weights_bytes": 7, "seal": SEAL}}
+    )
+    assert (found(planned), found(planned, "warning")) == ([], [])
+    file, projector = (f"org/tiny-gguf/{name}" for name in ("Q4_0/tiny.gguf", "mmproj.gguf"))
+    head, worker = (planned["hosts"][host] for host in "ba")
+    assert [(one["repository"], one["revision"], one["bytes"], one["lock"]) for one in head["models"]] == [
+        (file, "a" * 40, 7, {"revision": "a" * 40, "seal": SEAL}),
+        (projector, "a" * 40, None, None),
+    ]
+    of_file, of_projector = (_layout.model_folder(name, "a" * 40) for name in (file, projector))
+    assert head["services"][0]["models"] == [of_file, of_projector]
+    assert head["needs"]["reach"]["huggingface.co"] == sorted([file, projector])
+    assert [write["unless"] for write in head["needs"]["disk"]] == [of_file]
+    words = values(head["services"][0]["container"]["arguments"])
+    assert words["--mmproj"] == of_projector.replace(_layout.MODELS, _layout.IN_MODELS) + "/mmproj.gguf"
+    assert (worker["models"], worker["services"][0]["models"], worker["needs"]["disk"]) == ([], [], [])
+    assert "huggingface.co" not in worker["needs"]["reach"]
+
+
+def test_of_a_folder_the_head_alone_is_asked(tmp_path: Path) -> None:
+    planned = plan(tmp_path, {"hosts": ["b", "a"], "model": {"source": {"path": "/srv/tiny"}}})
+    places = {host: [file["path"] for file in planned["hosts"][host]["needs"]["files"]] for host in "ab"}
+    assert places == {"a": [], "b": ["/srv/tiny"]}
+
+
 @pytest.mark.parametrize(
     ("settings", "recipe", "rules"),
     [
@@ -141,7 +170,7 @@ def test_the_rpc_port_is_the_groups_alone(tmp_path: Path) -> None:
         ({"flags": {"gpu-layers": 3}}, {}, ["llama-option-twice"]),
         ({"flags": {"ctx-size": 4096}, "workload": {"max_model_len": 4096}}, {}, ["llama-slot-short"]),
         ({"flags": {"split-mode": "row"}, "hosts": ["a", "b"]}, {}, ["llama-split-mode"]),
-        ({"model": {"file": "m-00002-of-00002.gguf"}}, {}, ["llama-model-file"]),
+        ({"model": {"file": "m-00002-of-00002.gguf"}}, {}, ["schema-pattern"]),
         ({"model": {"file": "../m.gguf"}}, {}, ["schema-pattern"]),
         ({"model": {"file": "m.safetensors"}}, {}, ["schema-pattern"]),
         ({}, {"model": {"repository": "org/tiny", "revision": "a" * 40}}, ["llama-model-file"]),

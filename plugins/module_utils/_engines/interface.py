@@ -63,7 +63,8 @@ class EngineSpec:
     it, each with what it does. tls: None for an engine that speaks no TLS. aliases: whether a model can have further
     names, ``aliases`` in the settings of its service. workers_listen: the ranks meet at a port of each rank but the
     head's, which calls them, instead of one of the head's. single_files: a model is files of its repository, which
-    ``model.file`` names, instead of all of them.
+    ``model.file`` names, instead of all of them. head_loads: the head alone reads the weights, and sends the other
+    ranks theirs.
     """
 
     name: str
@@ -83,6 +84,7 @@ class EngineSpec:
     aliases: bool = False
     workers_listen: bool = False
     single_files: bool = False
+    head_loads: bool = False
 
 
 @dataclass(frozen=True)

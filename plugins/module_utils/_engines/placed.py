@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.environment import Member
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Value, fill
+from ansible_collections.gb10.fleet.plugins.module_utils._models.stored import stored_name
 
 if TYPE_CHECKING:
     from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Engine
@@ -150,7 +151,21 @@ class Placed:
         return f"{_layout.OVERLAYS}/{self.name}"
 
     def model_folder(self, home: str) -> str:
-        return _layout.model_folder(self.model["repository"], self.model["revision"], home)
+        return _layout.model_folder(self.stored_model, self.model["revision"], home)
+
+    @property
+    def stored_model(self) -> str:
+        """The model's name in the store: its repository, or its one file."""
+        return stored_name(self.model["repository"], self.model.get("file"))
+
+    @property
+    def stored_projector(self) -> str | None:
+        """The name in the store of what turns pictures into tokens, where that is a file of its own."""
+        return stored_name(self.model["repository"], self.model["mmproj"]) if "mmproj" in self.model else None
+
+    def reads_model(self, host: str) -> bool:
+        """Whether the rank on a host reads the weights from its disk."""
+        return host == self.head.name or not self.engine.spec.head_loads
 
     def filled(self, values: Mapping[str, Value]) -> dict[str, Any]:
         """Flags or variables as the container gets them, ``{model_path}`` replaced."""

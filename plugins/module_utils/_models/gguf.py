@@ -31,7 +31,6 @@ _MOST_DIMENSIONS, _MOST_SIZE, _MOST_ALIGNMENT = 4, 1 << 50, 1 << 16
 _KEPT_ITEMS = 1024
 _KEPT_STRING = 1024
 _NAME = re.compile(r"[\x21-\x7e]+")
-_SHARD = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf")
 
 
 class GgufError(ValueError):
@@ -247,20 +246,6 @@ class _Source:
 
 def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def shards_of(file: str) -> list[str]:
-    """All files of a model that is split, by the name of its first one; a file alone for one that is not.
-
-    Raises GgufError for a name of another part than the first.
-    """
-    found = _SHARD.fullmatch(file)
-    if found is None:
-        return [file]
-    count = int(found["count"])
-    if int(found["number"]) != 1 or not count:
-        raise GgufError(f"{file} is not the first of its parts, {found['stem']}-00001-of-{found['count']}.gguf")
-    return [f"{found['stem']}-{number:05}-of-{found['count']}.gguf" for number in range(1, count + 1)]
 
 
 # --- what a plan needs of it ---------------------------------------------------------------------------------------

@@ -26,6 +26,8 @@ MODULES = (
     "_images/pull",
     "_images/records",
     "_layout",
+    "_models/__init__",
+    "_models/stored",
     "_own_files",
     "_peers/__init__",
     "_peers/answers",

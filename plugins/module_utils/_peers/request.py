@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._models.stored import STORED
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import (
     DIGEST,
     MOST_BYTES,
-    REPOSITORY,
     REVISION,
     SHA256,
     checked,
@@ -42,7 +42,7 @@ _SPECS: dict[str, Spec] = {
     "read": {"type": "map", "options": {"read": SHA256, "ranges": _RANGES}},
     "recipe": {"type": "map", "options": {"recipe": SHA256, "packed": {**DIGEST, "nullable": True}}},
     "image": {"type": "map", "options": {"image": _REFERENCE, "digest": {**DIGEST, "nullable": True}}},
-    "model": {"type": "map", "options": {"model": REPOSITORY, "revision": {**REVISION, "nullable": True}}},
+    "model": {"type": "map", "options": {"model": STORED, "revision": {**REVISION, "nullable": True}}},
 }
 
 

@@ -120,7 +120,7 @@ def plan_fleet(
     findings.add(problems)
     sources, problems = with_sources(
         {name: slices.images(decided[name], clients.images(name)) for name in declared.hosts},
-        {name: slices.models(decided[name]) for name in declared.hosts},
+        {name: slices.models(decided[name], name) for name in declared.hosts},
         fabric,
         {name: (host.address, host.port) for name, host in declared.hosts.items()},
     )

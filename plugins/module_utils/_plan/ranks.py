@@ -144,7 +144,7 @@ def _container(service: Configured, rank: int, launch: Launch) -> Container:
     NCCL and its like take ports as they like; RDMA needs its devices and pinned memory."""
     placed, host = service.placed, service.placed.hosts[rank]
     allowed = {key: decided.value for key, decided in placed.isolation.items()}
-    mounts = [*_mounts(placed), *(_secret_mounts(placed) if rank == 0 else ())]
+    mounts = [*_mounts(placed, host.name), *(_secret_mounts(placed) if rank == 0 else ())]
     container = Container(
         name=_layout.container(placed.name),
         image=placed.image["reference"],
@@ -184,9 +184,10 @@ def _secret_mounts(placed: Placed) -> Iterator[Mount]:
         yield Mount(_layout.certificate_key(placed.name), placed.engine.spec.tls.key)
 
 
-def _mounts(placed: Placed) -> Iterator[Mount]:
+def _mounts(placed: Placed, host: str) -> Iterator[Mount]:
     """What each container of a service sees of its host."""
-    yield Mount(_layout.MODELS, _layout.IN_MODELS)
+    if placed.reads_model(host):
+        yield Mount(_layout.MODELS, _layout.IN_MODELS)
     for folder in placed.adapter_folders:
         yield Mount(folder, folder)
     for mount in [*placed.overlays.mounts, *placed.recipe["mounts"]]:

@@ -14,9 +14,9 @@ from typing import Any
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
+from ansible_collections.gb10.fleet.plugins.module_utils._plan import slices
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.decided import Decided
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks import Rank, cache_folders
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.slices import observation
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.unit import rank_unit
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import gib
 
@@ -46,7 +46,7 @@ def service_slice(service: Decided, host: str, inventory: str) -> dict[str, Any]
         "exec": rank.exec,
         "files": _files(placed, rank, inventory) | _without(placed.name, key, tls, secret),
         "merged": [file for file in placed.overlays.files if "json_merge" in file],
-        "models": _models(placed),
+        "models": _models(placed, host),
         "folders": _folders(placed),
         "key": key,
         "tls": tls,
@@ -79,11 +79,10 @@ def _without(service: str, key: object, tls: object, secret: object) -> dict[str
     return {path: {"mode": "0600", "content": None} for path in gone}
 
 
-def _models(placed: Placed) -> list[str]:
-    """The folder of the model, of the one that drafts for it, and of adapters of the hub."""
-    staged = [placed.model, *([placed.model["draft"]] if "draft" in placed.model else [])]
-    folders = [_layout.model_folder(model["repository"], model["revision"]) for model in staged]
-    return [*folders, *(_layout.model_folder(adapter, None) for adapter in placed.adapter_repositories)]
+def _models(placed: Placed, host: str) -> list[str]:
+    """The folder of each model that its rank reads, as the store of that host gets them."""
+    staged = slices.models_of(placed, host)
+    return [_layout.model_folder(model["repository"], model["revision"]) for model in staged]
 
 
 def _folders(placed: Placed) -> dict[str, str | None]:
@@ -134,7 +133,7 @@ def _proof(service: Decided, host: str) -> dict[str, Any]:
         "startup_limit_s": service.ranks[0].supervisor["limits"]["startup_limit_s"],
         "memory_total_bytes": plan["boot"]["memory_total_bytes"],
         "requested_bytes": plan["boot"]["requested_bytes"],
-        "boots": observation(_layout.BOOTS, f"boots/{host}", plan["boot"]["key"]),
+        "boots": slices.observation(_layout.BOOTS, f"boots/{host}", plan["boot"]["key"]),
         "expected": _expected(plan["kv"], placed.image["release"]),
     }
 

@@ -40,20 +40,25 @@ def images(services: Iterable[Decided], others: Iterable[dict[str, Any]] = ()) -
     return _unique([*own, *others])
 
 
-def models(services: Iterable[Decided]) -> list[dict[str, Any]]:
-    """``model_store_plan``: each model, draft model and adapter once."""
-    return _unique(model for service in services for model in _models(service.placed))
+def models(services: Iterable[Decided], host: str) -> list[dict[str, Any]]:
+    """``model_store_plan`` of a host: each model, draft model and adapter once."""
+    return _unique(model for service in services for model in models_of(service.placed, host))
 
 
-def _models(placed: Placed) -> Iterator[dict[str, Any]]:
+def models_of(placed: Placed, host: str) -> Iterator[dict[str, Any]]:
+    """What a rank reads; one file of a repository is a model of its own."""
+    if not placed.reads_model(host):
+        return
     model = placed.model
+    of_both = {"revision": model["revision"], "source": _source(model["source"])}
     yield {
-        "repository": model["repository"],
-        "revision": model["revision"],
+        **of_both,
+        "repository": placed.stored_model,
         "bytes": model["weights_bytes"],
-        "source": _source(model["source"]),
         "known": _known(model),
     }
+    if placed.stored_projector:
+        yield {**of_both, "repository": placed.stored_projector, "bytes": None, "known": None}
     if "draft" in model:
         draft = model["draft"]
         yield {
@@ -139,8 +144,8 @@ def needs(
     named: paths that are looked up besides, for the names that settings have on the host.
     parts: the other parts of the host's slice.
     """
-    files = [file for service in services for file in _files(service.placed)]
-    disk = _unique(write for service in services for write in _writes(service.placed))
+    files = [file for service in services for file in _files(service.placed, host)]
+    disk = _unique(write for service in services for write in _writes(service.placed, host))
     ports = [
         {
             "port": port,
@@ -161,7 +166,7 @@ def needs(
         "ports": ports,
         "installs": _installs(parts),
         "memory_bytes": memory_bytes,
-        "reach": _reach(services),
+        "reach": _reach(services, host),
         "groups": groups,
         "launches": [
             {
@@ -193,11 +198,11 @@ def _made(parts: Mapping[str, Any]) -> Iterator[dict[str, str]]:
             yield {"source": tls["ca"], "path": parts["tls"]["path"], "place": f"{place}.tls"}
 
 
-def _reach(services: Iterable[Decided]) -> dict[str, list[str]]:
+def _reach(services: Iterable[Decided], host: str) -> dict[str, list[str]]:
     """``{server: names}``: the hub and the registries, and the models and images that are fetched from each."""
     found: dict[str, list[str]] = {}
     for service in services:
-        for model in _models(service.placed):
+        for model in models_of(service.placed, host):
             if model["source"]["kind"] == "hub":
                 found.setdefault(_HUB, []).append(model["repository"])
         image = service.placed.image
@@ -227,15 +232,15 @@ def _group(placed: Placed) -> dict[str, Any]:
     }
 
 
-def _files(placed: Placed) -> Iterator[dict[str, Any]]:
+def _files(placed: Placed, host: str) -> Iterator[dict[str, Any]]:
     model, image = placed.model, placed.image
-    if isinstance(model["source"], Mapping) and "path" in model["source"]:
+    if isinstance(model["source"], Mapping) and "path" in model["source"] and placed.reads_model(host):
         place = f"{placed.place}: model.source.path"
         yield {
             "path": model["source"]["path"],
             "weights_bytes": model["weights_bytes"],
             "place": place,
-            "unless": _layout.model_folder(model["repository"], model["revision"]),
+            "unless": placed.model_folder(_layout.MODELS),
         }
     for folder in placed.adapter_folders:
         place = f"{placed.place}: the folder of an adapter"
@@ -244,8 +249,8 @@ def _files(placed: Placed) -> Iterator[dict[str, Any]]:
         yield {"path": image["source"]["archive"], "place": f"{placed.place}: image.source.archive", "unless": None}
 
 
-def _writes(placed: Placed) -> Iterator[dict[str, Any]]:
-    for model in _models(placed):
+def _writes(placed: Placed, host: str) -> Iterator[dict[str, Any]]:
+    for model in models_of(placed, host):
         if model["bytes"]:
             what = f"weights of {model['repository']}"
             yield {

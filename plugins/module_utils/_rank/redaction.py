@@ -15,10 +15,12 @@ from collections.abc import Sequence
 
 
 def spellings(secret: str) -> list[str]:
-    """A secret as programs write it into their logs: as it is, escaped for JSON, Python, a URL or HTML, and twice so.
-    The longest first, so that nothing of one is left by another."""
+    """A secret as programs write it into their logs: as it is, escaped for JSON, Python, a URL or HTML, and twice so,
+    or by its end alone, as llama.cpp does. The longest first, so that nothing of one is left by another."""
     once = {secret, base64.b64encode(secret.encode()).decode()} | _escaped(secret)
-    return sorted(once.union(*map(_escaped, once)) - {""}, key=lambda spelling: (-len(spelling), spelling))
+    # llama-server's common_params_print_info, api_keys
+    by_end = {f"****{secret[-4:]}"} if len(secret) > 4 else set()
+    return sorted(once.union(by_end, *map(_escaped, once)) - {""}, key=lambda spelling: (-len(spelling), spelling))
 
 
 def _escaped(text: str) -> set[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import EngineSpec
 from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import CHAT, KINDS
+from ansible_collections.gb10.fleet.plugins.module_utils._models.stored import GGUF
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 
 # One line: a recipe's words end in units, logs and tables.
@@ -132,20 +133,13 @@ _CHECKPOINT: dict[str, Spec] = {
     "weights_bytes": _BYTES,
 }
 
-_GGUF: Spec = {
-    "type": "str",
-    "max": 200,
-    "pattern": rf"(?=[^/.]){_STEP}(/(?=[^.]){_STEP})*\.gguf",
-    "expected": "a file of the model's repository that ends in .gguf, of one that is split the first part",
-}
-
 MODEL: Spec = {
     "type": "map",
     "required": True,
     "options": {
         **_CHECKPOINT,
-        "file": _GGUF,
-        "mmproj": _GGUF,
+        "file": GGUF,
+        "mmproj": GGUF,
         "quantization": {
             "type": "str",
             "nullable": True,

@@ -34,12 +34,6 @@ REVISION: Spec = {
     "pattern": "[0-9a-f]{40}",
     "expected": "a commit of 40 hex digits",
 }
-REPOSITORY: Spec = {
-    "type": "str",
-    "required": True,
-    "pattern": r"[A-Za-z0-9_.-]{1,128}/[A-Za-z0-9_.-]{1,128}",
-    "expected": "the hub's id, organisation/name",
-}
 SIZE: Spec = {"type": "int", "required": True, "min": 0, "max": MOST_BYTES}
 
 

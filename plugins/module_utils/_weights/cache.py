@@ -30,7 +30,8 @@ _REVISION = re.compile(r"[\w.+-]{1,100}")
 
 @dataclass(frozen=True)
 class Cache:
-    """One model's folder in the cache. root: what ``HF_HOME`` is set to."""
+    """One model's folder in the cache. root: what ``HF_HOME`` is set to. repository: or one file of it,
+    `_models.stored`, which has a folder of its own."""
 
     root: Path
     repository: str
@@ -98,7 +99,7 @@ def read_main(folder: Path) -> str | None:
 
 
 def repository_folder(repository: str) -> str:
-    """``org/name`` as the cache spells it."""
+    """``org/name`` as the cache spells it; of one file of it, ``models--org--name--FILE.gguf``."""
     return "models--" + repository.replace("/", "--")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -16,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import did_you_mean, first_of
+from ansible_collections.gb10.fleet.plugins.module_utils._models.stored import GGUF, files_of, repository_of
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import Progress, refusal
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.cache import Cache, repository_folder
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.hub_api import HubApi, HubError
@@ -66,23 +69,24 @@ class Hub:
     staging: Path
     token_file: Path | None = None
 
-    def missing_bytes(self, repository: str, revision: str | None, known: int | None) -> int | None:
+    def missing_bytes(self, model: str, revision: str | None, known: int | None) -> int | None:
         """What a download has to bring, less what an earlier one brought.
 
-        known: the revision's size for when the hub can't be asked; None if that is not known either.
+        known: the revision's size for when the hub can't be asked; None if that is not known either. Raises FleetError
+        for a file that the hub does not have.
         """
-        size = self._size(repository, revision) or known
-        return None if size is None else max(0, size - _bytes_below(self._blobs(repository)))
+        size = self._size(model, revision) or known
+        return None if size is None else max(0, size - _bytes_below(self._folder(model) / "blobs"))
 
-    def main(self, repository: str) -> str | None:
+    def main(self, model: str) -> str | None:
         """The commit that ``main`` is at this moment, by the hub's API; None when it does not answer."""
-        commit = (self._asked(repository, None) or {}).get("sha")
+        commit = (self._asked(model, None) or {}).get("sha")
         return commit if isinstance(commit, str) else None
 
-    def sums(self, repository: str, revision: str) -> dict[str, str] | None:
+    def sums(self, model: str, revision: str) -> dict[str, str] | None:
         """The sum of each file of a revision, sha256 or of a small one git's; None when the hub does not tell them."""
         found: dict[str, str] = {}
-        siblings = (self._asked(repository, revision) or {}).get("siblings")
+        siblings = (self._asked(model, revision) or {}).get("siblings")
         for file in siblings if isinstance(siblings, list) else ():
             if not isinstance(file, dict):
                 return None
@@ -93,25 +97,39 @@ class Hub:
             found[file["rfilename"]] = known
         return found or None
 
-    def _size(self, repository: str, revision: str | None) -> int | None:
-        """Bytes of all files of a revision, by the hub's API; None when it does not answer."""
+    def _size(self, model: str, revision: str | None) -> int | None:
+        """Bytes of the model's files in a revision, by the hub's API; None when it does not answer."""
         try:
-            return sum(int(file["size"]) for file in (self._asked(repository, revision) or {})["siblings"])
+            sizes = {
+                str(file["rfilename"]): int(file["size"]) for file in (self._asked(model, revision) or {})["siblings"]
+            }
         except (ValueError, KeyError, TypeError):
             return None
+        wanted = files_of(model) or [*sizes]
+        if absent := [file for file in wanted if file not in sizes]:
+            of_kind = [file for file in sizes if re.fullmatch(str(GGUF["pattern"]), file)]
+            raise refusal(
+                "hub-download",
+                f"{repository_of(model)}, revision {revision or 'main'}",
+                found=f"it has no {first_of(absent)}",
+                expected=f"a file that it has: {first_of(of_kind) if of_kind else 'there is no GGUF file'}",
+                remedy=did_you_mean(absent[0], of_kind),
+            )
+        return sum(sizes[file] for file in wanted)
 
-    def _asked(self, repository: str, revision: str | None) -> dict[str, Any] | None:
+    def _asked(self, model: str, revision: str | None) -> dict[str, Any] | None:
         """What the hub's API says of a revision, of ``main`` without one. The token is not lent in check mode."""
         lent = self.token_file if self.token_file and self.token_file.exists() else _NO_TOKEN
         try:
-            return HubApi.of_environment(lent).model(repository, revision)
+            return HubApi.of_environment(lent).model(repository_of(model), revision)
         except HubError:
             return None
 
-    def download(self, repository: str, revision: str | None, missing: int | None, progress: Progress) -> Path:
+    def download(self, model: str, revision: str | None, missing: int | None, progress: Progress) -> Path:
         """Bring one revision (``main`` without one) and return its folder in the staging cache.
 
-        missing: bytes that are to come, for the progress. Raises FleetError with the last words of ``hf``.
+        model: by its name in the store, `_models.stored`: of one file nothing else is brought. missing: bytes that are
+        to come, for the progress. Raises FleetError with the last words of ``hf``.
         """
         if shutil.which(self.command) is None:
             raise refusal(
@@ -123,10 +141,12 @@ class Hub:
                 "model_store_hf",
             )
         self.staging.mkdir(parents=True, exist_ok=True)
-        blobs = self._blobs(repository)
+        folder = self._folder(model)
+        blobs = folder / "blobs"
         bytes_before = _bytes_below(blobs)
-        progress.start(f"model {repository} from the hub", missing or 0)
-        arguments = ["download", repository, "--revision", revision or "main", "--cache-dir", str(self.staging / "hub")]
+        progress.start(f"model {model} from the hub", missing or 0)
+        what = [repository_of(model), *(files_of(model) or ())]
+        arguments = ["download", *what, "--revision", revision or "main", "--cache-dir", str(folder.parent)]
         with tempfile.TemporaryFile() as output:
             with subprocess.Popen(
                 [self.command, *arguments], stdout=output, stderr=subprocess.STDOUT, env=self._environment()
@@ -141,14 +161,16 @@ class Hub:
             if process.returncode:
                 output.seek(0)
                 raise self._failed(arguments, output.read().decode(errors="replace"))
-        return blobs.parent
+        return folder
 
-    def forget(self, repository: str) -> None:
+    def forget(self, model: str) -> None:
         """Remove what a finished download left in the staging cache."""
-        shutil.rmtree(self.staging / "hub" / repository_folder(repository), ignore_errors=True)
+        shutil.rmtree(Cache(self.staging, model).folder, ignore_errors=True)
 
-    def _blobs(self, repository: str) -> Path:
-        return Cache(self.staging, repository).folder / "blobs"
+    def _folder(self, model: str) -> Path:
+        """Where the tool puts it. Each file has a cache of its own, so that what came of it is counted alone."""
+        folder, repository = Cache(self.staging, model).folder, repository_of(model)
+        return folder if model == repository else folder / repository_folder(repository)
 
     def _environment(self) -> dict[str, str]:
         environment = {
@@ -176,7 +198,7 @@ class Hub:
 class Silent(Hub):
     """One that is not asked: what it has is not known."""
 
-    def _asked(self, repository: str, revision: str | None) -> dict[str, Any] | None:
+    def _asked(self, model: str, revision: str | None) -> dict[str, Any] | None:
         return None
 
 

@@ -14,10 +14,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._models.stored import STORED, files_of
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.parts import Recipe, cut_evenly, recipe_of
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import (
-    REPOSITORY,
     REVISION,
     SHA256,
     SIZE,
@@ -30,7 +30,7 @@ _FILE: Spec = {"type": "map", "options": {"path": {"type": "str", "required": Tr
 _SPEC: Spec = {
     "type": "map",
     "options": {
-        "repository": REPOSITORY,
+        "repository": STORED,
         "revision": REVISION,
         "files": {"type": "list", "required": True, "max": _MOST_FILES, "elements": _FILE},
     },
@@ -48,7 +48,8 @@ class File:
 
 @dataclass(frozen=True)
 class Manifest:
-    """All files of one revision of a model, ordered by path. revision: the hub's commit, or one made of the content."""
+    """All files of one revision of a model, ordered by path. repository: its name in the store, `_models.stored`.
+    revision: the hub's commit, or one made of the content."""
 
     repository: str
     revision: str
@@ -70,7 +71,10 @@ class Manifest:
     def from_map(cls, value: Any, what: str = "the manifest") -> Manifest:
         """Of another host or from the disk; ValueError for what is none. what: its name in that sentence."""
         checked(_SPEC, value, what)
-        require_paths([file["path"] for file in value["files"]], what)
+        paths = [file["path"] for file in value["files"]]
+        require_paths(paths, what)
+        if files_of(value["repository"]) not in (None, paths):
+            raise ValueError(f"{what}: it has other files than {value['repository']}")
         return cls(value["repository"], value["revision"], tuple(File(**file) for file in value["files"]))
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+from ansible_collections.gb10.fleet.plugins.module_utils._models.stored import files_of
 from ansible_collections.gb10.fleet.plugins.module_utils._own_files import Note, look
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.cache import Cache
@@ -48,8 +49,12 @@ class Pruner:
     def _is_served(self, manifest: Manifest, served: str) -> bool:
         """served: what the supervisors' files say, by commit or by the link that stands for ``main``."""
         cache = self._cache(manifest.repository)
-        link = f"{cache.folder.name}/main" if cache.main() == manifest.revision else manifest.revision
-        return manifest.revision in served or link in served
+        main = f"{cache.folder.name}/main"
+        if cache.main() == manifest.revision and main in served:
+            return True
+        # files of one repository have the same revisions, and each is served by its own folder
+        is_file = files_of(manifest.repository) is not None
+        return (f"{cache.folder.name}/snapshots/{manifest.revision}" if is_file else manifest.revision) in served
 
     def freed(self, manifest: Manifest) -> int:
         """Bytes that removing a revision gives back; none for a file that an owner's folder still holds."""

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _own_files
+from ansible_collections.gb10.fleet.plugins.module_utils._models.stored import STORED
 from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import REPOSITORY, REVISION, checked
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import REVISION, checked
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.cache import Cache, repository_folder
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.manifest import Manifest
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.source import Source
@@ -55,7 +56,8 @@ class ModelRecords:
         """The records of one revision, or of all, the newest first."""
         files = self._folder(repository).glob(f"{revision or '*'}.json")
         newest_first = sorted(files, key=lambda file: file.lstat().st_mtime_ns, reverse=True)
-        return [record for file in newest_first if (record := _own_files.read(file, _parse, self.note))]
+        records = (_own_files.read(file, _parse, self.note) for file in newest_first)
+        return [record for record in records if record and record.manifest.repository == repository]
 
     def broken(self, repository: str, revision: str) -> str:
         """Why the record of a revision can't be trusted, or an empty string."""
@@ -86,7 +88,7 @@ class ModelRecords:
         return self._folder(repository) / f"{revision}.json"
 
     def _folder(self, repository: str) -> Path:
-        checked(REPOSITORY, repository, "the repository")
+        checked(STORED, repository, "the model")
         return self.places.model_records / repository_folder(repository)
 
 

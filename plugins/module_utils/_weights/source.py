@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, host_error
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, first_of, host_error
 from ansible_collections.gb10.fleet.plugins.module_utils._foreign_files import content_of
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import one_line, parsed, path_problem
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import refusal
@@ -64,10 +64,11 @@ class Source:
         return [[file.path, file.size, file.mtime_ns] for file in self.files]
 
 
-def read_source(folder: Path, revision: str | None) -> Source:
+def read_source(folder: Path, revision: str | None, wanted: Sequence[str] | None = None) -> Source:
     """The files of ``folder``, complete as far as their headers show.
 
-    revision: the wanted one. Raises FleetError: no such folder, another revision, a missing or cut off shard.
+    revision: the wanted one. wanted: the only files that count; all without. Raises FleetError: no such folder, another
+    revision, a missing or cut off shard.
     """
     if not folder.is_dir():
         raise refusal(
@@ -78,7 +79,15 @@ def read_source(folder: Path, revision: str | None) -> Source:
             remedy="see source.path",
         )
     snapshot = _snapshot(folder, revision) if (folder / "snapshots").is_dir() else folder
-    files = tuple(sorted(_files(snapshot), key=lambda file: file.path))
+    files = tuple(sorted(_files(snapshot, wanted), key=lambda file: file.path))
+    if absent := sorted({*(wanted or ())} - {file.path for file in files}):
+        raise refusal(
+            "model-folder",
+            str(snapshot),
+            found=f"it has no {first_of(absent)}",
+            expected="the files that the service names",
+            remedy="bring them there; or write the model.file that is there",
+        )
     if not files:
         raise refusal(
             "model-folder", str(snapshot), found="it is empty", expected="a model's files", remedy="see source.path"
@@ -111,7 +120,10 @@ def _snapshot(cache: Path, revision: str | None) -> Path:
     )
 
 
-def _files(folder: Path) -> Iterator[SourceFile]:
+def _files(folder: Path, wanted: Sequence[str] | None) -> Iterator[SourceFile]:
+    if wanted is not None:
+        yield from (_file(folder, folder / name) for name in wanted if os.path.lexists(folder / name))
+        return
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in names:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, host_error
+from ansible_collections.gb10.fleet.plugins.module_utils._models.stored import files_of, repository_of
 from ansible_collections.gb10.fleet.plugins.module_utils._own_files import Note, replace_file
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import size
@@ -60,9 +61,10 @@ _OFFER: Spec = {"type": "map", "options": {"manifest": {"type": "map", "required
 
 @dataclass(frozen=True)
 class Wanted:
-    """One entry of ``model_store_plan``. revision: the pin, else the locked one, or none. path: of a folder. size:
-    bytes, if known. peers: hosts to fetch it from, nearest first, the origin last. seal: what it is locked to, or none.
-    is_main: it is looked for as ``main``, so that must stand for it. renew: take what its source gives now."""
+    """One entry of ``model_store_plan``. repository: or one file of it, `_models.stored`. revision: the pin, else the
+    locked one, or none. path: of a folder. size: bytes, if known. peers: hosts to fetch it from, nearest first, the
+    origin last. seal: what it is locked to, or none. is_main: it is looked for as ``main``, so that must stand for it.
+    renew: take what its source gives now."""
 
     repository: str
     revision: str | None
@@ -192,7 +194,7 @@ class ModelStore:
                 return self._fetch(wanted, manifest)
         if source is None:
             folder = self._hub.download(wanted.repository, wanted.revision, step.moved, self._progress)
-            source = read_source(folder, wanted.revision)
+            source = read_source(folder, wanted.revision, files_of(wanted.repository))
         manifest = self._adopt(wanted, source)
         self._hub.forget(wanted.repository)
         return manifest
@@ -330,16 +332,18 @@ class ModelStore:
     def _source_at_hand(self, wanted: Wanted) -> Source | None:
         """Files on this host: the owner's folder, or what was downloaded into the store or into root's own cache."""
         if wanted.path:
-            source = read_source(wanted.path, wanted.revision)
+            source = read_source(wanted.path, wanted.revision, files_of(wanted.repository))
             require_own_files(source)
             return source
-        own = self._root / "hub"
-        for hub in (own, *self._places.user_caches()):
-            folder = hub / repository_folder(wanted.repository)
+        own, repository = self._root / "hub", repository_of(wanted.repository)
+        # one file of it may lie alone in the store, or among all others, here or in a cache
+        found = [(own, wanted.repository)] if wanted.repository != repository else []
+        for hub, name in (*found, *((hub, repository) for hub in (own, *self._places.user_caches()))):
+            folder = hub / repository_folder(name)
             if any(folder.glob("blobs/*.incomplete")):
                 continue
             with contextlib.suppress(FleetError):
-                source = read_source(folder, wanted.revision)
+                source = read_source(folder, wanted.revision, files_of(wanted.repository))
                 if not source.has_weights or source.folder in self._damaged:
                     continue
                 if hub != own and (problem := others_decide(hub, source)):

@@ -22,12 +22,11 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.boot
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.spec import RPC_CACHE, SPEC
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Overlays, Placed
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, warning
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import BootLog
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Share
-from ansible_collections.gb10.fleet.plugins.module_utils._models.gguf import GgufError, shards_of
 from ansible_collections.gb10.fleet.plugins.module_utils._rank.probes import Probes, Request
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import quantity
 
@@ -58,33 +57,13 @@ class LlamaCpp:
         return ()
 
     def problems(self, placed: Placed) -> Iterable[Finding]:
-        model = placed.model
-        if "file" not in model:
+        if "file" not in placed.model:
             yield error(
                 "llama-model-file",
                 f"{placed.place}.model.file",
                 found="missing",
                 expected="the model's file in its repository, as Q4_K_M/model-00001-of-00003.gguf",
                 remedy="write it; a repository has the same model in many sizes",
-            )
-            return
-        try:
-            shards_of(model["file"])
-        except GgufError as problem:
-            yield error(
-                "llama-model-file",
-                f"{placed.place}.model.file",
-                found=str(problem),
-                expected="the first file, from which llama.cpp finds the others",
-                remedy="write that one",
-            )
-        if model["source"] == "hub":
-            yield warning(
-                "llama-whole-repository",
-                f"{placed.place}.model.source",
-                found="hub, from which every file of the repository is fetched, the model in all its sizes",
-                expected="{path: FOLDER} or {host: HOST}, with the files that are served",
-                remedy="fetch model.file and its other parts into a folder: hf download --include",
             )
 
     def overlays(self, placed: Placed) -> Overlays:

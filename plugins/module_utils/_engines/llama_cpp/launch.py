@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Launch
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp import catalogue
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.spec import PROGRAMS, SPEC
@@ -53,12 +54,11 @@ def _even_split(placed: Placed) -> Layer:
 def _from_placement(placed: Placed) -> Layer:
     settings, model = placed.settings, placed.model
     names = [settings.get("served_name") or model["repository"], *settings.get("aliases", ())]
-    folder = "{model_path}/"
     values: dict[str, Any] = {
         "alias": ",".join(dict.fromkeys(names)),
         "host": settings["listen"] if placed.is_group else "0.0.0.0",
         "metrics": True,
-        "model": folder + str(model.get("file")),
+        "model": f"{{model_path}}/{model.get('file')}",
         "offline": True,
         "port": settings["port"],
     }
@@ -72,8 +72,9 @@ def _from_placement(placed: Placed) -> Layer:
         "offline": "weights are staged and verified before; a start never downloads",
         "port": "the service",
     }
-    if "mmproj" in model:
-        values["mmproj"], reasons["mmproj"] = folder + model["mmproj"], "the staged file"
+    if placed.stored_projector:
+        folder = _layout.model_folder(placed.stored_projector, model["revision"], _layout.IN_MODELS)
+        values["mmproj"], reasons["mmproj"] = f"{folder}/{model['mmproj']}", "the staged file"
     if placed.key_file:
         values["api-key-file"] = SPEC.key.target
         reasons["api-key-file"] = "holds the API key, which no process list may show"

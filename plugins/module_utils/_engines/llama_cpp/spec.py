@@ -63,4 +63,5 @@ SPEC = EngineSpec(
     boot_lines=r"(model|KV|compute) buffer size|llama_kv_cache: size =|print_info: build \d+",
     workers_listen=True,
     single_files=True,
+    head_loads=True,
 )
