@@ -187,7 +187,6 @@ def test_what_nobody_knows_is_not_judged(tmp_path: Path) -> None:
     unread = {key: value for key, value in RECIPE["model"].items() if key != "config"}
     planned = plan(tmp_path, {"flags": {"no-such": 1}}, image=image, model=unread)
     assert {"llama-not-judged", "memory-not-judged"} <= {*found(planned, "hint")}
-    assert "llama-whole-repository" in found(planned, "warning")
     assert "llama-option-unknown" not in found(planned)
     silenced = plan(tmp_path, {"silence": {"llama-not-judged": "our own build"}}, image=image)
     assert "llama-not-judged" not in found(silenced, "hint")

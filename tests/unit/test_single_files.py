@@ -60,7 +60,7 @@ def fits(name: str) -> bool:
         (PROJECTOR, MODEL, ["mmproj-f16.gguf"]),
     ],
 )
-def test_a_name_stands_for_files_of_a_repository(name: str, repository: str, files: list[str] | None) -> None:
+def test_a_name_means_files_of_a_repository(name: str, repository: str, files: list[str] | None) -> None:
     assert fits(name)
     assert (repository_of(name), files_of(name)) == (repository, files)
 
