@@ -11,6 +11,7 @@ import json
 import shutil
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -57,13 +58,13 @@ def facts(shape: Shape) -> dict[str, Any]:
     return KNOWN[shape.name]
 
 
-def plan(tmp_path: Path, settings: dict[str, Any], **recipe: Any) -> dict[str, Any]:
+def plan(tmp_path: Path, settings: dict[str, Any], others: Any = MappingProxyType({}), **recipe: Any) -> dict[str, Any]:
     (tmp_path / "configs").mkdir(exist_ok=True)
     (tmp_path / "configs" / "tiny.json").write_text(json.dumps(facts(Shape("tiny"))))
     (tmp_path / "tiny.yml").write_text(yaml.safe_dump(RECIPE | recipe))
     library, of_recipes = load_all([tmp_path])
     whole = {"recipe": "tiny", "hosts": ["a"], "port": 8000} | settings
-    variables = {"fleet_services": {"tiny": whole}, "fleet_fabric": SWITCH}
+    variables = {"fleet_services": {"tiny": whole, **others}, "fleet_fabric": SWITCH}
     hosts = {name: {"address": f"{name}.lan", "port": 22, "variables": variables} for name in "abc"}
     return plan_fleet({"hosts": hosts, "folder": str(tmp_path)}, library, of_recipes)
 
@@ -154,6 +155,22 @@ def test_of_a_folder_the_head_alone_is_asked(tmp_path: Path) -> None:
     planned = plan(tmp_path, {"hosts": ["b", "a"], "model": {"source": {"path": "/srv/tiny"}}})
     places = {host: [file["path"] for file in planned["hosts"][host]["needs"]["files"]] for host in "ab"}
     assert places == {"a": [], "b": ["/srv/tiny"]}
+
+
+@pytest.mark.parametrize(
+    ("other", "rules"),
+    [
+        ({"hosts": ["a"], "port": 22000}, ["input-port-twice"]),
+        ({"hosts": ["c", "a"], "port": 8000}, ["input-port-twice"]),
+        ({"hosts": ["a", "b"], "port": 8000}, []),
+        ({"hosts": ["c", "a"], "port": 8001}, []),
+        ({"hosts": ["c"], "port": 22000}, []),
+        ({"hosts": ["b"], "port": 8000}, ["input-port-twice"]),
+    ],
+)
+def test_the_port_of_a_worker_is_that_of_one_service(tmp_path: Path, other: dict[str, Any], rules: list[str]) -> None:
+    planned = plan(tmp_path, {"hosts": ["b", "a"]}, others={"other": {"recipe": "tiny", **other}})
+    assert found(planned) == rules
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,12 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.fold import folde
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.gateway import Gateway, plan_gateway
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.listens import listens
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.models import chosen_recipe
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks import Configured, judged_container, plan_ranks
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks import (
+    Configured,
+    judged_container,
+    plan_ranks,
+    port_clashes,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.service import place
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.service_slice import service_slice
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.summary import costs, summary
@@ -98,6 +103,7 @@ def plan_fleet(
     placed = [*_placed(declared, library, of_recipes, fabric, engines, findings)]
     for service in placed:
         findings.add(trust_problems(service, lock, relock), service.settings["hosts"])
+    findings.add(port_clashes(placed))
     here = {name: [service for service in placed if name in service.settings["hosts"]] for name in declared.hosts}
     sized = {service.name: _size(service, observed, findings) for service in placed}
     budgets = _budgets(declared.hosts, here, sized, observed, findings)

@@ -40,11 +40,12 @@ def _listens(service: Decided, host: str, gateways: Sequence[str]) -> Iterator[d
     elif placed.engine.spec.workers_listen:
         where = {"port": ranks_port(placed.settings["port"]), "address": supervisor["address"]}
         yield {**where, "service": name, "who": f"the head on {placed.head.name}"}
+    others = "" if placed.engine.spec.workers_listen else "NCCL, Gloo and "
     yield {
         "port": "any",
         "address": supervisor["address"],
         "service": name,
-        "who": f"NCCL, Gloo and {placed.engine.spec.title} on {peers}",
+        "who": f"{others}{placed.engine.spec.title} on {peers}",
     }
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface impo
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Placed
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import ranks_port, supervisors_port
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hotplug import ABSENT, SEAT, STATE
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Value
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Share
@@ -123,6 +124,25 @@ def _ports(placed: Placed, rank: int) -> list[int]:
     """TCP ports of its host that a rank's container takes."""
     opens = placed.is_group and (rank == 0) != placed.engine.spec.workers_listen
     return [*([] if rank else [placed.port]), *([ranks_port(placed.port)] if opens else [])]
+
+
+def port_clashes(services: Iterable[Placed]) -> Iterator[Finding]:
+    """Ranks that would listen at one port of a host. Heads that would are refused as they are declared; what another
+    rank takes, its engine knows."""
+    taken: dict[tuple[str, int], tuple[Placed, int]] = {}
+    for placed in services:
+        for rank, host in enumerate(placed.hosts):
+            meeting = [supervisors_port(placed.port)] if placed.is_group and rank == 0 else []
+            for port in [*_ports(placed, rank), *meeting]:
+                other, number = taken.setdefault((host.name, port), (placed, rank))
+                if other is not placed and (rank or number):
+                    yield error(
+                        "input-port-twice",
+                        f"{placed.place}.port",
+                        found=f"port {port} of {host.name} is already one of {other.place}",
+                        expected="ports of its own",
+                        remedy="write another port",
+                    )
 
 
 def _meeting(placed: Placed, rank: int) -> dict[str, Any]:
