@@ -90,6 +90,7 @@ def test_alone_it_is_planned_to_the_last_word(tmp_path: Path) -> None:
     assert (given["--ctx-size"], given["--parallel"], given["--alias"]) == ("6000", "3", "org/tiny-gguf")
     assert (given["--host"], given["--port"], given["--api-key-file"]) == ("0.0.0.0", "8000", "/run/secrets/llama.key")
     assert (given["--flash-attn"], given["--fit"]) == ("on", "off")
+    assert given["--log-verbosity"] == "4", "below it shows no buffer, and verify compares nothing"
     assert {"--metrics", "--offline", "--no-ui"} <= {*words}
     assert not {"--rpc", "--tensor-split"} & {*words}
     assert "sk-0123" not in json.dumps(planned)
