@@ -29,16 +29,17 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars or {})
         _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
-        plan = options["plan"]
-        services, problems = chosen(plan, options["service"])
+        plan, here = options["plan"], options["hosts"]
+        services, problems = chosen(plan, options["service"], here)
         _refuse(problems)
         hosts = sorted({host for name in services for host in plan["services"][name]["hosts"]})
-        result |= {"changed": False, "services": services, "hosts": hosts}
+        gateways = [host for host in (plan["gateway"] or {"hosts": []})["hosts"] if host in here]
+        result |= {"changed": False, "services": services, "hosts": hosts, "gateways": gateways}
         if options["ranks"] is None:
             return result
         replicas = replicas_of(plan, services, options["ranks"])
         _refuse(obstacles(replicas))
-        offered = plan["gateway"]["models"] if plan["gateway"] else []
+        offered = plan["gateway"]["models"] if gateways else []
         backend = next((row["services"][0] for row in offered if services[0] in row["services"]), None)
         order = steps(replicas, backend)
         show(page(replicas, order))

@@ -25,6 +25,11 @@ options:
     description: A service, or a model by its name for clients.
     type: str
     required: true
+  hosts:
+    description: The hosts of the run. Without one of the services' it is refused; at a gateway that is none of them nothing waits.
+    type: list
+    elements: str
+    required: true
   ranks:
     description: By host, C(ranks) of M(gb10.fleet.rank_info).
     type: dict
@@ -35,6 +40,7 @@ EXAMPLES = r"""
   gb10.fleet.rollout:
     plan: "{{ fleet_plan.plan }}"
     service: chat
+    hosts: "{{ ansible_play_hosts_all }}"
   register: rollout
 """
 
@@ -46,6 +52,11 @@ services:
   elements: str
 hosts:
   description: Their hosts.
+  returned: success
+  type: list
+  elements: str
+gateways:
+  description: The gateway's hosts, of those of the run.
   returned: success
   type: list
   elements: str

@@ -50,18 +50,19 @@ MOVED = {"found": {"h": "new"}}
 @pytest.mark.parametrize(
     ("replicas", "gateway", "expected"),
     [
-        ([replica("b"), replica("a")], True, [("a", ["b"], 0, None), ("b", ["a"], 0, None)]),
+        # requests wait also where the other one is lost meanwhile
+        ([replica("b"), replica("a")], True, [("a", ["b"], 0, "a"), ("b", ["a"], 0, "a")]),
         ([replica("a")], True, [("a", [], 120, "a")]),
         ([replica("a")], False, [("a", [], 120, None)]),
         ([replica("a", start_s=None)], True, [("a", [], None, "a")]),
         # what does not serve moves first, and serves while the others move
-        ([replica("a"), replica("b", serves=False)], True, [("b", ["a"], 0, None), ("a", ["b"], 0, None)]),
+        ([replica("a"), replica("b", serves=False)], True, [("b", ["a"], 0, None), ("a", ["b"], 0, "a")]),
         ([replica("a", serves=False)], True, [("a", [], 0, None)]),
-        ([replica("a", **MOVED), replica("b")], True, [("b", ["a"], 0, None)]),
+        ([replica("a", **MOVED), replica("b")], True, [("b", ["a"], 0, "a")]),
         ([replica("a"), replica("b", serves=False, **MOVED)], True, [("a", [], 120, "a")]),
         ([replica("a", **MOVED)], True, []),
         # of a run that was cut off
-        ([replica("a", **MOVED, unproved=True), replica("b")], True, [("a", ["b"], 0, None), ("b", ["a"], 0, None)]),
+        ([replica("a", **MOVED, unproved=True), replica("b")], True, [("a", ["b"], 0, "a"), ("b", ["a"], 0, "a")]),
         # a rank that a run left behind moves its group
         ([replica("a", hosts=["h", "w"], found={"h": "new", "w": "old"})], False, [("a", [], 120, None)]),
     ],
@@ -96,7 +97,13 @@ def test_what_a_rollout_is_not_for(changes: dict[str, Any], rules: list[str]) ->
     assert [one.rule for one in obstacles([replica("a", **changes)])] == rules
 
 
-PLAN = {"services": {"a": {"served_name": "m"}, "b": {"served_name": "m"}, "c": {"served_name": "c"}}}
+PLAN = {
+    "services": {
+        "a": {"served_name": "m", "hosts": ["x"]},
+        "b": {"served_name": "m", "hosts": ["y", "z"]},
+        "c": {"served_name": "c", "hosts": ["x"]},
+    }
+}
 
 
 @pytest.mark.parametrize(
@@ -110,9 +117,17 @@ PLAN = {"services": {"a": {"served_name": "m"}, "b": {"served_name": "m"}, "c": 
     ],
 )
 def test_replicas_are_found_by_service_or_model(name: str, found: list[str], words: str) -> None:
-    services, problems = chosen(PLAN, name)
+    services, problems = chosen(PLAN, name, ["x", "y", "z"])
     assert services == found
     assert [one.found for one in problems] == ([words] if words else [])
+
+
+def test_a_run_is_about_all_hosts_of_its_services() -> None:
+    assert [one.sentence() for one in chosen(PLAN, "a", ["x", "z"])[1]] == [
+        "fleet_services.b: this run leaves out y; expected all hosts of the services that share the model's requests; "
+        "name them in -l, too, or leave it out [rollout-limit]"
+    ]
+    assert chosen(PLAN, "c", ["x"])[1] == []
 
 
 def test_a_group_is_one_replica_of_its_model() -> None:
@@ -133,7 +148,7 @@ def test_a_group_is_one_replica_of_its_model() -> None:
         "spark-2": [read("spark-2", "pair")],
         "spark-3": [read("spark-3", "pair", definition="old")],
     }
-    names, _problems = chosen(plan, "tiny")
+    names, _problems = chosen(plan, "tiny", plan["hosts"])
     replicas = replicas_of(plan, names, ranks)
     assert [(one.service, one.hosts, one.moves, one.start_s) for one in replicas] == [
         ("pair", ["spark-2", "spark-3"], True, 90.0),

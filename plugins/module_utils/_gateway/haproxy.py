@@ -92,7 +92,7 @@ UNFINISHED = answer(408, "request_timeout", "the request did not come to its end
 
 
 def _waiting(backend: Backend, gateway: Mapping[str, Any]) -> str:
-    """Where requests go while a model is held (`_gateway.holds`): they wait until one of its servers lets them in.
+    """Where requests go while a model is held (`gateway_hold`): they wait until one of its servers lets them in.
 
     HAProxy waits a second before it tries again a server that refuses a connection. So it tries one that always does,
     where nobody can listen, as long as it sees none of the others serve.
@@ -102,7 +102,6 @@ def _waiting(backend: Backend, gateway: Mapping[str, Any]) -> str:
     lines = [
         *_before(backend),
         f"retries {wait_s}",
-        "retry-on conn-failure",
         f"timeout queue {wait_s}s",
         "option abortonclose",
         f"http-request return {_busy(backend)} if {{ be_conn gt {most} }}",

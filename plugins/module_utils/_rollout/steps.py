@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,7 +47,8 @@ class Replica:
 @dataclass(frozen=True)
 class Step:
     """One replica moves. others: those that serve meanwhile. nobody_s: how long nobody does, None where that isn't
-    known; limit_s: at the longest. holds: the gateway's backend whose requests wait, None where they need not or can't.
+    known; limit_s: at the longest. holds: the gateway's backend whose requests wait while nobody does, also where one of
+    the others is lost meanwhile; None where a step takes nobody away, and without a gateway.
     """
 
     service: str
@@ -59,16 +60,32 @@ class Step:
     holds: str | None
 
 
-def chosen(plan: Mapping[str, Any], name: str) -> tuple[list[str], list[Finding]]:
-    """The services that share the requests of this one, or of the model of this name; or why there are none."""
+def chosen(plan: Mapping[str, Any], name: str, hosts: Collection[str]) -> tuple[list[str], list[Finding]]:
+    """The services that share the requests of this one, or of the model of this name; or why they can't move.
+
+    hosts: that the run is about.
+    """
     models = {service: one["served_name"] for service, one in plan["services"].items()}
     model = models.get(name, name)
     found = [service for service, served in models.items() if served == model]
     if found:
-        return found, []
+        return found, [*_left_out(plan, found, hosts)]
     remedy = did_you_mean(name, [*models, *models.values()]) if name else "write -e service=NAME"
     words = f'no service or model "{name}"' if name else "not given"
     return [], [error("service-unknown", "service", found=words, expected="a service or model", remedy=remedy)]
+
+
+def _left_out(plan: Mapping[str, Any], services: Iterable[str], hosts: Collection[str]) -> Iterator[Finding]:
+    for name in services:
+        away = [host for host in plan["services"][name]["hosts"] if host not in hosts]
+        if away:
+            yield error(
+                "rollout-limit",
+                f"fleet_services.{name}",
+                found=f"this run leaves out {', '.join(away)}",
+                expected="all hosts of the services that share the model's requests",
+                remedy="name them in -l, too, or leave it out",
+            )
 
 
 def steps(replicas: Iterable[Replica], backend: str | None) -> list[Step]:
@@ -88,7 +105,7 @@ def steps(replicas: Iterable[Replica], backend: str | None) -> list[Step]:
                 tuple(others),
                 one.start_s if alone else 0,
                 one.limit_s if alone else 0,
-                backend if alone else None,
+                backend if one.serves else None,
             )
         )
         # it is proved before the next one moves
