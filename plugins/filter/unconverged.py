@@ -12,7 +12,7 @@ author: gb10.fleet contributors (@gb10-fleet)
 description:
   - A host on which every role would find all as the plan says needs no role. Whatever is not certain is a reason.
   - Hosts that depend on each other have to be converged together.
-positional: _input, plan, hosts, interfaces
+positional: _input, plan, hosts, interfaces, staging
 options:
   _input:
     description: By host C(compared) of M(gb10.fleet.host_info). A host without it is converged.
@@ -31,6 +31,10 @@ options:
     description: By host whether M(gb10.fleet.netplan_apply) would change it, C(differs).
     type: dict
     default: {}
+  staging:
+    description: Only whether images or models have to be brought.
+    type: bool
+    default: false
 """
 
 EXAMPLES = r"""
@@ -49,7 +53,7 @@ _value:
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.unconverged import unconverged
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.unconverged import unconverged, unstaged
 
 
 def converge_why(
@@ -57,8 +61,10 @@ def converge_why(
     plan: Mapping[str, Any],
     hosts: Sequence[str],
     interfaces: Mapping[str, bool] | None = None,
+    staging: bool = False,
 ) -> dict[str, list[str]]:
-    return unconverged(plan, {host: states.get(host) for host in hosts}, interfaces or {})
+    read = {host: states.get(host) for host in hosts}
+    return unstaged(plan, read) if staging else unconverged(plan, read, interfaces or {})
 
 
 class FilterModule:

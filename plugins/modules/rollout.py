@@ -26,7 +26,8 @@ options:
     type: str
     required: true
   hosts:
-    description: The hosts of the run. Without one of the services' it is refused; at a gateway that is none of them nothing waits.
+    description:
+      - The hosts of the run, with all of the services'. At a gateway that is none of them nothing waits.
     type: list
     elements: str
     required: true

@@ -23,7 +23,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import
     paths_before_change,
     trusted_link,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.unconverged import unconverged
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.unconverged import unconverged, unstaged
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hotplug import MARKER
 from ansible_collections.gb10.fleet.plugins.module_utils._host.state import (
     ALWAYS,
@@ -157,6 +157,31 @@ def test_what_could_not_be_read_is_a_reason() -> None:
     states["titan"]["unknown"]["images_changing"] = "Docker gave no answer"
     assert unconverged(PLAN, states, {})["titan"] == ["images_changing could not be read"]
     assert why(titan=None)["titan"] == ["it could not be compared"]
+
+
+@pytest.mark.parametrize("name", [*TO_BE_DONE, *NOT_OURS])
+def test_a_rollout_stages_where_something_has_to_be_brought(name: str) -> None:
+    """What its roles of staging would put right, and nothing else."""
+    states = {host: reading(PLAN, host) for host in HOSTS}
+    (TO_BE_DONE | NOT_OURS)[name](states["titan"]["state"])
+    brought = name.startswith(("container_images", "model_snapshots"))
+    assert {host: bool(found) for host, found in unstaged(PLAN, states).items()} == {
+        host: brought and host == "titan" for host in HOSTS
+    }
+
+
+def test_what_a_rollout_can_not_see_is_staged() -> None:
+    states = {host: reading(PLAN, host) for host in HOSTS}
+    states["titan"]["unknown"]["images_changing"] = "Docker gave no answer"
+    found = unstaged(PLAN, states | {"spark-2": None})
+    assert found == {
+        "titan": ["images_changing could not be read"],
+        "spark-2": ["it could not be compared"],
+        "spark-3": [],
+    }
+    for change in (put("images", 0, "lock", None), put("models", 0, "renew", True)):
+        plan = with_plan(change)
+        assert unstaged(plan, {host: reading(plan, host) for host in HOSTS})["titan"]
 
 
 def test_the_network_is_a_reason() -> None:
@@ -316,3 +341,29 @@ def test_each_call_of_a_role_is_seen_beforehand() -> None:
         for word in calls(yaml.safe_load(path.read_text("utf-8")))
     }
     assert called == {*SEEN}
+
+
+def test_each_call_of_a_rollouts_staging_is_seen_beforehand() -> None:
+    """Who gives to whom matters only where something has to be brought."""
+    plays = yaml.safe_load((ROOT / "playbooks" / "rollout.yml").read_text("utf-8"))
+    [staging] = [task for play in plays for task in play["tasks"] if "rollout_unstaged" in str(task.get("when"))]
+    roles = [task["ansible.builtin.include_role"]["name"].rpartition(".")[2] for task in staging["block"]]
+    assert roles == ["peer_access", "image_store", "model_store", "lock"]
+    called = {
+        word
+        for name in ("image_store", "model_store", "lock")
+        for path in (ROOT / "roles" / name / "tasks").glob("*.yml")
+        if path.stem not in _OTHER_ENTRIES
+        for word in calls(yaml.safe_load(path.read_text("utf-8")))
+    }
+    assert called == {
+        "ansible.builtin.copy",
+        "ansible.builtin.file",
+        "ansible.builtin.stat",
+        "ansible.builtin.tempfile",
+        "gb10.fleet.container_images",
+        "gb10.fleet.host_packages",  # of the hub's tool
+        "gb10.fleet.lock_record",
+        "gb10.fleet.model_snapshots",
+        "gb10.fleet.python_tool",
+    }

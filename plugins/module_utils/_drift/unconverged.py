@@ -10,7 +10,7 @@ only where every role would have found all as declared.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
@@ -33,6 +33,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received impo
 # Subjects whose differences are of the machine, or are looked at where they are needed: `netplan_apply` compares the
 # interfaces, whose neighbours are asked at the end of the run.
 _OF_THE_MACHINE = ("versions", "fabric")
+_STAGED = ("images", "models")
 # What no role changes, whoever finds it: a drift check names it, and what a person can do.
 _NOT_OURS = (
     "container-undeclared",
@@ -60,7 +61,7 @@ def unconverged(
     one that could not be compared. interfaces: by host whether `netplan_apply` would change it; missing where there are
     none. Hosts that depend on each other are converged together: a role may need what another host's has read.
     """
-    found = {host: _judged(plan, host, states, interfaces.get(host, False)) for host in states}
+    found = {host: _judged(_reasons(plan, host, states, interfaces.get(host, False))) for host in states}
     try:
         apart = {one.host: f"{one.place}: {one.found}" for one in same_on_all(plan, _read(states))}
     except Exception as problem:
@@ -70,9 +71,15 @@ def unconverged(
     return {host: found[host] or _of_others(plan, host, found) for host in states}
 
 
-def _judged(plan: Mapping[str, Any], host: str, states: Mapping[str, State | None], netplan: bool) -> list[str]:
+def unstaged(plan: Mapping[str, Any], states: Mapping[str, State | None]) -> dict[str, list[str]]:
+    """Why images or models have to be brought to each host, or to one that it gives to or fetches from; as above."""
+    found = {host: _judged(_to_stage(plan, host, states)) for host in states}
+    return {host: found[host] or _of_others(plan, host, found) for host in states}
+
+
+def _judged(reasons: Iterator[str]) -> list[str]:
     try:
-        return [*_reasons(plan, host, states, netplan)]
+        return [*reasons]
     except Exception as problem:  # whatever a host has answered: it is converged, and the roles judge it
         return [_unusable(problem)]
 
@@ -103,27 +110,41 @@ def _partners(plan: Mapping[str, Any], host: str) -> set[str]:
 
 
 def _reasons(plan: Mapping[str, Any], host: str, states: Mapping[str, State | None], netplan: bool) -> Iterator[str]:
-    answer = states[host]
-    if not answer:
-        yield "it could not be compared"
-        return
-    if answer["unknown"]:
-        yield from (f"{part} could not be read" for part in answer["unknown"])
+    unread = [*_unread(states[host])]
+    if unread:
+        yield from unread
         return
     view = View(host, plan, _read(states))
-    for one in _differences(view):
-        if isinstance(one, Unknown):
-            yield f"{one.part} is not known"
-        elif one.rule not in _NOT_OURS:
-            yield f"{one.place}: {one.found}"
+    compared = (subject.differences for subject in SUBJECTS if subject.name not in _OF_THE_MACHINE)
+    yield from _ours(view, (of_files, of_json, of_sysctl, of_units, *compared))
     yield from ["the network differs"] if netplan else []
     yield from _beside(view.slice, view.state)
 
 
-def _differences(view: View) -> Differences:
-    compared = (subject.differences for subject in SUBJECTS if subject.name not in _OF_THE_MACHINE)
-    for check in (of_files, of_json, of_sysctl, of_units, *compared):
-        yield from check(view)
+def _to_stage(plan: Mapping[str, Any], host: str, states: Mapping[str, State | None]) -> Iterator[str]:
+    unread = [*_unread(states[host])]
+    if unread:
+        yield from unread
+        return
+    view = View(host, plan, _read(states))
+    yield from _ours(view, [subject.differences for subject in SUBJECTS if subject.name in _STAGED])
+    yield from _brought(view.slice, view.state)
+
+
+def _unread(answer: State | None) -> Iterator[str]:
+    if not answer:
+        yield "it could not be compared"
+    else:
+        yield from (f"{part} could not be read" for part in answer["unknown"])
+
+
+def _ours(view: View, checks: Iterable[Callable[[View], Differences]]) -> Iterator[str]:
+    for check in checks:
+        for one in check(view):
+            if isinstance(one, Unknown):
+                yield f"{one.part} is not known"
+            elif one.rule not in _NOT_OURS:
+                yield f"{one.place}: {one.found}"
 
 
 def _beside(mine: Mapping[str, Any], state: State) -> Iterator[str]:

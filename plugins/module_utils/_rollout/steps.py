@@ -47,8 +47,8 @@ class Replica:
 @dataclass(frozen=True)
 class Step:
     """One replica moves. others: those that serve meanwhile. nobody_s: how long nobody does, None where that isn't
-    known; limit_s: at the longest. holds: the gateway's backend whose requests wait while nobody does, also where one of
-    the others is lost meanwhile; None where a step takes nobody away, and without a gateway.
+    known; limit_s: at the longest. holds: the gateway's backend whose requests wait while nobody does, also where the
+    others are lost meanwhile; None where a step takes nobody away, and without a gateway.
     """
 
     service: str
