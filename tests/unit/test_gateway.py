@@ -24,8 +24,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import compare
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.managed import managed_files
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway import reading
+from ansible_collections.gb10.fleet.plugins.module_utils._gateway.answers import quoted
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway.clients import client_problems, first_key
-from ansible_collections.gb10.fleet.plugins.module_utils._gateway.haproxy import quoted
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway.subject import GATEWAY
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
@@ -495,7 +495,13 @@ def at(path: str, **other: Any) -> Callable[[dict[str, Any]], None]:
             "unit-active",
             "unit gb10-gateway.service",
         ),
+        (
+            lambda state: state["units"]["gb10-gateway-bodies.service"].update(active="failed"),
+            "unit-active",
+            "unit gb10-gateway-bodies.service",
+        ),
         (at(CONFIG, sha256="0" * 64), "file-content", f"file {CONFIG}"),
+        (at(BODIES, sha256="0" * 64), "file-content", f"file {BODIES}"),
         (
             lambda state: state["gateway"].update(leftovers=[f"{_layout.GATEWAY}/keys/b.map"]),
             "gateway-leftover",

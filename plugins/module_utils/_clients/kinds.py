@@ -180,6 +180,7 @@ ExecStop=/usr/bin/docker stop --time 30 {container}
 Restart=always
 RestartSec=5
 TimeoutStopSec=60
+SuccessExitStatus=137 143
 SyslogIdentifier={container}
 
 [Install]

@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._gateway.backends import Backend
-from ansible_collections.gb10.fleet.plugins.module_utils._gateway.haproxy import (
-    MODELS_MAP,
+from ansible_collections.gb10.fleet.plugins.module_utils._gateway.answers import (
     MOST_BODY,
     TOO_LARGE,
     UNFINISHED,
     no_model,
 )
+from ansible_collections.gb10.fleet.plugins.module_utils._gateway.backends import Backend
+from ansible_collections.gb10.fleet.plugins.module_utils._gateway.reading import MODELS_MAP
 
 # Headers, and what HAProxy notes of each part of a message beside it. Of a buffer only pages that were written take
 # memory: 80 MB for a body of 28 MB, measured with 2.6.12.

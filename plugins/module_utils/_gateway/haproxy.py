@@ -18,11 +18,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+from ansible_collections.gb10.fleet.plugins.module_utils._gateway.answers import (
+    MOST_BODY,
+    TOO_LARGE,
+    UNFINISHED,
+    answer,
+    no_model,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway.backends import Backend, Endpoint
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway.reading import HOLDS
 
-# 20 MB of pictures are 27 MB in base64, and the words around them.
-MOST_BODY = 32 << 20
 # Words of some 60,000 tokens.
 _USUAL_BODY = 224 << 10
 # Headers, and what HAProxy notes of each part of a message beside it.
@@ -31,7 +36,7 @@ _BESIDE_BODY = 32 << 10
 _BODIES = "_bodies"
 _RETRY_S = 5
 _LATER = f"hdr Retry-After {_RETRY_S}"
-MODELS_MAP, MODELS = f"{_layout.GATEWAY}/models.map", f"{_layout.GATEWAY}/models.json"
+MODELS = f"{_layout.GATEWAY}/models.json"
 MODEL_ANSWERS = f"{_layout.GATEWAY}/model_answers.map"
 
 
@@ -65,30 +70,6 @@ def config(gateway: Mapping[str, Any], offered: Sequence[Backend]) -> str:
         holds=HOLDS,
         backends="".join(_backend(backend, gateway["queue"]) + _waiting(backend, gateway) for backend in offered),
     )
-
-
-def answer(status: int, code: str, message: str) -> str:
-    """An answer in the form of OpenAI's errors, as words of ``http-request return``."""
-    kind = "invalid_request_error" if status < 500 else "server_error"
-    body = json.dumps({"error": {"message": message, "type": kind, "param": None, "code": code}})
-    return f"status {status} content-type application/json string {quoted(body)}"
-
-
-def no_model(offered: Iterable[Backend]) -> str:
-    """The answer to a request for a model that nobody serves."""
-    names = ", ".join(sorted(name for backend in offered for name in backend.names)) or "none"
-    words = f"no such model; there are: {names}. Where a request is no JSON, name it by the header X-Model"
-    return answer(404, "model_not_found", words)
-
-
-def quoted(text: str) -> str:
-    """A word of HAProxy's configuration: between single quotes nothing has a meaning but a single quote."""
-    return "'" + text.replace("'", "'\\''") + "'"
-
-
-# What both processes say.
-TOO_LARGE = answer(413, "request_too_large", f"a request may have {MOST_BODY >> 20} MiB; send less at once")
-UNFINISHED = answer(408, "request_timeout", "the request did not come to its end in time; send it again")
 
 
 def _waiting(backend: Backend, gateway: Mapping[str, Any]) -> str:

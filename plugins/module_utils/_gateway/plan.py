@@ -13,7 +13,12 @@ from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway import bodies, haproxy
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway.backends import Backend
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway.declared import url
-from ansible_collections.gb10.fleet.plugins.module_utils._gateway.reading import BODIES_CONFIG, CONFIG, HOLDS
+from ansible_collections.gb10.fleet.plugins.module_utils._gateway.reading import (
+    BODIES_CONFIG,
+    CONFIG,
+    HOLDS,
+    MODELS_MAP,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway.units import units
 
 CERTIFICATE = f"{_layout.GATEWAY}/tls.crt"
@@ -65,7 +70,7 @@ def _files(gateway: Mapping[str, Any], offered: Sequence[Backend], inventory: st
     return [
         (CONFIG, haproxy.config(gateway, offered)),
         (HOLDS, ""),
-        (haproxy.MODELS_MAP, haproxy.models_map(offered)),
+        (MODELS_MAP, haproxy.models_map(offered)),
         (haproxy.MODELS, haproxy.models_json(offered)),
         (haproxy.MODEL_ANSWERS, haproxy.model_answers(offered)),
         (BODIES_CONFIG, bodies.config(offered)),

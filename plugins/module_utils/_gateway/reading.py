@@ -17,6 +17,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Par
 
 CONFIG = f"{_layout.GATEWAY}/haproxy.cfg"
 BODIES_CONFIG = f"{_layout.GATEWAY}/bodies.cfg"
+MODELS_MAP = f"{_layout.GATEWAY}/models.map"
 SOCKET = f"{_layout.GATEWAY_STATUS}/admin.sock"
 # By backend, why its requests wait: empty, and filled in the running gateway alone.
 HOLDS = f"{_layout.GATEWAY}/holds.map"
