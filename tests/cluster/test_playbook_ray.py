@@ -63,7 +63,7 @@ def test_another_flag_and_key_restart_the_group_once_the_head_first_to_stop(pair
     changes = {"flags": FLAGS | {"max-num-batched-tokens": 1024}, "api_key_file": str(tmp_path / "key")}
     outputs = converges(pair, "cluster-tp2.yml", **changes)
     assert order(
-        outputs, "Run | stop the heads", "changed: [spark-2]", "Run | start the services", "changed: [spark-3]"
+        outputs, "run | Stop the heads", "changed: [spark-2]", "run | Start the services", "changed: [spark-3]"
     )
     assert pair.epochs() == [epoch + 1 for epoch in before]
     assert pair.status("spark-2")["starts_left"] == 2

@@ -39,7 +39,7 @@ PEERS = "Give access to this host, and to others from it"
 KERNEL = "Set the running kernel"
 DOCKER_FILE = "run | Write Docker's configuration"
 DOCKER_UNIT = "run | Run Docker with it, now and after a boot"
-SERVICES = "Run | start the services, anew where something of theirs changed"
+SERVICES = "run | Start the services, anew where something of theirs changed"
 REMOVAL = (
     "Remove services that are retired, or that other hosts have now, and units that an earlier release named otherwise"
 )

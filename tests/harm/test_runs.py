@@ -78,7 +78,7 @@ def changes(text: str) -> int:
         ("site.yml", ["Keep the settings over a boot"]),
         ("site.yml", ["Bring the images", "titan: image"]),
         ("site.yml", ["Bring the models"]),
-        ("site.yml", ["start the services"]),
+        ("site.yml", ["Start the services"]),
         ("site.yml", ["TASK [gb10.fleet.verify"]),
         ("gb10.fleet.stage", ["Bring the images", "titan: image"]),
         ("gb10.fleet.restart", ["Stop"]),

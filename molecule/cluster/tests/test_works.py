@@ -48,7 +48,7 @@ def test_the_next_run_restarts_the_group_once_the_head_first_to_stop(pair: Pair,
     run = pair.playbook("cluster-tp2.yml", "-vvv", "--diff", **change)
     assert run.returncode == 0, run.stdout[-3000:]
     assert order(
-        run.stdout, "Run | stop the heads", "changed: [spark-2]", "Run | start the services", "changed: [spark-3]"
+        run.stdout, "run | Stop the heads", "changed: [spark-2]", "run | Start the services", "changed: [spark-3]"
     )
     assert pair.epochs() == [epoch + 1 for epoch in before]
     assert all(pair.status(host)["state"] == "serving" for host in HOSTS)
