@@ -11,7 +11,7 @@ version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - All of them, where the supervisor's program changed.
-positional: _input, results, program
+positional: _input, results, program, read, brought
 options:
   _input:
     description: The services, C(services) of the host's slice.
@@ -24,15 +24,24 @@ options:
     elements: dict
     required: true
   program:
-    description: The result of the task that copies the supervisor.
+    description: Whether the supervisor's program changed.
+    type: bool
+    required: true
+  read:
+    description: C(services) of M(gb10.fleet.service_start_info).
     type: dict
     required: true
+  brought:
+    description: The models of which this run brings files, C(repository) of M(gb10.fleet.model_snapshots).
+    type: list
+    elements: str
+    default: []
 """
 
 EXAMPLES = r"""
 - name: Show what starts anew
   ansible.builtin.debug:
-    msg: "{{ fleet_slice.services | gb10.fleet.changed_services([written_files], program) }}"
+    msg: "{{ fleet_slice.services | gb10.fleet.changed_services([written_files], false, starts.services) }}"
 """
 
 RETURN = r"""

@@ -71,6 +71,10 @@ class Site:
         report = json.loads(path.read_bytes()) if path.exists() else {}
         return Check(done.returncode, report, done.stdout + done.stderr)
 
+    def forget(self) -> None:
+        """As before the first check."""
+        (self.reports / "history.json").unlink(missing_ok=True)
+
     def serving(self) -> None:
         """Wait until the services answer: until then they are starting, which is neither clean nor drift."""
         for host, port in SERVICES.items():

@@ -481,6 +481,8 @@ SEEDS = [
         alone=True,
         task=IMAGES,
         shows=IMAGE,
+        # the container has run all along the image that is staged again
+        perhaps=(SERVICES,),
     ),
     Seed(
         "image-gone",

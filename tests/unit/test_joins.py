@@ -61,6 +61,14 @@ def test_what_starts_anew(results: list[Any], program: bool, read: dict[str, dic
     assert changed_services(TWO, results, program, states) == names
 
 
+def test_a_model_that_is_brought_starts_anew_what_reads_it_in_check_mode_too() -> None:
+    folder = "/var/lib/gb10-fleet/hf/hub/models--org--nano"
+    services = [service("a", models=[f"{folder}/main"]), service("b", models=[f"{folder}-large/main", "/x"])]
+    states = {name: {"newer": "", "other_image": False} for name in "ab"}
+    assert changed_services(services, [], False, states, ["org/nano"]) == ["a"]
+    assert changed_services(services, [], False, states, []) == []
+
+
 def test_what_decides_whether_a_service_starts_anew() -> None:
     files = {"/f": {"content": "text"}, "/gone": {"content": None}}
     one = service("a", files=files, merged=[{"path": "/m"}], key={"path": "/k"}, secret={"path": "/s"})

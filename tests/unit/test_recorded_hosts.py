@@ -21,7 +21,11 @@ from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hotplug import plugged_at, unproven
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.reading import read_rdma
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._host.state import listening_sockets, running_container
+from ansible_collections.gb10.fleet.plugins.module_utils._host.state import (
+    listening_sockets,
+    read_state,
+    running_container,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import BootLog
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan import judge, links
 from ansible_collections.gb10.fleet.plugins.module_utils._probe import machine
@@ -153,6 +157,14 @@ def test_nvidia_syncs_file_is_named_with_its_remedy() -> None:
     ports = yaml.safe_load(text)["network"]["ethernets"]
     assert [*claims(text, dict.fromkeys(RAILS, ""))] == sorted(ports)
     assert "Settings > Clusters > Delete" in judge.foreign_remedy(f"/etc/netplan/{name}")
+
+
+def test_containers_are_asked_for_without_their_size() -> None:
+    """For which Docker mounts each container's layer and walks through it: a reading wrote to every host's disk."""
+    asked: list[list[str]] = []
+    read_state(lambda words: (asked.append(words), (1, "", ""))[1], [])
+    [words] = [words for words in asked if words[:2] == ["docker", "ps"]]
+    assert words[-1] == '{"ID": {{json .ID}}, "Names": {{json .Names}}, "Ports": {{json .Ports}}}'
 
 
 def test_docker_29_is_read_and_gives_the_gpu_by_its_specification(

@@ -307,7 +307,7 @@ def test_every_host_trusts_the_ca_and_none_does_without_one() -> None:
 
 def test_a_changed_certificate_starts_its_service_anew_and_no_other() -> None:
     results = [{"results": [{"item": ["a", "certificate"], "changed": True}, {"item": ["b", "key"], "changed": False}]}]
-    services = [{"name": name} for name in ("a", "b")]
+    services = [{"name": name, "models": []} for name in ("a", "b")]
     read = {name: {"newer": [], "other_image": False} for name in ("a", "b")}
     assert changed_services(services, results, False, read) == ["a"]
 

@@ -214,12 +214,16 @@ def container_id(cgroup: str) -> str:
     return found.group(1) if found else ""
 
 
+# Not "{{json .}}", which has the size, for which Docker mounts each container's layer and walks through it.
+_CONTAINER = '{"ID": {{json .ID}}, "Names": {{json .Names}}, "Ports": {{json .Ports}}}'
+
+
 def _containers(run: Run) -> list[dict[str, Any]]:
-    out = output(run, ["docker", "ps", "--no-trunc", "--format", "{{json .}}"])
+    out = output(run, ["docker", "ps", "--no-trunc", "--format", _CONTAINER])
     return [running_container(json.loads(line)) for line in out.splitlines()]
 
 
 def running_container(row: Mapping[str, str]) -> dict[str, Any]:
-    """A `docker ps --format json` row -> id, name, and the host ports that it publishes."""
+    """A row of `docker ps` -> id, name, and the host ports that it publishes."""
     ports = {int(port) for port in re.findall(r":(\d+)->", row.get("Ports", ""))}
     return {"id": row["ID"], "name": row["Names"], "ports": sorted(ports)}

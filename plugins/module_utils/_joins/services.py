@@ -6,28 +6,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from posixpath import dirname
 from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._layout import model_folder
 
 Service = Mapping[str, Any]
 
 
 def changed_services(
-    services: Iterable[Service], results: Iterable[Any], program: bool, read: Mapping[str, Mapping[str, Any]]
+    services: Sequence[Service],
+    results: Iterable[Any],
+    program: bool,
+    read: Mapping[str, Mapping[str, Any]],
+    brought: Iterable[str] = (),
 ) -> list[str]:
     """The services to be started anew: all, where their supervisor's program changed in this run.
 
     services: of the host's slice. results: registered results of loops over services or their names, or over
     ``[service, ...]`` of either; a task that was skipped has none. program: whether it changed. read: of each service,
-    as `_services.starts` reads it.
+    as `_services.starts` reads it. brought: the models of which this run brings files, in check mode would.
     """
     names = [str(service["name"]) for service in services]
     if program:
         return names
+    folders = tuple(f"{dirname(model_folder(model, None))}/" for model in brought)
     items = [item for result in results for item in (result.get("results") or () if result else ())]
     changed = {_name(item["item"]) for item in items if item.get("changed")}
     changed |= {name for name, one in read.items() if one["newer"] or one["other_image"]}
+    changed |= {service["name"] for service in services for path in service["models"] if path.startswith(folders)}
     return [name for name in names if name in changed]
 
 
