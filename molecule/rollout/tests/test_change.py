@@ -30,7 +30,7 @@ testinfra_hosts = ["ssh://spark-2"]
 SCENARIO = Path(__file__).resolve().parents[1]
 LAB = (str(SCENARIO.parents[1] / "tests" / "lab" / "lab"), "-d", os.environ["GB10_LAB_DIR"])
 FLEET: dict[str, Any] = yaml.safe_load((SCENARIO / "vars" / "fleet.yml").read_text("utf-8"))
-KEY: str = yaml.safe_load((SCENARIO / "vars" / "clients.yml").read_text("utf-8"))["anna"]
+CLIENTS: dict[str, str] = yaml.safe_load((SCENARIO / "vars" / "clients.yml").read_text("utf-8"))
 TITAN = "10.77.0.11"
 FLAG = {"flags": {"seed": 7}}
 OTHER = {"flags": {"seed": 8}}
@@ -86,9 +86,9 @@ class Counted:
 
 
 @contextmanager
-def load(ca: Path, clients: int = 4, tokens: int = 20) -> Iterator[Counted]:
+def load(ca: Path, clients: int = 4, tokens: int = 20, key: str = CLIENTS["anna"]) -> Iterator[Counted]:
     """Streams without a pause, each a tenth of a second a token, as long as the block takes."""
-    words = (sys.executable, SCENARIO / "load.py", ca, TITAN, KEY, clients, tokens)
+    words = (sys.executable, SCENARIO / "load.py", ca, TITAN, key, clients, tokens)
     counted = Counted()
     with subprocess.Popen(
         [*LAB, "net", "--", *map(str, words)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -228,6 +228,20 @@ def test_a_reload_leaves_open_streams_alone(titan: Host, ca: Path) -> None:
     with load(ca, clients=50) as counted:
         titan.check_output("systemctl reload gb10-gateway.service")
     assert nothing_lost(counted)
+
+
+def test_a_key_that_is_withdrawn_is_no_others_business(ca: Path, playbook: Playbook, tmp_path: Path) -> None:
+    clients = tmp_path / "clients.yml"
+    clients.write_text(json.dumps({"anna": CLIENTS["anna"]}))
+    clients.chmod(0o600)
+    changed = FLEET["fleet_gateway"] | {"keys_file": str(clients)}
+    there = FLAG | image("next")
+    with load(ca) as counted, load(ca, clients=1, key=CLIENTS["bert"]) as withdrawn:
+        done = playbook("site.yml", *fleet(a=there | OTHER, b=there, fleet_gateway=changed))
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert nothing_lost(counted)
+    # what had begun before goes on to its end
+    assert {one["status"] for one in withdrawn.answers} == {200, 401} and not withdrawn.cut
 
 
 @contextmanager
