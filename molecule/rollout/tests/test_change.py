@@ -30,7 +30,7 @@ testinfra_hosts = ["ssh://spark-2"]
 SCENARIO = Path(__file__).resolve().parents[1]
 LAB = (str(SCENARIO.parents[1] / "tests" / "lab" / "lab"), "-d", os.environ["GB10_LAB_DIR"])
 FLEET: dict[str, Any] = yaml.safe_load((SCENARIO / "vars" / "fleet.yml").read_text("utf-8"))
-KEY: str = yaml.safe_load((SCENARIO / "vars" / "clients.yml").read_text("utf-8"))["anna"]
+CLIENTS: dict[str, str] = yaml.safe_load((SCENARIO / "vars" / "clients.yml").read_text("utf-8"))
 TITAN = "10.77.0.11"
 FLAG = {"flags": {"seed": 7}}
 OTHER = {"flags": {"seed": 8}}
@@ -86,9 +86,9 @@ class Counted:
 
 
 @contextmanager
-def load(ca: Path, clients: int = 4, tokens: int = 20) -> Iterator[Counted]:
+def load(ca: Path, clients: int = 4, tokens: int = 20, key: str = CLIENTS["anna"]) -> Iterator[Counted]:
     """Streams without a pause, each a tenth of a second a token, as long as the block takes."""
-    words = (sys.executable, SCENARIO / "load.py", ca, TITAN, KEY, clients, tokens)
+    words = (sys.executable, SCENARIO / "load.py", ca, TITAN, key, clients, tokens)
     counted = Counted()
     with subprocess.Popen(
         [*LAB, "net", "--", *map(str, words)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -120,7 +120,11 @@ def fleet(a: dict[str, Any] | None = None, b: dict[str, Any] | None = None, **ch
     """The declaration as options of a playbook. a, b: what of chat-a and chat-b is otherwise."""
     services = FLEET["fleet_services"]
     changed = {"chat-a": services["chat-a"] | (a or {}), "chat-b": services["chat-b"] | (b or {})}
-    return ["-l", "titan,spark-2", "--extra-vars", json.dumps(FLEET | {"fleet_services": changed} | changes)]
+    return fleet_of(changed, **changes)
+
+
+def fleet_of(services: dict[str, Any], **changes: Any) -> list[str]:
+    return ["-l", "titan,spark-2", "--extra-vars", json.dumps(FLEET | {"fleet_services": services} | changes)]
 
 
 def rollout(playbook: Playbook, *options: str, **changes: Any) -> subprocess.CompletedProcess[str]:
@@ -224,10 +228,40 @@ def held(titan: Host) -> str:
     return titan.check_output("python3 -c %s", SHOW_HOLDS)
 
 
+def test_side_by_side_nobody_waits(host: Host, titan: Host, ca: Path, playbook: Playbook) -> None:
+    """Where the plan has memory for both: the new one is declared beside the old one, which goes then."""
+    services = {"chat-b": FLEET["fleet_services"]["chat-b"] | FLAG | image("next")}
+    former = FLEET["fleet_services"]["chat-a"] | FLAG | image("next") | OTHER
+    following = former | {"port": 8001, "flags": {"seed": 9}}
+    with alone(host), load(ca) as counted:
+        both = playbook("site.yml", *fleet_of(services | {"chat-a": former, "chat-c": following}))
+        assert both.returncode == 0, both.stdout + both.stderr
+        gone = playbook("site.yml", *fleet_of(services | {"chat-c": following}), "-e", "retire=chat-a")
+        assert gone.returncode == 0, gone.stdout + gone.stderr
+    assert nothing_lost(counted) and counted.waited_s == 0
+    assert not titan.file("/etc/systemd/system/gb10-service-chat-a.service").exists
+    back = playbook("site.yml", *fleet_of(services | {"chat-a": former}), "-e", "retire=chat-c")
+    assert back.returncode == 0, back.stdout + back.stderr
+
+
 def test_a_reload_leaves_open_streams_alone(titan: Host, ca: Path) -> None:
     with load(ca, clients=50) as counted:
         titan.check_output("systemctl reload gb10-gateway.service")
     assert nothing_lost(counted)
+
+
+def test_a_key_that_is_withdrawn_is_no_others_business(ca: Path, playbook: Playbook, tmp_path: Path) -> None:
+    clients = tmp_path / "clients.yml"
+    clients.write_text(json.dumps({"anna": CLIENTS["anna"]}))
+    clients.chmod(0o600)
+    changed = FLEET["fleet_gateway"] | {"keys_file": str(clients)}
+    there = FLAG | image("next")
+    with load(ca) as counted, load(ca, clients=1, key=CLIENTS["bert"]) as withdrawn:
+        done = playbook("site.yml", *fleet(a=there | OTHER, b=there, fleet_gateway=changed))
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert nothing_lost(counted)
+    # what had begun before goes on to its end
+    assert {one["status"] for one in withdrawn.answers} == {200, 401} and not withdrawn.cut
 
 
 @contextmanager
@@ -272,3 +306,20 @@ def test_the_replica_that_serves_meanwhile_is_lost(host: Host, titan: Host, ca: 
     after = definitions(titan, host)
     assert after[0] != before[0] and after[1] == before[1]
     assert not held(titan)
+
+
+def test_the_replica_that_moves_is_lost(host: Host, titan: Host, ca: Path, playbook: Playbook) -> None:
+    """Its streams had ended. What it was given is proved, or taken back, by the next rollout."""
+    eventually(lambda: state_of(host, "chat-b") == "serving")
+    wanted = {"a": FLAG | image("next"), "b": OTHER | image("next")}
+    with load(ca) as counted, ThreadPoolExecutor(1) as beside:
+        running = beside.submit(rollout, playbook, **wanted)
+        eventually(lambda: is_kept(host) and state_of(host, "chat-b") not in STREAMS)
+        with without_power("spark-2"):
+            done = running.result()
+    assert done.returncode != 0
+    assert nothing_lost(counted)
+    assert not held(titan) and is_kept(host)
+    again = rollout(playbook, **wanted)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert not is_kept(host)
