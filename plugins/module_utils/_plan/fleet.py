@@ -140,7 +140,7 @@ def plan_fleet(
             "retention": slices.retention(host, decided[name]),
             "services": [service_slice(service, name, declared.name) for service in decided[name]],
             "unread_images": slices.unread_images(decided[name]),
-            "gateway": gateway.slice_of(name),
+            "gateway": gateway.slice_of(name, fabric[name]["management"]["interface"]),
             "clients": clients.slice_of(name),
             "listens": [*listens(decided[name], name, gateway), *clients.listens(name)],
             "memory": {service.name: budgets[name].lines(service.name) for service in here[name]},
