@@ -127,6 +127,7 @@ OTHERWISE = {
     ("services", "{{ services_tls.path }}"): "_tls.subject, made on the controller",
     ("services", "{{ item.1.path }}"): "_services.subject, overlays",
     ("clients", "{{ item.path }}"): "_clients.subject, secrets",
+    ("monitoring", "{{ item.path }}"): "_monitoring.subject, a secret",
     ("model_store", "{{ __token }}"): "in memory, and taken back by the same tasks",
 }
 

@@ -63,7 +63,9 @@ class EngineSpec:
     it, each with what it does. tls: None for an engine that speaks no TLS. aliases: whether a model can have further
     names, ``aliases`` in the settings of its service. workers_listen: the ranks meet at a port of each rank but the
     head's, which calls them, instead of one of the head's. single_files: a model is files of its repository, which
-    ``model.file`` names, instead of all of them.
+    ``model.file`` names, instead of all of them. series: names in its Prometheus text by what they tell: gauges
+    running, waiting (requests) and kv_use (0 to 1); counters preempted, prompted, generated, prefix_asked, prefix_hits;
+    histograms of seconds first_token, next_token, queued.
     """
 
     name: str
@@ -83,6 +85,7 @@ class EngineSpec:
     aliases: bool = False
     workers_listen: bool = False
     single_files: bool = False
+    series: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
