@@ -11,6 +11,7 @@ only where every role would have found all as declared.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
@@ -61,7 +62,9 @@ def unconverged(
     one that could not be compared. interfaces: by host whether `netplan_apply` would change it; missing where there are
     none. Hosts that depend on each other are converged together: a role may need what another host's has read.
     """
-    found = {host: _judged(_reasons(plan, host, states, interfaces.get(host, False))) for host in states}
+    found = {
+        host: _judged(plan, host, states, partial(_reasons, netplan=interfaces.get(host, False))) for host in states
+    }
     try:
         apart = {one.host: f"{one.place}: {one.found}" for one in same_on_all(plan, _read(states))}
     except Exception as problem:
@@ -73,13 +76,18 @@ def unconverged(
 
 def unstaged(plan: Mapping[str, Any], states: Mapping[str, State | None]) -> dict[str, list[str]]:
     """Why images or models have to be brought to each host, or to one that it gives to or fetches from; as above."""
-    found = {host: _judged(_to_stage(plan, host, states)) for host in states}
+    found = {host: _judged(plan, host, states, _to_stage) for host in states}
     return {host: found[host] or _of_others(plan, host, found) for host in states}
 
 
-def _judged(reasons: Iterator[str]) -> list[str]:
+def _judged(
+    plan: Mapping[str, Any],
+    host: str,
+    states: Mapping[str, State | None],
+    reasons: Callable[[View], Iterator[str]],
+) -> list[str]:
     try:
-        return [*reasons]
+        return [*_unread(states[host])] or [*reasons(View(host, plan, _read(states)))]
     except Exception as problem:  # whatever a host has answered: it is converged, and the roles judge it
         return [_unusable(problem)]
 
@@ -109,24 +117,14 @@ def _partners(plan: Mapping[str, Any], host: str) -> set[str]:
     return grouped | {*mine["peer_access"]["reads"]} | {*mine["peer_access"]["readers"]}
 
 
-def _reasons(plan: Mapping[str, Any], host: str, states: Mapping[str, State | None], netplan: bool) -> Iterator[str]:
-    unread = [*_unread(states[host])]
-    if unread:
-        yield from unread
-        return
-    view = View(host, plan, _read(states))
+def _reasons(view: View, netplan: bool) -> Iterator[str]:
     compared = (subject.differences for subject in SUBJECTS if subject.name not in _OF_THE_MACHINE)
     yield from _ours(view, (of_files, of_json, of_sysctl, of_units, *compared))
     yield from ["the network differs"] if netplan else []
     yield from _beside(view.slice, view.state)
 
 
-def _to_stage(plan: Mapping[str, Any], host: str, states: Mapping[str, State | None]) -> Iterator[str]:
-    unread = [*_unread(states[host])]
-    if unread:
-        yield from unread
-        return
-    view = View(host, plan, _read(states))
+def _to_stage(view: View) -> Iterator[str]:
     yield from _ours(view, [subject.differences for subject in SUBJECTS if subject.name in _STAGED])
     yield from _brought(view.slice, view.state)
 
