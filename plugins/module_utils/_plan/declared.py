@@ -207,10 +207,11 @@ def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Findi
     tls, problems = check(TLS, _written_or(written["fleet_tls"], NONE), "fleet_tls")
     findings += problems
     services, problems = _services(_written_or(written["fleet_services"]), hosts, folder, None if problems else tls)
-    gateway, wrong = _gateway(written["fleet_gateway"], hosts, services, folder)
+    taken = {name: {*_listening(host), *_ports_of_services(name, services)} for name, host in hosts.items()}
+    addressed = {name: (host.address, taken[name]) for name, host in hosts.items()}
+    gateway, wrong = _gateway(written["fleet_gateway"], addressed, services, folder)
     encrypted = [one["tls"] for one in (*services.values(), *([gateway] if gateway else [])) if one["tls"]]
     ca = authority(folder) if any(tls["ca"] for tls in encrypted) else None
-    taken = {name: _ports_in_use(name, host, services) for name, host in hosts.items()}
     clients, unusable = _clients(
         written["fleet_clients"], taken, _service_names(written["fleet_services"]), gateway, folder
     )
@@ -222,22 +223,21 @@ def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Findi
 
 
 def _gateway(
-    written: Any, hosts: Mapping[str, Host], services: Mapping[str, Mapping[str, Any]], folder: Path
+    written: Any, hosts: Mapping[str, tuple[str, set[int]]], services: Mapping[str, Mapping[str, Any]], folder: Path
 ) -> tuple[Mapping[str, Any] | None, list[Finding]]:
-    """The checked ``fleet_gateway``; None where there is none, or one that can't be."""
+    """The checked ``fleet_gateway``; None where there is none, or one that can't be. hosts: address and taken ports."""
     if written is None:
         return None, []
     gateway, problems = check(GATEWAY, written, "fleet_gateway")
     if problems:
         return None, problems
-    ports = {name: (host.address, _ports_in_use(name, host, services)) for name, host in hosts.items()}
-    problems = [*decide_gateway(gateway, ports, services, folder)]
+    problems = [*decide_gateway(gateway, hosts, services, folder)]
     return (None if any(problem.severity == "error" for problem in problems) else gateway), problems
 
 
 def _clients(
     written: Any,
-    taken: dict[str, set[int]],
+    taken: Mapping[str, set[int]],
     services: Collection[str],
     gateway: Mapping[str, Any] | None,
     folder: Path,
@@ -248,15 +248,10 @@ def _clients(
     if problems:
         return {}, problems
     if gateway:
-        for name in gateway["hosts"]:
-            taken[name] |= {gateway["port"], gateway["redirect_port"]} - {None}
+        its_own = {gateway["port"], gateway["redirect_port"]} - {None}
+        taken = {name: ports | its_own if name in gateway["hosts"] else ports for name, ports in taken.items()}
     problems = [*decide_clients(clients, taken, services, gateway, folder)]
     return ({} if any(problem.severity == "error" for problem in problems) else clients), problems
-
-
-def _ports_in_use(name: str, host: Host, services: Mapping[str, Mapping[str, Any]]) -> set[int]:
-    """Ports of a host that its system or a service has."""
-    return {*_listening(host), *_ports_of_services(name, services)}
 
 
 def _ports_of_services(host: str, services: Mapping[str, Mapping[str, Any]]) -> Iterator[int]:
