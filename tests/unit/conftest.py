@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+import hub_server
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._weights import hub as hub_module
 from hypothesis import settings
 
 settings.register_profile("gb10", deadline=None, derandomize="CI" in os.environ)
@@ -21,3 +23,14 @@ def usual_umask() -> Iterator[None]:
     before = os.umask(0o022)
     yield
     os.umask(before)
+
+
+@pytest.fixture
+def hub(repository: hub_server.Hub, monkeypatch: pytest.MonkeyPatch) -> Iterator[hub_server.Hub]:
+    """The hub's stand-in with the `repository` of the test's file; this machine's own token and proxy are not used."""
+    monkeypatch.setattr(hub_module, "_LOOK_SECONDS", 0.05)
+    for name in ("HF_TOKEN", "HF_TOKEN_PATH", "HTTP_PROXY", "http_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    with hub_server.serving(repository) as hub:
+        monkeypatch.setenv("HF_ENDPOINT", hub.url)
+        yield hub

@@ -10,7 +10,7 @@ import importlib.metadata
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import hub_server
@@ -18,7 +18,6 @@ import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import Progress, refusal
-from ansible_collections.gb10.fleet.plugins.module_utils._weights import hub as hub_module
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.cache import Cache
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.hub import Hub
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.store import DamagedError, ModelStore, Wanted
@@ -37,15 +36,10 @@ def safetensors(size: int) -> bytes:
 
 
 @pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[hub_server.Hub]:
+def repository() -> hub_server.Hub:
     # The tool writes 10 MiB at once: more than that must be there to go on from.
     files = {"config.json": b"{}", "sub/template.jinja": b"hello", "model.safetensors": safetensors(24 << 20)}
-    monkeypatch.setattr(hub_module, "_LOOK_SECONDS", 0.05)
-    for name in ("HF_TOKEN", "HF_TOKEN_PATH", "HTTP_PROXY", "http_proxy"):
-        monkeypatch.delenv(name, raising=False)
-    with hub_server.serving(hub_server.Hub(MODEL, COMMIT, files)) as hub:
-        monkeypatch.setenv("HF_ENDPOINT", hub.url)
-        yield hub
+    return hub_server.Hub(MODEL, COMMIT, files)
 
 
 def store_at(folder: Path, progress: Progress | None = None, token_file: Path | None = None) -> ModelStore:

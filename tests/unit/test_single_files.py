@@ -9,7 +9,6 @@ import dataclasses
 import json
 import shutil
 import sysconfig
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._peers.request import r
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import check
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import Progress
-from ansible_collections.gb10.fleet.plugins.module_utils._weights import hub as hub_module
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.cache import repository_folder
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.hub import Hub
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.manifest import File, Manifest
@@ -117,13 +115,8 @@ def test_parts_are_counted_from_the_first(count: int, stem: str) -> None:
 
 
 @pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[hub_server.Hub]:
-    monkeypatch.setattr(hub_module, "_LOOK_SECONDS", 0.05)
-    for name in ("HF_TOKEN", "HF_TOKEN_PATH", "HTTP_PROXY", "http_proxy"):
-        monkeypatch.delenv(name, raising=False)
-    with hub_server.serving(hub_server.Hub(MODEL, COMMIT, FILES)) as hub:
-        monkeypatch.setenv("HF_ENDPOINT", hub.url)
-        yield hub
+def repository() -> hub_server.Hub:
+    return hub_server.Hub(MODEL, COMMIT, FILES)
 
 
 def places_in(folder: Path) -> Places:
