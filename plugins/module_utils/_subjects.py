@@ -13,6 +13,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._firewall.subject impor
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway.subject import GATEWAY
 from ansible_collections.gb10.fleet.plugins.module_utils._host_tuning.subject import HOST_TUNING
 from ansible_collections.gb10.fleet.plugins.module_utils._images.subject import IMAGES
+from ansible_collections.gb10.fleet.plugins.module_utils._memory_guard.subject import MEMORY_GUARD
 from ansible_collections.gb10.fleet.plugins.module_utils._peers.subject import PEER_ACCESS
 from ansible_collections.gb10.fleet.plugins.module_utils._services.subject import SERVICES, SUPERVISOR
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import Subject
@@ -22,6 +23,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._weights.subject import
 
 SUBJECTS: tuple[Subject, ...] = (
     HOST_TUNING,
+    MEMORY_GUARD,
     FABRIC,
     CONTAINER_ENGINE,
     FIREWALL,

@@ -222,6 +222,7 @@ def _container(planned: Any) -> dict[str, Any]:
         "dropped": ["ALL"],
         "pids-limit": planned["pids_limit"],
         "memory-limit": planned["memory_limit"],
+        "oom-score-adj": planned["oom_score_adj"],
         "read-only": planned["read_only"],
         "log": "none",
         "privileged": False,

@@ -41,7 +41,10 @@ def test_what_a_container_is_given_otherwise_is_in_its_words() -> None:
     )
     text = " ".join(run)
     assert "--cap-drop ALL --cap-add SYS_PTRACE" in text
-    assert "--ipc host --pids-limit 512 --memory 1073741824 --read-only --tmpfs /tmp:exec,mode=1777" in text
+    assert (
+        "--ipc host --pids-limit 512 --memory 1073741824 --oom-score-adj 900 --read-only --tmpfs /tmp:exec,mode=1777"
+        in text
+    )
     assert "--shm-size" not in run  # the host's
 
 

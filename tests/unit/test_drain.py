@@ -22,6 +22,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._rank import (
     serving,
     worker,
 )
+from ansible_collections.gb10.fleet.plugins.module_utils._rank.judge import End
 from ansible_collections.gb10.fleet.plugins.module_utils._rank.report import Ledger, Report
 from ansible_collections.gb10.fleet.plugins.module_utils._rank.service import from_plan
 from hypothesis import given
@@ -169,7 +170,7 @@ def test_how_a_drain_is_reported(
     assert reported.state == "draining" and reported.fields["drains_until"] > report.now_text()
 
 
-def _never(_reason: str, _failed: bool, _drains: bool = False) -> None:
+def _never(_end: End) -> None:
     raise AssertionError
 
 
@@ -210,6 +211,9 @@ class Scene:
 
     launch = prepare
 
+    def loaded(self) -> None:
+        pass
+
     async def stop(self) -> None:
         self.done.append("stops")
 
@@ -219,7 +223,7 @@ class Scene:
 
     async def play(self, *acts: Callable[[Scene], object]) -> int:
         running = asyncio.ensure_future(self.head.run())
-        await self.ready.wait()
+        await asyncio.wait_for(self.ready.wait(), 5)
         self.head.stop(running.cancel)
         for act in acts:
             await asyncio.wait_for(self.begun.wait(), 5)
@@ -241,12 +245,12 @@ OWNER = "drains: the owner stops the service"
         # who asks again does not want to wait
         ([lambda scene: scene.head.stop(lambda: pytest.fail("canceled twice"))], [OWNER, "stops"]),
         # no answer can end any more
-        ([lambda scene: scene.head._over("rank 0: its container ended", True)], [OWNER, "stops"]),
-        ([lambda scene: scene.head._over("rank 1 is lost", True)], [OWNER, "stops"]),
+        ([lambda scene: scene.head._over(End("rank 0: its container ended"))], [OWNER, "stops"]),
+        ([lambda scene: scene.head._over(End("rank 1 is lost"))], [OWNER, "stops"]),
         # a rank that is to stop as well changes nothing
         (
             [
-                lambda scene: scene.head._over("rank 1 is to leave", False, drains=True),
+                lambda scene: scene.head._over(End("rank 1 is to leave", failed=False, drains=True)),
                 lambda scene: scene.drained.set(),
             ],
             [OWNER, "drained", "stops"],
@@ -283,8 +287,8 @@ def test_a_rank_that_is_to_leave_lets_the_answers_of_its_group_end(
     async def play() -> None:
         scene = Scene(tmp_path, monkeypatch)
         running = asyncio.ensure_future(scene.head.run())
-        await scene.ready.wait()
-        scene.head._over("rank 1 is to leave: its owner stops it", failed=False, drains=True)
+        await asyncio.wait_for(scene.ready.wait(), 5)
+        scene.head._over(End("rank 1 is to leave: its owner stops it", failed=False, drains=True))
         await scene.begun.wait()
         scene.drained.set()
         while "stops" not in scene.done:
@@ -358,7 +362,7 @@ def test_what_a_drain_has_shut_is_opened_with_the_end_and_before_a_start(
     monkeypatch.setattr(local.admission, "admit", opened.append)
     monkeypatch.setattr(local.host, "await_docker", lambda: _at_once(None))
     monkeypatch.setattr(local.host, "prepare", lambda _service: None)
-    rank = local.LocalRank(replace(SOLO, gids=None), Report(SOLO, [], tmp_path), lambda _reason: None)
+    rank = local.LocalRank(replace(SOLO, gids=None), Report(SOLO, [], tmp_path), lambda _end: None)
     asyncio.run(rank.prepare())
     asyncio.run(rank.stop())
     assert opened == [8000, 8000]

@@ -54,6 +54,13 @@ WRITTEN: dict[str, Any] = {
     "probes": PROBES,
     "gids": [{"device": "rocep1s0f1", "address": "192.168.100.1"}],
     "memory_bytes": 1,
+    "guard": {
+        "floor_bytes": 6 << 30,
+        "high_bytes": 40 << 30,
+        "creep_s": 300,
+        "on_creep": "report",
+        "unit": "gb10-memory-guard.service",
+    },
     "ports": [8000],
     "limits": {
         "startup_limit_s": 100,
@@ -106,6 +113,7 @@ def with_(path: str, value: Any) -> str:
         (with_("ports", ["8000"]), "ports[0] is '8000', expected a whole number"),
         (with_("memory_bytes", True), "memory_bytes is True, expected a whole number"),
         (with_("limits.budget.starts", 0), "limits: one of them is not above 0"),
+        (with_("guard.on_creep", "kill"), "guard: on_creep is 'kill', expected report or restart"),
         (with_("rank", 2), "rank is 2, expected one of 2"),
         (with_("secret_file", None), "secret_file is missing"),
         (json.dumps(WRITTEN | {"secret_file": None}), "secret_file is null, which a service of several ranks needs"),

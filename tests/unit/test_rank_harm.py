@@ -230,7 +230,7 @@ class Script:
     """A head whose rank and members do what a list says, one step an epoch, with a clock that sleeps move.
 
     Steps: a string: that is in the way before the launch; `docker`: `docker run` can't; `dies`: the container dies;
-    `owner`: a rank leaves in order.
+    `memory`: for want of memory; `owner`: a rank leaves in order.
     """
 
     def __init__(
@@ -255,7 +255,7 @@ class Script:
                 raise asyncio.CancelledError
 
     async def prepare(self) -> None:
-        if self.steps[0] not in ("docker", "dies", "owner"):
+        if self.steps[0] not in ("docker", "dies", "memory", "owner"):
             raise host.NotLaunchedError(self.steps.pop(0))
 
     async def launch(self) -> None:
@@ -264,8 +264,12 @@ class Script:
 
     async def _serve(self) -> None:
         step = self.steps.pop(0)
-        self.head._over("it died" if step == "dies" else "rank 1 leaves", step == "dies")
+        died = step in ("dies", "memory")
+        self.head._over(judge.End("it died" if died else "rank 1 leaves", died, out_of_memory=step == "memory"))
         await asyncio.Event().wait()
+
+    def loaded(self) -> None:
+        pass
 
     async def stop(self) -> None:
         pass
@@ -289,6 +293,10 @@ PORT = "port 8000 can't be had"
         # what was launched counts
         (["dies", "dies", "dies"], 3, [5, 5], 1),
         (["dies", PORT, "dies", "docker", "owner", "dies"], 3, [5, 5, 5, 5, 5], 1),
+        # an end for want of memory counts twice, since each may hang the host
+        (["memory", "memory"], 3, [5], 1),
+        (["dies", "memory"], 3, [5], 2),
+        (["memory", "owner"], 0, [5, 5], 1),
     ],
 )
 def test_what_counts_as_a_start_is_a_container_that_was_launched(
@@ -304,7 +312,7 @@ def test_what_counts_as_a_start_is_a_container_that_was_launched(
     assert script.pauses == pauses
     assert script.shown[-1][2] == starts_left
     # evidence is kept of what ran alone: else an obstacle would push out what an owner looks for
-    assert script.kept == ["it died" for step in steps if step == "dies"]
+    assert script.kept == ["it died" for step in steps if step in ("dies", "memory")]
 
 
 @pytest.mark.parametrize(
@@ -373,7 +381,7 @@ def test_whatever_is_in_the_way_of_a_start_is_an_obstacle(
 
     for name in ("prepare", "gid_environment", "await_docker"):
         monkeypatch.setattr(local.host, name, fails if name == broken else _nothing_async if "await" in name else list)
-    rank = local.LocalRank(SOLO, Report(SOLO, [], tmp_path), lambda _reason: None)
+    rank = local.LocalRank(SOLO, Report(SOLO, [], tmp_path), lambda _end: None)
     monkeypatch.setattr(local.host, "prepare", fails if broken == "prepare" else lambda _service: None)
     with pytest.raises(host.NotLaunchedError, match=words):
         asyncio.run(rank.prepare())
@@ -419,7 +427,7 @@ def test_only_the_launch_reports_a_container_that_never_ran(tmp_path: Path, monk
 
     async def launch() -> None:
         with pytest.raises(host.NotLaunchedError, match="the container ended at once"):
-            await local.LocalRank(cannot, Report(cannot, [], tmp_path), ends.append).launch()
+            await local.LocalRank(cannot, Report(cannot, [], tmp_path), lambda end: ends.append(end.reason)).launch()
 
     asyncio.run(launch())
     assert ends == []

@@ -21,13 +21,13 @@ testinfra_hosts = ["ssh://titan"]
 
 SCENARIO = Path(__file__).resolve().parents[1]
 ROOT = SCENARIO.parents[1]
+LAB: dict[str, Any] = yaml.safe_load((ROOT / "inventories/lab/group_vars/all/fleet.yml").read_text("utf-8"))
 DECLARED: dict[str, Any] = yaml.safe_load((SCENARIO / "vars" / "fleet.yml").read_text("utf-8"))["fleet_services"]
 KEY = (SCENARIO / "vars" / "key.txt").read_text("utf-8").strip()
 Playbook = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-def converge(playbook: Playbook, retire: str, **services: Any) -> subprocess.CompletedProcess[str]:
-    variables = {"fleet_services": services, "retire": retire}
+def converge(playbook: Playbook, **variables: Any) -> subprocess.CompletedProcess[str]:
     return playbook(str(SCENARIO / "converge.yml"), "--extra-vars", json.dumps(variables))
 
 
@@ -143,14 +143,17 @@ def test_another_image_of_the_same_name_restarts_it(host: Host, playbook: Playbo
     both = f'docker inspect --format \'{{{{or (index . "Image") (index . "Id")}}}}\' gb10-service-tiny {name}'
     host.check_output(f"docker commit --change 'LABEL mended=yes' gb10-service-tiny {name}")
     assert len({*host.check_output(both).split()}) == 2
-    run = converge(playbook, retire="", **DECLARED)
+    run = converge(playbook, fleet_services=DECLARED)
     assert run.returncode == 0, run.stdout
     assert len({*host.check_output(both).split()}) == 1
     assert status(host, 8000, KEY) == "200"
 
 
 def test_another_name_port_and_certificate_retire_the_first(host: Host, playbook: Playbook, tmp_path: Path) -> None:
-    """The certificate is the owner's, whose end is near: he alone can renew it, so that plan and drift name it."""
+    """The certificate is the owner's, whose end is near: he alone can renew it, so that plan and drift name it.
+
+    He wants no memory guard any more either.
+    """
     key = new_key()
     ca = Pair(authority(key, "of the owner", datetime.now(UTC), 100), key)
     own = issued(ca, ["titan"], datetime.now(UTC), 12)
@@ -159,15 +162,18 @@ def test_another_name_port_and_certificate_retire_the_first(host: Host, playbook
         Path(path).write_bytes(getattr(own, kind))
         Path(path).chmod(0o600)
     renamed = {**DECLARED["tiny"], "port": 8001, "tls": tls}
-    run = converge(playbook, retire="tiny", renamed=renamed)
+    unguarded = LAB["fleet_host"] | {"memory_guard": {"enabled": False}}
+    variables = {"fleet_services": {"renamed": renamed}, "fleet_host": unguarded}
+    run = converge(playbook, retire="tiny", **variables)
     assert run.returncode == 0, run.stdout
     assert "certificate-ending" in run.stdout
     assert units(host) == ["gb10-service-renamed.service"]
+    assert not host.service("gb10-memory-guard").is_running
+    assert not host.file("/etc/systemd/system/gb10-memory-guard.service").exists
     assert host.run("ls /etc/gb10-fleet/secrets/tiny.*").rc != 0
     host.check_output("printf %%s %s > /tmp/ca.crt", ca.certificate.decode())
     assert (status(host, 8001, KEY, "--cacert /tmp/ca.crt"), status(host, 8001, KEY)) == ("200", "000")
     assert not host.file("/usr/local/share/ca-certificates/gb10-fleet-lab.crt").exists
     assert not host.file("/etc/ssl/certs/gb10-fleet-lab.pem").exists
-    variables = json.dumps({"fleet_services": {"renamed": renamed}})
-    drift = playbook("drift.yml", "-l", "titan", "-e", "service=renamed", "--extra-vars", variables)
+    drift = playbook("drift.yml", "-l", "titan", "-e", "service=renamed", "--extra-vars", json.dumps(variables))
     assert "certificate-ending" in drift.stdout and "it ends in 1" in drift.stdout, drift.stdout

@@ -85,6 +85,11 @@ class Budget:
     left: Interval
     findings: Sequence[Finding]
 
+    @property
+    def planned_left(self) -> int:
+        """What is expected to be left by what was decided alone, whatever boots have shown; less than 0: too little."""
+        return self.total - self.reserve.expected - sum(share.footprint.expected for share in self.shares.values())
+
     def lines(self, service: str) -> dict[str, dict[str, Any]]:
         """The budget as one service sees it, by line: {low, expected, high, source}; see docs/memory.md for the lines.
 

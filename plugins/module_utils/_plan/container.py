@@ -34,8 +34,9 @@ class Container:
     shows it. network: ``bridge`` for a network of its own, with ports, ``{address, port}``, given to the same port of
     the container; ``host`` for the host's network. ipc: ``private`` or ``host``. capabilities: all that it has.
     pids_limit: processes and threads. memory_limit: bytes of all it has in memory, files in the page cache included;
-    None for no limit. read_only: its root, but for mounts, caches and the folders of tmpfs. caches: folders of the host
-    by those of the container, to be written; an empty one begins with what the image has there.
+    None for no limit. oom_score_adj: how readily its processes are ended where the host's memory runs out, to 1000.
+    read_only: its root, but for mounts, caches and the folders of tmpfs. caches: folders of the host by those of the
+    container, to be written; an empty one begins with what the image has there.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Container:
     capabilities: Sequence[str] = ()
     pids_limit: int = fact("container", "pids_limit")
     memory_limit: int | None = None
+    oom_score_adj: int = fact("group", "oom_score_adj")
     read_only: bool = False
     tmpfs: Sequence[str] = ()
     security: Sequence[str] = ("no-new-privileges",)
@@ -79,6 +81,7 @@ def docker_options(container: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from (("ipc", container["ipc"]), ("pids-limit", str(container["pids_limit"])))
     if container["memory_limit"] is not None:
         yield "memory", str(container["memory_limit"])
+    yield "oom-score-adj", str(container["oom_score_adj"])
     if container["read_only"]:
         yield "read-only", ""
     # compilers load what they have built there

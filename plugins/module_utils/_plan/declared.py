@@ -121,6 +121,7 @@ SERVICE: Spec = {
         "open": {"type": "bool", "default": False},
         # how long answers under way may go on once it is to stop; 0: they are cut off
         "drain_s": {"type": "int", "min": 0, "max": 86_400},
+        "on_creep": {"type": "str", "choices": ["report", "restart"], "default": "report"},
         "tls": TLS,
         "trust": {"type": "list", "default": [], "elements": {"type": "str", "choices": [*TRUST]}},
         "silence": {"type": "map", "default": {}, "values": {"type": "str", "min": 1, "expected": "the reason"}},

@@ -30,6 +30,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._host_tuning.subject im
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Value, merge
 from ansible_collections.gb10.fleet.plugins.module_utils._lock.lock import EMPTY, KINDS, Lock, anchored, unknown_name
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Budget, plan_hosts
+from ansible_collections.gb10.fleet.plugins.module_utils._memory_guard.subject import memory_guard, refused
 from ansible_collections.gb10.fleet.plugins.module_utils._plan import slices
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.clients import Clients, plan_clients
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.container import docker_options
@@ -142,6 +143,7 @@ def plan_fleet(
             "unread_images": slices.unread_images(decided[name]),
             "gateway": gateway.slice_of(name),
             "clients": clients.slice_of(name),
+            "memory_guard": memory_guard(host.settings, budgets[name].planned_left, declared.name),
             "listens": [*listens(decided[name], name, gateway), *clients.listens(name)],
             "memory": {service.name: budgets[name].lines(service.name) for service in here[name]},
         }
@@ -221,6 +223,7 @@ def _budgets(
     budgets = plan_hosts({name: _memory_total(host) for name, host in hosts.items()}, demands, desktops)
     for name, budget in budgets.items():
         findings.add(budget.findings, [name])
+        findings.add(refused(name, hosts[name].settings, budget.planned_left), [name])
     return budgets
 
 

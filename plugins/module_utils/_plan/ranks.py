@@ -31,6 +31,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.container import 
     docker_exec,
     docker_run,
 )
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import gib
 
 _FIRST_FREE_PORT = 1024
 _ALONE: dict[str, Any] = {"address": None, "peers": [], "rendezvous": None, "secret_file": None, "adapter": None}
@@ -112,11 +113,23 @@ def _supervisor(
         "token": {"file": _layout.group_token(placed.name), "purpose": launch.token} if launch.token else None,
         "gids": _gids(service, placed.hosts[rank].name) if placed.is_group else None,
         "memory_bytes": share.footprint.low,
+        "guard": _guard(placed, share),
         "ports": _ports(placed, rank),
         "endpoint": _endpoint(service) if is_head else None,
         "probes": _probes(service, container["name"]),
         "warm_up": [asdict(one) for one in placed.engine.warm_up(placed, service.flags)] if is_head else [],
         "limits": _limits(placed),
+    }
+
+
+def _guard(placed: Placed, share: Share) -> dict[str, Any]:
+    """Nothing that boots have shown is in it, since one more would else start the service anew."""
+    return {
+        "floor_bytes": gib(fact("memory", "floor_gib")),
+        "high_bytes": share.footprint.high,
+        "creep_s": fact("group", "creep_s"),
+        "on_creep": placed.settings["on_creep"],
+        "unit": _layout.MEMORY_GUARD_UNIT,
     }
 
 

@@ -11,6 +11,9 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._layout import LIBRARY, container, rank_file
 
+# As Docker's daemon and containerd have it: who runs the service outlives it.
+OWN_OOM_SCORE_ADJ = -500
+
 
 def rank_unit(service: str, summary: str, limits: Mapping[str, Any], inventory: str) -> str:
     """The unit that owns a service's rank on one host, through its supervisor.
@@ -42,6 +45,7 @@ RestartSec=5
 RestartPreventExitStatus=3
 WatchdogSec=120
 WatchdogSignal=SIGKILL
+OOMScoreAdjust={OWN_OOM_SCORE_ADJ}
 KillMode=mixed
 TimeoutStopSec={limits["drain_s"] + 2 * limits["stop_s"] + 60}
 SyslogIdentifier={container(service)}

@@ -61,6 +61,7 @@ def _parts(
         "journal.log": lambda: _output("journalctl", "--no-pager", "--unit", service.unit, "--lines", "500"),
         "kernel.log": lambda: _output("journalctl", "--no-pager", "--dmesg", "--lines", "200"),
         "memory.txt": _memory,
+        "guard.log": lambda: _output("journalctl", "--no-pager", "--unit", service.guard.unit, "--lines", "50"),
         "network.txt": lambda: _output("ip", "-brief", "address") + _output("ss", "-tanp"),
         "gids.txt": _gids,
         "versions.txt": _versions,

@@ -10,11 +10,12 @@ import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 from . import judge
 from .host import NotLaunchedError, RankError, restarts_of, run
+from .judge import End
 from .local import LocalRank
 from .members import Members
 from .probes import Joined, Others
@@ -26,16 +27,6 @@ EXIT_STOPPED = 3
 _EVIDENCE_S = 30.0
 _JOINED_POLL_S = 2.0
 _LISTENS_POLL_S, _CONNECT_S = 0.5, 5.0
-
-
-@dataclass(frozen=True)
-class End:
-    """Why an epoch is over. failed: something went wrong; not so when an owner stops or restarts a rank. drains: its
-    ranks are whole, and answers under way may end first."""
-
-    reason: str
-    failed: bool = True
-    drains: bool = False
 
 
 class Head:
@@ -50,13 +41,16 @@ class Head:
         self._serving: Serving | None = None
         self._asked, self._hurried = False, asyncio.Event()
         self._members = Members(service, report, secret, self._over)
-        self._local = LocalRank(service, report, lambda reason: self._over(f"rank 0: {reason}", True), secret)
+        self._local = LocalRank(service, report, self._over_here, secret)
 
-    def _over(self, reason: str, failed: bool, drains: bool = False) -> None:
+    def _over(self, end: End) -> None:
         """A rank failed or left; the first to report it ends the epoch, or its drain."""
-        is_draining = drains and self._report.state == "draining"
+        is_draining = end.drains and self._report.state == "draining"
         if self._end is not None and not self._end.done() and not is_draining:
-            self._end.set_result(End(reason, failed, drains))
+            self._end.set_result(end)
+
+    def _over_here(self, end: End) -> None:
+        self._over(replace(end, reason=f"rank 0: {end.reason}"))
 
     def stop(self, cancel: Callable[[], object]) -> None:
         """The owner wants it to end; who asks again does not want to wait for answers under way."""
@@ -83,6 +77,8 @@ class Head:
                 await self._close(end)
                 if self._launched and not end.failed:
                     self._ledger.restore_budget()
+                elif end.out_of_memory:
+                    self._ledger.launched(time.monotonic())  # counts twice: each time may hang the host
                 self._report.update(starts_left=self._starts_left())
                 if self._starts_left():
                     await asyncio.sleep(judge.pause_s(0))
@@ -117,8 +113,9 @@ class Head:
         budget, unit = self._service.limits.budget, self._service.unit
         evidence = self._report.fields["evidence"] or f"`journalctl -u {unit}`"
         sentence = (
-            f"stopped: {budget.starts} starts within {budget.within_s / 60:.0f} minutes did not last, the last one "
-            f"because {last}; see {evidence}, mend it, then: systemctl start {unit}"
+            f"stopped: {budget.starts} starts within {budget.within_s / 60:.0f} minutes did not last (one that ended "
+            f"for want of memory counts as two), the last one because {last}; see {evidence}, mend it, then: "
+            f"systemctl start {unit}"
         )
         await self._members.broadcast({"do": "stopped", "reason": sentence})
         self._ledger.clear()
@@ -163,6 +160,8 @@ class Head:
         serving = Serving(service, report, self._key, self._members, self._local)
         await serving.load()
         await serving.warm_up()
+        self._local.loaded()
+        await self._members.broadcast({"do": "loaded", "epoch": report.fields["epoch"], "reason": ""})
         self._serving = serving
         await serving.watch()
 

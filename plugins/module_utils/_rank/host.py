@@ -20,11 +20,11 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import judge
+from . import judge, memory
 from .probes import Requires
 from .service import Adapter, Gid, Service, Token
 
@@ -36,6 +36,7 @@ _ANSWER_S = 10
 # Docker may just be starting, with this unit or after a crash.
 _DOCKER_S = 120
 _GPU_SPECIFICATION = re.compile(r"""\bkind"?:\s*"?nvidia\.com/gpu(?![\w-])""")
+_APPS = ("nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits")
 _RESOLVER = Path(__file__).parents[1] / "gids.py"
 
 
@@ -61,6 +62,26 @@ def prepare(service: Service) -> None:
     problem = next(filter(None, [short_of_memory(available, service.memory_bytes), *taken]), None)
     if problem:
         raise RankError(problem)
+
+
+def memory_now() -> memory.Memory:
+    return memory.read_memory(Path("/proc/meminfo").read_text(encoding="ascii"))
+
+
+def drop_caches() -> int:
+    """Have the kernel give up its caches and join what is free; the bytes that are free since."""
+    before = memory_now().free
+    Path("/proc/sys/vm/drop_caches").write_text("3\n", encoding="ascii")
+    Path("/proc/sys/vm/compact_memory").write_text("1\n", encoding="ascii")
+    return max(0, memory_now().free - before)
+
+
+def killer(pids: Collection[int], since: float, guard: str) -> str:
+    """Who killed one of these processes for want of memory since a time of the clock; empty: nobody, or not known.
+    guard: the memory guard's unit."""
+    lines = ["_TRANSPORT=kernel", "+", f"_SYSTEMD_UNIT={guard}"]
+    done = run(["journalctl", "--no-pager", "--output", "cat", f"--since=@{since:.0f}", *lines], _ANSWER_S)
+    return memory.killer(done.stdout, pids)
 
 
 async def await_docker() -> None:
@@ -257,6 +278,27 @@ def usage(init: int, proc: Path = Path("/proc")) -> Usage:
     """What the container with this first process uses now; its processes are those of its process namespace."""
     found = [_usage_of(process) for process in processes_of(init, proc)]
     return Usage(sum(one[0] for one in found), sum(one[1] for one in found), sum(one[2] for one in found))
+
+
+def memory_of(init: int, proc: Path = Path("/proc")) -> memory.Taken:
+    """The memory of a container's processes: their own, the largest part of what they share, and the GPU's, which on a
+    GB10 counts for no process. Files that they have mapped are the page cache's."""
+    processes = processes_of(init, proc)
+    own, shared = 0, 0
+    for process in processes:
+        with contextlib.suppress(OSError):
+            status = (process / "status").read_text(encoding="utf-8", errors="replace")
+            kib = {name: int(size) for name, size in re.findall(r"^(Rss\w+):\s+(\d+) kB$", status, re.MULTILINE)}
+            own += kib.get("RssAnon", 0) << 10
+            shared = max(shared, kib.get("RssShmem", 0) << 10)
+    pids = {int(process.name) for process in processes}
+    apps = memory.compute_apps(run(_APPS, _ANSWER_S).stdout) if pids else {}
+    gpu = sum(size for pid, size in apps.items() if pid in pids)
+    return memory.Taken(own + shared + gpu, gpu, pids)
+
+
+def pids_of(init: int) -> set[int]:
+    return {int(process.name) for process in processes_of(init)}
 
 
 def processes_of(init: int, proc: Path = Path("/proc")) -> list[Path]:

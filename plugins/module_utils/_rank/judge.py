@@ -42,6 +42,18 @@ def too_old(requires: Requires, output: str) -> str | None:
     return f"the image has {found[1]}, expected {least} or newer: {requires.otherwise}"
 
 
+@dataclass(frozen=True)
+class End:
+    """Why an epoch is over. failed: something went wrong; not so when an owner stops or restarts a rank. drains: its
+    ranks are whole, and answers under way may end first. out_of_memory: a rank was ended since its host had too little,
+    as it will be again."""
+
+    reason: str
+    failed: bool = True
+    drains: bool = False
+    out_of_memory: bool = False
+
+
 # Budget -----------------------------------------------------------------------------------------------------------
 
 

@@ -7,27 +7,36 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import admission, evidence, host
+from . import admission, evidence, host, memory
 from .container import Container
 from .host import NotLaunchedError, RankError
+from .judge import End
 from .report import Report
 from .service import Service
 
+# Between two looks at what is free, and at what the rank takes.
+_LOOK_S, _MEASURE_S = 1.0, 10.0
+
 
 class LocalRank:
-    """over: called with one sentence when the rank's container ended by itself. secret: the group's."""
+    """over: called when the rank's container ended by itself, or has to, and why. secret: the group's."""
 
-    def __init__(self, service: Service, report: Report, over: Callable[[str], None], secret: bytes = b"") -> None:
+    def __init__(self, service: Service, report: Report, over: Callable[[End], None], secret: bytes = b"") -> None:
         self._service, self._report, self._over = service, report, over
         self._container: Container | None = None
         self._secret = secret
         self._required = service.probes.requires
         self._stopping = False
         self._variables: list[str] = []
+        self._loading = False
+        self._pids: set[int] = set()
+        self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def init(self) -> int:
@@ -54,17 +63,74 @@ class LocalRank:
         self._stopping = False
         exit_words = self._service.probes.exit_words
         container = self._container = Container(self._service.container, self._report.log, exit_words)
+        self._report.update(cache_drops=0, memory_taken=None, creep="")
+        self._loading, self._pids, began = True, set(), time.time()
+        self._tasks = [asyncio.create_task(self._guard(container))]
         await container.launch(host.with_environment(await asyncio.to_thread(self._words), self._variables))
         # not before: where a container never ran the launch itself fails, and uses up no start
-        container.ended.add_done_callback(lambda ended: self._ended(container, ended.result()))
+        container.ended.add_done_callback(lambda ended: self._ended(container, ended.result(), began))
 
     def _words(self) -> Sequence[str]:
         words = self._service.run
         return host.with_specification(words) if "--gpus" in words and host.gpu_by_specification() else words
 
-    def _ended(self, container: Container, status: int) -> None:
+    def _ended(self, container: Container, status: int, began: float) -> None:
+        self._tasks.append(asyncio.create_task(self._name_the_end(container, status, began)))
+
+    async def _name_the_end(self, container: Container, status: int, began: float) -> None:
+        killer = await asyncio.to_thread(host.killer, self._pids, began, self._service.guard.unit)
         if container is self._container and not self._stopping:
-            self._over(f"its container ended {container.last_words(status)}")
+            reason = f"its container ended {container.last_words(status)}"
+            self._over(End(f"{killer}; {reason}" if killer else reason, out_of_memory=bool(killer)))
+
+    def loaded(self) -> None:
+        """The group serves: from now on the rank takes what it was planned to."""
+        self._loading = False
+
+    async def _guard(self, container: Container) -> None:
+        """Look after the host's memory until cancelled: docs/memory.md, "The memory guard"."""
+        last: memory.Drop | None = None
+        since: float | None = None
+        measured_at = -math.inf
+        while True:
+            at = time.monotonic()
+            try:
+                if self._loading:
+                    last = await self._look_at_caches(last, at)
+                    # who is killed while it loads may be younger than the last measurement
+                    self._pids |= await asyncio.to_thread(host.pids_of, container.init)
+                if at - measured_at >= _MEASURE_S:
+                    measured_at = at
+                    since = await self._look_at_rank(container, since, at)
+            except (OSError, ValueError) as problem:
+                self._report.note(f"the host's memory can't be looked after: {problem}")
+            await asyncio.sleep(_LOOK_S)
+
+    async def _look_at_caches(self, last: memory.Drop | None, at: float) -> memory.Drop | None:
+        floor = self._service.guard.floor_bytes
+        if not memory.drops_caches(await asyncio.to_thread(host.memory_now), floor, last, at):
+            return last
+        gained = await asyncio.to_thread(host.drop_caches)
+        self._report.note(f"less than {floor / host.GIB:.1f} GiB are free while the model loads: caches are dropped")
+        self._report.update(cache_drops=self._report.fields["cache_drops"] + 1)
+        return memory.Drop(at, gained)
+
+    async def _look_at_rank(self, container: Container, since: float | None, at: float) -> float | None:
+        guard, taken = self._service.guard, await asyncio.to_thread(host.memory_of, container.init)
+        self._pids |= {*taken.pids}
+        self._report.update(memory_taken=taken.bytes)
+        since = None if self._loading else memory.over_since(since, taken.bytes, guard.high_bytes, at)
+        if not memory.creeps(since, guard, at):
+            self._report.update(creep="")
+        elif not self._report.fields["creep"]:
+            sentence = memory.creep_sentence(taken, guard)
+            self._report.note(sentence)
+            if guard.on_creep == "restart":
+                self._report.update(creep=sentence)
+                self._over(End(sentence, drains=True))
+            else:
+                self._report.update(creep=sentence, evidence=str(await self.keep_evidence(sentence)))
+        return since
 
     async def serve(self) -> None:
         """Begin to serve, once all ranks have joined."""
@@ -74,6 +140,8 @@ class LocalRank:
     async def stop(self) -> None:
         """Nothing of the rank runs when this returns, or RankError."""
         self._stopping = True
+        for task in self._tasks:
+            task.cancel()
         try:
             if self._container is not None:
                 await self._container.stop(self._service.limits.stop_s)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from . import host, wire
 from .host import RankError
+from .judge import End
 from .report import Report, now_text
 from .service import Service
 
@@ -22,12 +23,6 @@ LOST_S = 20.0
 _ORDER_S = 300.0
 # Between two looks at this host's own adapter while ranks are missing.
 LOOK_S = 5.0
-
-
-class Over(Protocol):
-    """Ends the epoch. drains: the group is whole still, and answers under way may end first."""
-
-    def __call__(self, reason: str, failed: bool, drains: bool = False) -> None: ...
 
 
 class Member:
@@ -70,7 +65,7 @@ class Member:
 
 
 class Members:
-    def __init__(self, service: Service, report: Report, secret: bytes, over: Over) -> None:
+    def __init__(self, service: Service, report: Report, secret: bytes, over: Callable[[End], None]) -> None:
         self._service, self._report, self._secret, self._over = service, report, secret, over
         self._by_rank: dict[int, Member] = {}
         self._changed = asyncio.Event()
@@ -151,9 +146,10 @@ class Members:
         elif "did" in message:
             member.done(message["did"], message["error"])
         elif "failed" in message and message["epoch"] == epoch:
-            self._over(f"{member.name}: {message['failed']}", True)
+            drains, out_of_memory = (message.get(name) is True for name in ("drains", "out_of_memory"))
+            self._over(End(f"{member.name}: {message['failed']}", drains=drains, out_of_memory=out_of_memory))
         elif "asks" in message:
-            self._over(f"{member.name} is to leave: {message['asks']}", failed=False, drains=True)
+            self._over(End(f"{member.name} is to leave: {message['asks']}", failed=False, drains=True))
         elif "leaving" in message:
             self._leave(member, f"{member.name} leaves: {message['leaving']}", failed=False)
 
@@ -162,7 +158,7 @@ class Members:
             del self._by_rank[member.rank]
             self._report.note(reason)
             member.lost(reason)
-            self._over(reason, failed)
+            self._over(End(reason, failed))
             self._notify()
 
     def _notify(self) -> None:

@@ -54,6 +54,23 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class Guard:
+    """Of the host's memory, in bytes. floor_bytes: must stay free while a model loads. high_bytes: what the rank was
+    planned to take at most. creep_s: seconds beyond that after which it is said. on_creep: ``report`` alone, or
+    ``restart``. unit: which ends a rank where too little memory is left."""
+
+    floor_bytes: int
+    high_bytes: int
+    creep_s: float
+    on_creep: str
+    unit: str
+
+    def __post_init__(self) -> None:
+        if self.on_creep not in ("report", "restart"):
+            raise ValueError(f"on_creep is {self.on_creep!r}, expected report or restart")
+
+
+@dataclass(frozen=True)
 class Endpoint:
     """The API as the head reaches it. model: its name for clients. key_file: None without a key. key_form: that file's
     text, with ``%s`` for the key as JSON or ``%t`` for its text. certificate: the file of the one that the API shows;
@@ -143,6 +160,7 @@ class Service:
     adapter: Adapter | None
     gids: Sequence[Gid] | None
     memory_bytes: int
+    guard: Guard
     ports: Sequence[int]
     endpoint: Endpoint | None
     probes: Probes

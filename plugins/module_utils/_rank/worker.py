@@ -15,6 +15,7 @@ from typing import Any
 
 from . import wire
 from .host import RankError, without_adapter
+from .judge import End
 from .local import LocalRank
 from .members import LOST_S, beat
 from .report import Report
@@ -60,12 +61,13 @@ class Worker:
             self._canceled = True
             cancel()
 
-    def _over(self, reason: str) -> None:
-        """The container ended by itself: the head learns of it by the next message."""
-        self._failed = reason
-        self._report.note(reason)
+    def _over(self, end: End) -> None:
+        """The container ended by itself, or has to: the head learns of it by the next message."""
+        self._failed = end.reason
+        self._report.note(end.reason)
         if self._channel is not None:
-            message = {"failed": reason, "epoch": self._report.fields["epoch"]}
+            message = {"failed": end.reason, "epoch": self._report.fields["epoch"]}
+            message |= {"drains": end.drains, "out_of_memory": end.out_of_memory}
             self._sending = asyncio.create_task(_try_to_send(self._channel, message))
 
     async def run(self) -> int:
@@ -148,6 +150,8 @@ class Worker:
         elif order == "launch":
             await self._local.launch()
             self._report.enter("serving", f"epoch {epoch}: the rank runs", error="")
+        elif order == "loaded":
+            self._local.loaded()
         elif order == "evidence":
             bundle = await self._local.keep_evidence(message["reason"])
             self._report.update(evidence=str(bundle), last_end=message["reason"])

@@ -67,6 +67,7 @@ def _container(
         "dropped": sorted(name.removeprefix("CAP_") for name in host.get("CapDrop") or ()),
         "pids-limit": host.get("PidsLimit") or None,
         "memory-limit": host.get("Memory") or None,
+        "oom-score-adj": host.get("OomScoreAdj") or 0,
         "read-only": bool(host.get("ReadonlyRootfs")),
         "tmpfs": sorted(host.get("Tmpfs") or ()),
         "log": (host.get("LogConfig") or {}).get("Type", ""),

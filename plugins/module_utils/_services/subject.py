@@ -144,6 +144,7 @@ def _planned(want: Mapping[str, Any]) -> dict[str, Any]:
         "dropped": ["ALL"],
         "pids-limit": want["pids_limit"],
         "memory-limit": want["memory_limit"],
+        "oom-score-adj": want["oom_score_adj"],
         "read-only": want["read_only"],
         "tmpfs": sorted(want["tmpfs"]),
         "log": "none",

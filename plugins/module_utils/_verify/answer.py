@@ -31,7 +31,7 @@ _SUPERVISOR: Spec = {
     "default": None,
     "options": {
         "state": _TEXT,
-        **dict.fromkeys(("error", "last_end"), _MAYBE_TEXT),
+        **dict.fromkeys(("error", "last_end", "creep"), _MAYBE_TEXT),
         **dict.fromkeys(("since", "updated_at"), _TEXT_IF_ANY),
         "drains_until": {"type": "str", "nullable": True, "default": None},
         **dict.fromkeys(

@@ -120,6 +120,14 @@ def problems(rank: Mapping[str, Any]) -> Iterator[Finding]:
         yield host_warning(
             "rank-strikes", place, found=found, expected="tokens, or an answer to a canary", remedy=remedy
         )
+    if word == _SERVING and supervisor.get("creep"):
+        yield host_warning(
+            "rank-creep",
+            place,
+            found=supervisor["creep"],
+            expected="a service that keeps to its plan",
+            remedy=f"ansible-playbook gb10.fleet.restart -e service={name}; on_creep: restart does so by itself",
+        )
     if rank["definition"] != rank["wanted"]:
         yield host_warning(
             "rank-other", place, found="goes by an older declaration", expected="the plan's", remedy="run site.yml"

@@ -26,6 +26,7 @@ KERNEL_SETTINGS = {
     "net/core/rmem_max": "212992",
     "net/core/wmem_default": "212992",
     "net/core/wmem_max": "212992",
+    "vm/compact_memory": "0",
     "vm/compaction_proactiveness": "20",
     "vm/dirty_background_bytes": "0",
     "vm/dirty_background_ratio": "10",

@@ -1,0 +1,151 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""``python3 memory_guard.py TERM KILL SCORE``: ends an engine before the host runs out of memory.
+
+Standard library only, Python 3.11: the role `memory_guard` copies this file to each host. TERM, KILL: bytes of
+available memory below which an engine is asked to end, and killed. SCORE: the oom_score_adj by which engines are known;
+nobody else is ever ended.
+
+Not earlyoom: since 1.8 its limits are parts of what is available or in anonymous pages (its meminfo.c). A GB10's GPU
+memory is neither, so that it would act long after the floor.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import select
+import signal
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+# No engine takes memory faster, bytes a second; so long a look may wait, in seconds.
+_FASTEST, _LEAST_S, _MOST_S = 6 << 30, 0.1, 1.0
+# Who was asked to end, or killed, has so long for it.
+_PATIENCE_S = 10.0
+_LOCK_ALL = 3  # MCL_CURRENT | MCL_FUTURE
+
+
+class Process(NamedTuple):
+    """Of /proc/PID: the kernel's own measure of whom to end, and the name."""
+
+    pid: int
+    score: int
+    name: str
+
+
+def available(meminfo: bytes) -> int:
+    """Bytes of ``MemAvailable`` in /proc/meminfo."""
+    found = re.search(rb"^MemAvailable:\s*(\d+) kB$", meminfo, re.MULTILINE)
+    if not found:
+        raise ValueError("/proc/meminfo has no MemAvailable")
+    return int(found[1]) << 10
+
+
+def pause_s(left: int, term: int) -> float:
+    """How long memory can't fall below the floor."""
+    return min(max((left - term) / _FASTEST, _LEAST_S), _MOST_S)
+
+
+def order(left: int, term: int, kill: int) -> signal.Signals | None:
+    """What an engine is sent."""
+    if left < kill:
+        return signal.SIGKILL
+    return signal.SIGTERM if left < term else None
+
+
+def victim(engines: Iterable[Process]) -> Process | None:
+    """The one that has most, by the kernel's measure."""
+    return max(engines, key=lambda one: (one.score, one.pid), default=None)
+
+
+def engines(score: int, proc: Path = Path("/proc")) -> Iterator[Process]:
+    """Processes whose oom_score_adj is that of engines."""
+    for folder in proc.iterdir():
+        if not folder.name.isdecimal():
+            continue
+        try:
+            if int((folder / "oom_score_adj").read_text("ascii")) == score:
+                name = (folder / "comm").read_text("utf-8", "replace").strip()
+                yield Process(int(folder.name), int((folder / "oom_score").read_text("ascii")), name)
+        except (OSError, ValueError):
+            continue  # it has ended meanwhile
+
+
+class Guard:
+    """term, kill: bytes. score: of engines. meminfo, proc: where the kernel tells of the memory, and of processes."""
+
+    def __init__(self, term: int, kill: int, score: int, meminfo: str = "/proc/meminfo", proc: str = "/proc") -> None:
+        self._term, self._kill, self._score, self._proc = term, kill, score, Path(proc)
+        self._meminfo = os.open(meminfo, os.O_RDONLY)
+
+    def look(self) -> float:
+        """Look once, and do what has to be done; the seconds until the next look."""
+        left = self._left()
+        if order(left, self._term, self._kill) is None:
+            return pause_s(left, self._term)
+        found = victim(engines(self._score, self._proc))
+        if found is None:
+            _say(f"{left >> 20} MiB are available, below the floor of {self._term >> 20}, and no engine runs")
+            return _PATIENCE_S
+        self._end(found, left)
+        return _LEAST_S
+
+    def _left(self) -> int:
+        # from its beginning, which has the kernel write it anew
+        return available(os.pread(self._meminfo, 16384, 0))
+
+    def _end(self, one: Process, left: int) -> None:
+        """It has ended when this returns, or has been asked and killed in vain."""
+        try:
+            process = os.pidfd_open(one.pid)
+        except ProcessLookupError:
+            return
+        try:
+            sent = order(left, self._term, self._kill) or signal.SIGTERM
+            self._send(process, sent, one, left)
+            ended, began = select.poll(), time.monotonic()
+            ended.register(process, select.POLLIN)
+            while not ended.poll(_LEAST_S * 1000):
+                late = time.monotonic() - began > _PATIENCE_S
+                if late and sent == signal.SIGKILL:
+                    return
+                left = self._left()
+                if sent == signal.SIGTERM and (late or left < self._kill):
+                    sent, began = signal.SIGKILL, time.monotonic()
+                    self._send(process, sent, one, left)
+        except ProcessLookupError:
+            return
+        finally:
+            os.close(process)
+
+    @staticmethod
+    def _send(process: int, sent: signal.Signals, one: Process, left: int) -> None:
+        """The supervisor reads this line: `_rank.memory`."""
+        _say(f'sending {sent.name} to process {one.pid} "{one.name}": {left >> 20} MiB are available')
+        signal.pidfd_send_signal(process, sent)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def main(words: list[str]) -> None:
+    term, kill, score = (int(word) for word in words)
+    guard = Guard(term, kill, score)
+    guard.look()  # all of it has been read before it is held in memory
+    if ctypes.CDLL(None, use_errno=True).mlockall(_LOCK_ALL):
+        _say(f"it can't be held in memory: {os.strerror(ctypes.get_errno())}")
+    _say(f"an engine is asked to end below {term >> 20} MiB of available memory, and killed below {kill >> 20}")
+    while True:
+        time.sleep(guard.look())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
