@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -176,7 +177,7 @@ def test_the_largest_engine_ends_and_nobody_else(
         assert larger.wait(10) == -ends
         assert smaller.poll() is None
     lines = capsys.readouterr().err.splitlines()
-    assert lines[-1].startswith(f'sending {signal.Signals(ends).name} to process {larger.pid} "VLLM::EngineCor": ')
+    assert lines[-1].startswith(f"sending {signal.Signals(ends).name} to process {larger.pid} 'VLLM::EngineCor': ")
     assert killer("\n".join(lines), {larger.pid}).startswith("the memory guard ended process")
 
 
@@ -189,11 +190,66 @@ def test_enough_memory_ends_nobody(tmp_path: Path) -> None:
 
 
 def test_where_no_engine_runs_nobody_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "proc").mkdir()
-    assert guard(tmp_path, GIB // 2).look() == 10
-    assert "512 MiB are available, below the floor of 3072, and no engine runs" in capsys.readouterr().err
+    listed(tmp_path / "proc", os.getpid(), 900, 0)  # has ended, and waits for its parent
+    one = guard(tmp_path, GIB // 2)
+    assert (one.look(), one.look()) == (1, 1)
+    assert capsys.readouterr().err == "512 MiB are available, below the floor of 3072, and no engine runs\n"
 
 
 def test_who_has_ended_meanwhile_is_no_fault(tmp_path: Path) -> None:
     listed(tmp_path / "proc", 2**22 + 1, 900, 1)  # beyond the kernel's largest
     assert guard(tmp_path, 2 * GIB).look() == 0.1
+
+
+@given(
+    st.lists(st.builds(program.Process, st.integers(1, 9), st.integers(1, 3), st.just("vllm"))),
+    st.sets(st.integers(1, 9)),
+)
+def test_the_largest_that_can_end_is_chosen(engines: list[program.Process], in_vain: set[int]) -> None:
+    found = program.victim(engines, in_vain)
+    able = [one for one in engines if one.pid not in in_vain]
+    assert (found is None) == (not engines)
+    if found:
+        assert found.score == max(one.score for one in able or engines)
+        assert not able or found in able
+
+
+def test_another_ends_where_the_largest_waits_for_its_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "_PATIENCE_S", 0.2)
+    with processes(tmp_path / "proc", False, False) as (smaller, stuck):
+        ends = signal.pidfd_send_signal
+        monkeypatch.setattr(program.signal, "pidfd_send_signal", lambda *_: None)
+        one = guard(tmp_path, GIB // 2)
+        one.look()
+        monkeypatch.setattr(program.signal, "pidfd_send_signal", ends)
+        one.look()
+        assert smaller.wait(10) == -signal.SIGKILL
+        assert stuck.poll() is None
+
+
+def test_who_got_the_number_of_an_engine_meanwhile_is_spared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with processes(tmp_path / "proc", False) as (one,):
+        (tmp_path / "proc" / str(one.pid) / "oom_score_adj").write_text("0\n")
+        monkeypatch.setattr(program, "engines", lambda *_: [program.Process(one.pid, 1900, "vllm")])
+        guard(tmp_path, GIB // 2).look()
+        assert one.poll() is None
+
+
+def test_a_name_can_not_write_a_line_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with processes(tmp_path / "proc", False) as (one,):
+        (tmp_path / "proc" / str(one.pid) / "comm").write_text("a\nsending SIGKIL\n")
+        guard(tmp_path, GIB // 2).look()
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_a_guard_that_sees_no_engines_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert program.sees_others(Path("/proc"))
+    assert not program.sees_others(tmp_path)
+    monkeypatch.setattr(program, "sees_others", lambda _: False)
+    with pytest.raises(SystemExit) as ended:
+        program.main(["3", "2", "900"])
+    assert ended.value.code == 3
+    assert "hidepid" in capsys.readouterr().err
+    assert "RestartPreventExitStatus=3\n" in memory_guard({}, 40 * GIB, "home")["files"][UNIT]["content"]

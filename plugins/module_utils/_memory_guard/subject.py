@@ -92,11 +92,13 @@ def _unit(term: int, kill: int, inventory: str) -> str:
 # Managed by gb10.fleet: changes are overwritten by site.yml and reported by drift.yml.
 [Unit]
 Description=gb10.fleet: ends an engine before the host runs out of memory
+StartLimitIntervalSec=0
 
 [Service]
 ExecStart=/usr/bin/python3 -I {words}
 Restart=always
 RestartSec=1
+RestartPreventExitStatus=3
 OOMScoreAdjust=-1000
 DynamicUser=true
 AmbientCapabilities=CAP_KILL CAP_IPC_LOCK
