@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Streams through the gateway without a pause, until standard input ends: ``load.py CA ADDRESS KEY CLIENTS TOKENS``.
 
-Prints a JSON line for each answer: {status, tokens, whole, waited_ms, problem}. status: 0 for none; tokens: that came;
-whole: all that were asked for came, and the stream's end; waited_ms: at the gateway, as its answer says.
+Prints a JSON line for each answer: {status, tokens, whole, waited_ms, began, first_s, problem}. status: 0 for none;
+tokens: that came; whole: all that were asked for came, and the stream's end; waited_ms: at the gateway, as its answer
+says; began: when it was asked for, by this machine's clock; first_s: after how long its status came.
 """
 
 from __future__ import annotations
@@ -32,6 +33,10 @@ class Connection(http.client.HTTPSConnection):
     def connect(self) -> None:
         self.sock = self._tls.wrap_socket(socket.create_connection((self._address, 443), 60), server_hostname=NAME)
         self.sock.settimeout(600)
+        # whose other end is no more is noticed within seconds
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in ((socket.TCP_KEEPIDLE, 5), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 6)):
+            self.sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def ask(connection: Connection, key: str, tokens: int) -> dict[str, Any]:
@@ -43,10 +48,12 @@ def ask(connection: Connection, key: str, tokens: int) -> dict[str, Any]:
         "vllm_xargs": {"token_seconds": PACE_S},
     }
     found: dict[str, Any] = {"status": 0, "tokens": 0, "whole": False, "waited_ms": 0, "problem": ""}
+    found |= {"began": time.time(), "first_s": None}
     try:
         connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Authorization": f"Bearer {key}"})
         answer = connection.getresponse()
         found |= {"status": answer.status, "waited_ms": int(answer.headers.get("X-Gateway-Waited-Ms", 0))}
+        found["first_s"] = time.time() - found["began"]
         text = answer.read().decode()
         found["tokens"] = text.count('"delta"')
         found["whole"] = found["tokens"] == tokens and text.endswith("data: [DONE]\n\n")

@@ -39,7 +39,7 @@ gateway:
   description:
     - C(unit), C(unread) (files that changed since it read them), C(servers) (by model and service C(up), C(status),
       C(running) and C(waiting)), C(why), where they could not be read, and C(holds), by model why its requests wait.
-      C(problems) are sentences with their remedies.
+      C(address) is whether this host has the floating one. C(problems) are sentences with their remedies.
   returned: always
   type: dict
 """
@@ -47,7 +47,7 @@ gateway:
 from functools import partial
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._gateway.reading import read_gateway, secret_paths
+from ansible_collections.gb10.fleet.plugins.module_utils._gateway.reading import has_address, read_gateway, secret_paths
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.gateway import problems
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.service import unit_state
 
@@ -62,7 +62,8 @@ def main() -> None:
         unit = unit_state(partial(module.run_command, handle_exceptions=False), plan["unit"])
     except (OSError, ValueError) as error:
         module.fail_json(msg=f"the gateway of this host can't be read: {error}")
-    read = {"unit": unit, **read_gateway([*plan["files"], *secret_paths(plan)])}
+    address = has_address(plan["address"]) if plan["address"] else None
+    read = {"unit": unit, **read_gateway([*plan["files"], *secret_paths(plan)]), "address": address}
     found = [problem.sentence() for problem in problems(host, plan, read)]
     module.exit_json(changed=False, gateway=read | {"problems": found})
 

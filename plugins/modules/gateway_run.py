@@ -14,7 +14,8 @@ description:
   - Compares configuration, maps, certificate and keys with what they are to be. Where one differs, all of them are laid
     beside the running gateway's and shown to HAProxy first; only what it takes comes into their place. What it refuses
     leaves every file, and so also the next start of the host, as it was.
-  - Removes files of the gateway's folder that it does not need, such as keys of services that it reaches no more.
+  - Removes files of the gateway's folder that it does not need, such as keys of services that it reaches no more, and
+    the unit of a floating address that is declared no more.
   - Starts the gateway's unit, now and at boot, where it does not run. Where a file of it changed since it last read
     them, also in a run that was cut off, it reads them anew; answers that are under way go on to their end.
 extends_documentation_fragment:
@@ -61,13 +62,15 @@ changed_files:
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway.reading import (
+    ADDRESS_CONFIG,
+    ADDRESS_PROGRAM,
     BODIES_CONFIG,
     CONFIG,
     PROGRAM,
@@ -96,8 +99,8 @@ def main() -> None:
     shown = {path: file for path, file in plan["files"].items() if path.startswith(f"{_layout.GATEWAY}/")}
     files = {**shown, **{path: {"mode": "0600", "content": text} for path, text in secrets.items()}}
     other = [path for path, file in files.items() if _differs(Path(path), file)]
-    too_many = leftovers(files, _layout.GATEWAY)
-    is_active, is_enabled = (_holds(module, word) for word in ("is-active", "is-enabled"))
+    too_many = leftovers([*plan["files"], *files], _layout.GATEWAY)
+    is_active, is_enabled = (_holds(module, word, plan["units"]) for word in ("is-active", "is-enabled"))
     changed = unread([*plan["files"], *secrets, *([ca] if ca else [])]) if is_active else []
     did = [] if is_enabled else ["enable"]
     if not is_active or changed is None:
@@ -112,9 +115,14 @@ def main() -> None:
         for path in other:
             _write(Path(path), files[path])
         for path in too_many:
+            if path.startswith(f"{_layout.UNITS}/"):
+                _systemctl(module, ["disable", "--now"], Path(path).name)
             Path(path).unlink(missing_ok=True)
+        if any(path.startswith(f"{_layout.UNITS}/") for path in too_many):
+            module.run_command(["systemctl", "daemon-reload"], check_rc=True)
         for word in did:
-            _systemctl(module, word if word == "enable" else "reload-or-restart")
+            for unit in plan["units"]:
+                _systemctl(module, [word if word == "enable" else "reload-or-restart"], unit)
     module.exit_json(
         changed=bool(did or other or too_many), did=did, changed_files=sorted([*other, *too_many]), diff=diffs
     )
@@ -158,27 +166,31 @@ def _state(active: bool, enabled: bool, changed: list[str] | None, did: list[str
     return {"before": before, "after": after, "before_header": header, "after_header": header}
 
 
-def _holds(module: AnsibleModule, word: str) -> bool:
-    """Of both units: systemctl itself is content with one."""
-    return all(module.run_command(["systemctl", word, "--quiet", unit])[0] == 0 for unit in _layout.GATEWAY_UNITS)
+def _holds(module: AnsibleModule, word: str, units: Iterable[str]) -> bool:
+    """Of each unit: systemctl itself is content with one."""
+    return all(module.run_command(["systemctl", word, "--quiet", unit])[0] == 0 for unit in units)
 
 
 def _require_valid(module: AnsibleModule, files: Files) -> None:
-    """Show HAProxy the whole set, in a folder of its own whose path stands in the place of the gateway's."""
+    """Show its programs the whole set, in a folder of its own whose path stands in the place of the gateway's."""
+    asked = [(PROGRAM, "-q", "-c", "-f", _as_staged(config)) for config in (CONFIG, BODIES_CONFIG)]
+    if ADDRESS_CONFIG in files:
+        asked.append((ADDRESS_PROGRAM, "--config-test", "--log-console", "--use-file", _as_staged(ADDRESS_CONFIG)))
     try:
         for path, file in files.items():
             text = _as_staged(file["content"]) if path in (CONFIG, BODIES_CONFIG) else file["content"]
             replace_file(Path(_as_staged(path)), text.encode(), int(file["mode"], 8))
-        for config in (CONFIG, BODIES_CONFIG):
-            code, out, error = module.run_command([PROGRAM, "-q", "-c", "-f", _as_staged(config)])
+        for words in asked:
+            code, out, error = module.run_command([*words])
             if code:
                 break
     finally:
         shutil.rmtree(_STAGED, ignore_errors=True)
     if code:
-        words = (error or out).strip()[-2000:].replace(_STAGED, _layout.GATEWAY)
+        why = (error or out).strip()[-2000:].replace(_STAGED, _layout.GATEWAY)
+        who = "HAProxy" if words[0] == PROGRAM else "keepalived"
         module.fail_json(
-            msg=f"HAProxy refuses what the gateway is to go by, and nothing of it was changed: {words}; mend what the "
+            msg=f"{who} refuses what the gateway is to go by, and nothing of it was changed: {why}; mend what the "
             "first line names, fleet_gateway or a file that it names, and run site.yml again"
         )
 
@@ -187,11 +199,10 @@ def _as_staged(text: str) -> str:
     return text.replace(f"{_layout.GATEWAY}/", f"{_STAGED}/")
 
 
-def _systemctl(module: AnsibleModule, word: str) -> None:
-    for unit in _layout.GATEWAY_UNITS:
-        code, _out, error = module.run_command(["systemctl", word, unit])
-        if code:
-            module.fail_json(msg=f"systemctl {word} {unit}: {error.strip()}; journalctl -u {unit} -n 50 says more")
+def _systemctl(module: AnsibleModule, words: list[str], unit: str) -> None:
+    code, _out, error = module.run_command(["systemctl", *words, unit])
+    if code:
+        module.fail_json(msg=f"systemctl {words[0]} {unit}: {error.strip()}; journalctl -u {unit} -n 50 says more")
 
 
 if __name__ == "__main__":

@@ -54,6 +54,7 @@ import shutil
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._services.reading import read_units
 from ansible_collections.gb10.fleet.plugins.module_utils._services.undeclared import REMOVED, Undeclared, undeclared
 
@@ -87,7 +88,8 @@ def _parts(one: Undeclared) -> list[str]:
 
 def _remove(module: AnsibleModule, one: Undeclared) -> None:
     """The unit's file goes last: until then a run that was cut off finds it again."""
-    module.run_command(["systemctl", "disable", "--now", one.unit], check_rc=True)
+    beside = [Path(path).name for path in one.files if path.startswith(f"{_layout.UNITS}/") and Path(path).exists()]
+    module.run_command(["systemctl", "disable", "--now", one.unit, *sorted({*beside} - {one.unit})], check_rc=True)
     if one.container and (docker := module.get_bin_path("docker")):
         # its supervisor removes it, where there still is one
         module.run_command([docker, "rm", "--force", "--volumes", one.container])

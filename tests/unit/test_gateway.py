@@ -21,8 +21,9 @@ from ansible.module_utils.testing import patch_module_args
 from ansible.parsing.dataloader import DataLoader
 from ansible_collections.gb10.fleet.plugins.filter.gateway_clients import gateway_clients
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import compare
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import Reading, compare
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.managed import managed_files
+from ansible_collections.gb10.fleet.plugins.module_utils._firewall.ruleset import ruleset
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway import reading
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway.answers import quoted
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway.clients import client_problems, first_key
@@ -42,6 +43,7 @@ KEYS = "anna: key-of-anna-0000001\nbert: key-of-bert-0000002\n"
 ADDRESSES = {"titan": "10.0.0.1", "spark-2": "10.0.0.2", "spark-3": "10.0.0.3"}
 A: dict[str, Any] = {"recipe": "lab-tiny", "hosts": ["titan"], "port": 8000, "served_name": "tiny"}
 B = {**A, "hosts": ["spark-2"], "tls": "local"}
+PAIR: dict[str, Any] = {"hosts": ["titan", "spark-3"], "address": "10.0.0.100"}
 
 
 @pytest.fixture
@@ -105,6 +107,11 @@ def keyed(name: str, **others: Any) -> dict[str, Any]:
         ({"gateway": {"aliases": {"gpt-4o": "tiny2"}}}, "input-gateway-alias", "fleet_gateway.aliases.gpt-4o"),
         ({"gateway": {"aliases": {"tiny": "tiny"}}}, "input-gateway-alias", "fleet_gateway.aliases.tiny"),
         ({"gateway": {"addresses": ["titan.lan"]}}, "input-gateway-address", "fleet_gateway.addresses"),
+        ({"gateway": {"address": "10.0.0.100"}}, "input-gateway-floating", "fleet_gateway.hosts"),
+        ({"gateway": PAIR | {"address": "llm.home"}}, "input-gateway-floating", "fleet_gateway.address"),
+        ({"gateway": PAIR | {"address": "10.0.0.2"}}, "input-gateway-floating", "fleet_gateway.address"),
+        ({"gateway": PAIR | {"address": "fd00::9"}}, "input-gateway-floating", "fleet_gateway.addresses"),
+        ({"gateway": PAIR | {"addresses": ["10.0.0.0/24"]}}, "input-gateway-floating", "fleet_gateway.addresses"),
         ({"addresses": {"titan": "titan.lan"}}, "input-gateway-address", "fleet_gateway.hosts"),
         ({"services": {"gateway": keyed("own")}}, "input-gateway-name", "fleet_services.gateway"),
         (
@@ -337,8 +344,65 @@ def test_the_services_ports_are_the_gateways_alone(
     assert (plan["state"], [(one["port"], one["from"]) for one in plan["open"]]) == (state, opened)
 
 
+# The floating address ---------------------------------------------------------------------------------------------
+
+
+def test_one_of_several_gateways_has_the_floating_address(folder: Path) -> None:
+    plan = plan_of(folder, PAIR)
+    assert (plan["gateway"]["url"], plan["gateway"]["address"]) == ("https://10.0.0.100/v1", "10.0.0.100")
+    part = plan["hosts"]["spark-3"]["gateway"]
+    lines = [line.strip() for line in part["files"][reading.ADDRESS_CONFIG]["content"].splitlines()]
+    assert {"priority 199", "nopreempt", "unicast_src_ip 10.0.0.3", "10.0.0.100/32 dev enP7s7"} <= {*lines}
+    assert lines[lines.index("unicast_peer {") + 1 : lines.index("unicast_peer {") + 3] == ["10.0.0.1", "}"]
+    assert (part["packages"], [*part["units"]]) == (["haproxy", "keepalived"], [*_layout.GATEWAY_UNITS])
+    assert "10.0.0.100" in part["tls"]["names"]
+    # both have the same files but for this one, so that a client sees no difference
+    other = plan["hosts"]["titan"]["gateway"]
+    assert {path for path in part["files"] if part["files"][path] != other["files"][path]} == {reading.ADDRESS_CONFIG}
+    assert (part["tls"], part["clients"]) == (other["tls"], other["clients"])
+    alone = plan_of(folder)["hosts"]["titan"]["gateway"]
+    assert (alone["address"], alone["packages"], [*alone["units"]]) == (None, ["haproxy"], [*UNITS])
+
+
+@pytest.mark.parametrize("state", ["closed", "open"])
+def test_gateways_alone_may_ask_for_it(folder: Path, state: str) -> None:
+    rules = plan_of(folder, PAIR, host={"firewall": {"state": state}})["hosts"]["spark-3"]["firewall"]
+    lines = [line.strip() for line in ruleset(rules, [22]).splitlines()]
+    accepted = 'ip saddr { 10.0.0.1 } meta l4proto 112 accept comment "the other gateways"'
+    refused = "counter drop" if state == "closed" else "meta l4proto 112 counter drop"
+    assert lines.index(accepted) < lines.index(refused)
+    assert not [line for line in lines if "None" in line]
+
+
+@pytest.mark.parametrize(
+    ("here", "rules"),
+    [
+        ((True, False), []),
+        ((False, True), []),
+        ((False, False), [("titan", "gateway-address")]),
+        ((True, True), [("spark-3", "gateway-address")]),
+        ((False, None), []),  # who knows what the other one has
+    ],
+)
+def test_who_has_it_is_looked_at(folder: Path, here: tuple[bool | None, bool | None], rules: list[Any]) -> None:
+    plan = plan_of(folder, PAIR)
+    found = readings(plan)
+    for host, has in zip(PAIR["hosts"], here, strict=True):
+        found |= {host: Reading((found[host].state or {}) | {"gateway_address": has}, {})}
+    assert [(one.host, one.rule) for one in compare(plan, found, "2026-11-22").differences] == rules
+
+
+def test_a_unit_of_an_address_that_is_gone_is_left_over(tmp_path: Path) -> None:
+    unit = tmp_path / _layout.GATEWAY_ADDRESS_UNIT
+    unit.touch()
+    assert reading.leftovers([], str(tmp_path / "none"), str(tmp_path)) == [str(unit)]
+    assert reading.leftovers([str(unit)], str(tmp_path / "none"), str(tmp_path)) == []
+    assert (reading.has_address("127.0.0.1"), reading.has_address("192.0.2.1")) == (True, False)
+
+
 # Its files as one set ---------------------------------------------------------------------------------------------
 
+UNITS = (_layout.GATEWAY_UNIT, _layout.GATEWAY_BODIES_UNIT)
 HAPROXY = """#!/bin/sh
 for file; do :; done
 grep -n refused "$file" && { echo "[ALERT] config : parsing [$file:2] : unknown keyword 'refused'" >&2; exit 1; }
@@ -382,10 +446,11 @@ class Place:
         text = f"# the gateway\n{word}\ncrt {self.gateway}/tls.crt\n"
         arguments = {
             "plan": {
+                "units": dict.fromkeys(UNITS, "started"),
                 "files": {
                     f"{self.gateway}/haproxy.cfg": {"mode": "0644", "content": text},
                     f"{self.gateway}/bodies.cfg": {"mode": "0644", "content": f"# large bodies\n{bodies}\n"},
-                }
+                },
             },
             "secrets": {f"{self.gateway}/tls.crt": "certificate", f"{self.gateway}/keys/{name}": key},
             "_ansible_check_mode": check,
@@ -402,7 +467,7 @@ class Place:
         }
 
     def of_both(self, *words: str) -> list[str]:
-        return [f"{word}:{unit}" for word in words for unit in _layout.GATEWAY_UNITS]
+        return [f"{word}:{unit}" for word in words for unit in UNITS]
 
     def done(self) -> list[str]:
         noted = Path(f"{self.systemctl}.done")

@@ -63,7 +63,7 @@ RESULT = measured(106.7) | {"message": "", "virtualization": "none"}
 WITH_GATEWAY = {
     "services": {},
     "clients": [{"client": "chat", "kind": "open-webui", "host": "spark-2", "address": "http://spark-2:3000"}],
-    "gateway": {"models": [{"services": ["pair"], "model": "tiny"}]},
+    "gateway": {"address": None, "models": [{"services": ["pair"], "model": "tiny"}]},
     "hosts": {"spark-2": {"gateway": {"servers": {"m-tiny": {"pair": "spark-2"}}}}},
 }
 GATEWAY = {
@@ -71,6 +71,7 @@ GATEWAY = {
     "unread": ["/etc/gb10-fleet/gateway/clients.map"],
     "leftovers": ["/etc/gb10-fleet/gateway/keys/former.map"],
     "holds": {"m-tiny": "rollout-of-pair"},
+    "address": None,
     "servers": {"m-tiny": {"pair": {"up": True, "status": "UP", "running": 1, "waiting": 0}}},
     "why": "",
     "problems": [],

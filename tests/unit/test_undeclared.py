@@ -125,7 +125,7 @@ def test_an_order_against_what_is_declared_is_a_mistake() -> None:
     ("unit", "content", "inventory"),
     [
         (OLD, rank_unit("old", "Old", limits={"stop_s": 60, "drain_s": 300}, inventory="mine").encode(), "mine"),
-        (_layout.GATEWAY_UNIT, units("mine")[_layout.GATEWAY_UNIT].encode(), "mine"),
+        (_layout.GATEWAY_UNIT, units("mine", floats=False)[_layout.GATEWAY_UNIT].encode(), "mine"),
         (OLD, b"[Unit]\nDescription=of an earlier release\n", ""),
         (OLD, b"", ""),
         (OLD, b"\xff\xfe[X-Gb10Fleet]\nInventory=a b\n", ""),

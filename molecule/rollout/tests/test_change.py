@@ -31,7 +31,7 @@ SCENARIO = Path(__file__).resolve().parents[1]
 LAB = (str(SCENARIO.parents[1] / "tests" / "lab" / "lab"), "-d", os.environ["GB10_LAB_DIR"])
 FLEET: dict[str, Any] = yaml.safe_load((SCENARIO / "vars" / "fleet.yml").read_text("utf-8"))
 CLIENTS: dict[str, str] = yaml.safe_load((SCENARIO / "vars" / "clients.yml").read_text("utf-8"))
-TITAN = "10.77.0.11"
+TITAN, SPARK_2, FLOATING = "10.77.0.11", "10.77.0.12", "10.77.0.100"
 FLAG = {"flags": {"seed": 7}}
 OTHER = {"flags": {"seed": 8}}
 # Of a replica that has not let its streams end.
@@ -86,9 +86,11 @@ class Counted:
 
 
 @contextmanager
-def load(ca: Path, clients: int = 4, tokens: int = 20, key: str = CLIENTS["anna"]) -> Iterator[Counted]:
+def load(
+    ca: Path, clients: int = 4, tokens: int = 20, key: str = CLIENTS["anna"], address: str = TITAN
+) -> Iterator[Counted]:
     """Streams without a pause, each a tenth of a second a token, as long as the block takes."""
-    words = (sys.executable, SCENARIO / "load.py", ca, TITAN, key, clients, tokens)
+    words = (sys.executable, SCENARIO / "load.py", ca, address, key, clients, tokens)
     counted = Counted()
     with subprocess.Popen(
         [*LAB, "net", "--", *map(str, words)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -286,3 +288,57 @@ def test_the_replica_that_serves_meanwhile_is_lost(host: Host, titan: Host, ca: 
     after = definitions(titan, host)
     assert after[0] != before[0] and after[1] == before[1]
     assert not held(titan)
+
+
+def drift(playbook: Playbook, *options: str) -> str:
+    """What differs, a line each."""
+    done = playbook("drift.yml", *options, "-e", "drift_format=json")
+    start = done.stdout.index("\n{\n") + 1
+    report = json.loads(done.stdout[start : done.stdout.index("\n}\n", start) + 2])
+    return "\n".join(f"{one['rule']} {one['resource']}" for one in report["findings"])
+
+
+def has_it(host: Host) -> bool:
+    return f" {FLOATING}/" in host.check_output("ip -brief address")
+
+
+UNIT_OF_ADDRESS = "gb10-gateway-address.service"
+
+
+def test_another_gateway_takes_the_floating_address(host: Host, titan: Host, ca: Path, playbook: Playbook) -> None:
+    names = {"titan": titan, "spark-2": host}
+    both = {"hosts": [*names], "address": FLOATING, "addresses": [TITAN, SPARK_2]}
+    wanted = fleet(fleet_gateway=FLEET["fleet_gateway"] | both)
+    there = playbook("site.yml", *wanted)
+    assert there.returncode == 0, there.stdout
+    eventually(lambda: sum(map(has_it, names.values())) == 1)
+    assert drift(playbook, *wanted) == ""
+    [lost] = [name for name in names if has_it(names[name])]
+    [other] = [name for name in names if name != lost]
+    with load(ca, address=FLOATING) as counted:
+        off = time.time()
+        with without_power(lost):
+            eventually(lambda: sum(one["began"] > off and one["whole"] for one in counted.answers) >= 12)
+            assert has_it(names[other])
+        # who comes back takes nothing away: a move cuts streams
+        seen = len(counted.answers)
+        eventually(lambda: names[lost].service(UNIT_OF_ADDRESS).is_running)
+        eventually(lambda: len(counted.answers) >= seen + 40)
+    assert has_it(names[other]) and not has_it(names[lost])
+    after = [one for one in counted.answers if one["began"] > off]
+    answered = min(one["began"] + one["first_s"] for one in after if one["status"] == 200) - off
+    print(f"answered again after {answered:.1f} s; refused {[round(one['began'] - off, 1) for one in counted.refused]}")
+    # four clients, each with a stream; the lab's host refuses for a moment before it falls silent
+    assert 1 <= len(counted.cut) <= 4 and len(counted.refused) <= 8
+    assert {one["status"] for one in counted.refused} <= {0}
+    for each in names.values():
+        each.check_output(f"systemctl stop {UNIT_OF_ADDRESS}")
+    assert drift(playbook, *wanted).splitlines().count(f"gateway-address address {FLOATING} of the gateway") == 1
+    for each in names.values():
+        each.check_output(f"systemctl start {UNIT_OF_ADDRESS}")
+    back = playbook("site.yml", *fleet())
+    assert back.returncode == 0, back.stdout
+    assert not any(map(has_it, names.values()))
+    assert host.run("ls -d /etc/gb10-fleet/gateway /etc/systemd/system/gb10-gateway*").stdout == ""
+    assert titan.run("ls /etc/gb10-fleet/gateway/address.conf /etc/systemd/system/gb10-gateway-a*").stdout == ""
+    assert drift(playbook, *fleet()) == ""

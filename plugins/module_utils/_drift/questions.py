@@ -98,7 +98,7 @@ def packages(host: Mapping[str, Any]) -> list[str]:
     """The packages that roles install on a host, but for Docker's and NVIDIA's, which have several."""
     rdma = RDMA_PACKAGES if host["fabric"]["sysctl"] else ()
     closing = ("nftables",) if host["firewall"]["state"] != "open" else ()
-    return sorted([*rdma, *closing, *(("haproxy",) if host["gateway"] else ())])
+    return sorted([*rdma, *closing, *host["gateway"].get("packages", [])])
 
 
 def trusted_link(host: Mapping[str, Any]) -> str:

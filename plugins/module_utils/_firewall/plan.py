@@ -63,7 +63,8 @@ def plan_firewall(
     peers: Iterable[str],
     fabric: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """``firewall_plan``: ``{state, open: [{port, protocol, from, reason}], neighbours: [{interface, address}], shut}``.
+    """``firewall_plan``: ``{state, open: [{port, protocol, from, reason}], neighbours: [{interface, address}], shut}``;
+    port is None with the protocol vrrp.
 
     settings: the host's checked `fleet_host.firewall`. apis: as `_subject.Here` has them. peers: addresses of the ranks
     that share a group with one of this host's; none: the host is left open unless its owner closes it. fabric: the
@@ -72,7 +73,7 @@ def plan_firewall(
     state: ``closed``, but for what is in ``open``; ``limited``: of an open host those ports alone are filtered, to what
     ``open`` says of them; ``open``.
     """
-    peers, apis = sorted({*peers}), [{**api, "protocol": "tcp"} for api in apis]
+    peers, apis = sorted({*peers}), [{"protocol": "tcp", **api} for api in apis]
     allowed = [dict(entry) for entry in (*of_fleet.get("allow", ()), *settings.get("allow", ()))]
     if (settings.get("state") or ("closed" if peers else "open")) == "open":
         limited = [api for api in apis if api["from"]]

@@ -16,6 +16,8 @@ TABLE = "inet gb10_fleet"
 # The bridge of Docker's first network, and those of others by their ids. An owner's own bridge may have any other name,
 # also one that begins with br-: it leads outside, even where Docker was told to use it.
 _BRIDGE = r"docker0|br-[0-9a-f]{12}"
+# By its number: a host need not have the list of names.
+_VRRP = 112
 
 
 @dataclass(frozen=True, order=True)
@@ -61,14 +63,17 @@ def ruleset(plan: Mapping[str, Any], ssh_ports: Sequence[int], networks: Sequenc
     return _TEXT.format(
         table=TABLE,
         containers="".join(line for network in networks for line in _of_containers(network)),
-        to_host="\n".join(line for opening in plan["open"] for line in _accepts(opening, "{protocol} dport {port}")),
+        to_host="\n".join(
+            line for opening in plan["open"] if opening["port"] for line in _accepts(opening, _to_port(opening))
+        ),
         neighbours="\n".join(_neighbour(one) for one in plan["neighbours"]),
         openings="\n".join(
-            line for opening in [*openings, *plan["open"]] for line in _accepts(opening, "{protocol} dport {port}")
+            line for opening in [*openings, *plan["open"]] for line in _accepts(opening, _to_port(opening))
         ),
         published="\n".join(
             line
             for opening in plan["open"]
+            if opening["port"]
             for line in _accepts(opening, "meta l4proto {protocol} ct original proto-dst {port}")
         ),
         among_containers="".join(
@@ -86,15 +91,23 @@ def closes(text: str) -> bool:
 
 def _limited(openings: Sequence[Mapping[str, Any]]) -> str:
     """Each of the ports is open to whom its openings name, and everything else is left alone."""
-    ports = ", ".join(map(str, sorted({opening["port"] for opening in openings})))
-    return _LIMITED.format(
-        table=TABLE,
-        ports=ports,
-        openings="\n".join(line for opening in openings for line in _accepts(opening, "tcp dport {port}")),
-        published="\n".join(
-            line for opening in openings for line in _accepts(opening, "meta l4proto tcp ct original proto-dst {port}")
-        ),
-    )
+    reached = [opening for opening in openings if opening["port"]]
+    ports = ", ".join(map(str, sorted({opening["port"] for opening in reached})))
+    lines = [line for opening in openings for line in _accepts(opening, _to_port(opening))]
+    if len(reached) < len(openings):
+        lines.append(f"        meta l4proto {_VRRP} counter drop")
+    published = [
+        line for opening in reached for line in _accepts(opening, "meta l4proto tcp ct original proto-dst {port}")
+    ]
+    if ports:
+        lines.append(f"        tcp dport {{ {ports} }} counter reject with tcp reset")
+        published.append(f"        meta l4proto tcp ct original proto-dst {{ {ports} }} counter reject with tcp reset")
+    return _LIMITED.format(table=TABLE, openings="\n".join(lines), published="\n".join(published))
+
+
+def _to_port(opening: Mapping[str, Any]) -> str:
+    """How what comes is known; VRRP has no ports."""
+    return f"meta l4proto {_VRRP}" if opening["protocol"] == "vrrp" else "{protocol} dport {port}"
 
 
 def _of_containers(network: Network) -> Iterator[str]:
@@ -186,7 +199,6 @@ table {table} {{
         ct state established,related accept
         iifname "lo" accept
 {openings}
-        tcp dport {{ {ports} }} counter reject with tcp reset
     }}
     # Docker sends what it publishes to containers, past the chain above.
     chain published {{
@@ -196,7 +208,6 @@ table {table} {{
     }}
     chain to_containers {{
 {published}
-        meta l4proto tcp ct original proto-dst {{ {ports} }} counter reject with tcp reset
     }}
 }}
 """

@@ -32,6 +32,8 @@ GATEWAY: Spec = {
             "pattern": NAME_PATTERN,
             "expected": "the name by which clients reach the gateway, as llm.home",
         },
+        # that one of the hosts has, and another one when that is lost
+        "address": {"type": "str", "expected": "an address of the hosts' network that is nobody's, as 10.0.0.100"},
         "port": {**_PORT, "default": 443},
         # where plain HTTP is sent on to the port above; null: nothing listens there
         "redirect_port": {**_PORT, "nullable": True, "default": 80},
@@ -58,13 +60,15 @@ GATEWAY: Spec = {
     },
 }
 _MOST_BYTES = 1 << 20
+_LEAST_HOSTS = 2
 
 
 def decide(
     gateway: dict[str, Any], hosts: Mapping[str, tuple[str, Collection[int]]], services: Collection[str], folder: Path
 ) -> Iterator[Finding]:
     """Complete a checked ``fleet_gateway``: ``keys_file`` becomes absolute, ``name`` and ``addresses`` are there,
-    ``tls`` is as `_tls.declared.decide` leaves it; own_name: a DNS name that is no host's, else None.
+    ``tls`` is as `_tls.declared.decide` leaves it; own_name: a DNS name that is no host's, else None; address: that
+    floats, else None; members: with it ``{host: address}`` of the gateways among each other, else empty.
 
     hosts: of the inventory, ``{name: (address, its taken ports)}``. services: their names. folder: the inventory's.
     """
@@ -82,7 +86,9 @@ def decide(
     yield from _keys(keys)
     there = [name for name in gateway["hosts"] if name in hosts]
     yield from _addresses(gateway, [hosts[name][0] for name in there])
-    reached = [one for name in there for one in (name, hosts[name][0])]
+    yield from _floating(gateway, {name: hosts[name][0] for name in hosts})
+    floating = [gateway["address"]] if gateway["address"] else []
+    reached = [*floating, *(one for name in there for one in (name, hosts[name][0]))]
     wanted = gateway.get("tls", LOCAL)
     if wanted == "none":
         yield error(
@@ -94,7 +100,7 @@ def decide(
         )
     named = gateway.get("name")
     yield from decide_tls(NAME, gateway, f"{PLACE}.tls", wanted, [*reached, *([named] if named else [])], folder)
-    gateway["name"] = named or (reached[1] if reached else "")
+    gateway["name"] = named or (floating or [hosts[name][0] for name in there] or [""])[0]
     # a name that is the gateway's alone; a host's leads to other programs too, which may know no TLS
     gateway["own_name"] = named if named and named not in reached and not is_address(named) else None
 
@@ -118,6 +124,51 @@ def _addresses(gateway: dict[str, Any], reached: list[str]) -> Iterator[Finding]
             expected="the addresses by which gateways come to the services, which their hosts let in alone",
             remedy="write addresses: [10.0.0.5], or the address as ansible_host",
         )
+
+
+def _floating(gateway: dict[str, Any], hosts: Mapping[str, str]) -> Iterator[Finding]:
+    """Gateways know each other by one address each, of the floating one's kind."""
+    address = gateway.setdefault("address", None)
+    gateway["members"] = {}
+    if address is None:
+        return
+    chosen = [name for name in gateway["hosts"] if name in hosts]
+    wrong = ""
+    if not is_address(address):
+        wrong = f"{address} is no address"
+    elif address in hosts.values() or address in gateway["addresses"]:
+        wrong = f"{address} is that of a host"
+    if wrong:
+        yield error(
+            "input-gateway-floating",
+            f"{PLACE}.address",
+            found=wrong,
+            expected="an address of the hosts' network that is nobody's",
+            remedy="write one that no host and no DHCP server gives to anybody",
+        )
+        return
+    if len({*chosen}) < _LEAST_HOSTS:
+        yield error(
+            "input-gateway-floating",
+            f"{PLACE}.hosts",
+            found="one host",
+            expected=f"two hosts or more, one of which has {address}",
+            remedy="write a second host, or take address out",
+        )
+        return
+    known = gateway["addresses"]
+    alike = [one for one in known if is_address(one) and (":" in one) == (":" in address)]
+    if len(known) != len(chosen) or alike != known:
+        yield error(
+            "input-gateway-floating",
+            f"{PLACE}.addresses",
+            found=", ".join(known),
+            expected=f"an address of each of {', '.join(chosen)}, in their order and of the kind of {address}, by "
+            "which they know each other",
+            remedy=f"write addresses: [{', '.join(['ADDRESS'] * len(chosen))}]",
+        )
+        return
+    gateway["members"] = dict(zip(chosen, known, strict=True))
 
 
 def _is_network(text: str) -> bool:

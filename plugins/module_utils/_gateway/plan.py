@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._gateway import bodies, haproxy
+from ansible_collections.gb10.fleet.plugins.module_utils._gateway import bodies, floating, haproxy
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway.backends import Backend
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway.declared import url
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway.reading import (
+    ADDRESS_CONFIG,
     BODIES_CONFIG,
     CONFIG,
     HOLDS,
@@ -27,10 +28,13 @@ CLIENTS = f"{_layout.GATEWAY}/clients.map"
 KEY_FORM = 'key {"key": %s}\n'
 
 
-def gateway_slice(gateway: Mapping[str, Any], offered: Sequence[Backend], inventory: str) -> dict[str, Any]:
+def gateway_slice(
+    gateway: Mapping[str, Any], offered: Sequence[Backend], inventory: str, host: str, interface: str
+) -> dict[str, Any]:
     """``hosts.<host>.gateway`` of a gateway's host; the others have an empty one.
 
-    gateway: as `_gateway.declared.decide` completes it. inventory: whose it is. files, folders: what is written here.
+    gateway: as `_gateway.declared.decide` completes it. inventory: whose it is. interface: of the host's management
+    network. files, folders: what is written here. address: that floats, or None. packages: without their own services.
     clients, backend_keys, tls: what no plan holds, where it lies on the controller (source) and here (path); names:
     what the certificate has to name, ca: of the local CA, None for a certificate of the owner's. listens: its ports.
     servers: ``{backend: {server: host}}``. proof: what is asked of it.
@@ -38,13 +42,17 @@ def gateway_slice(gateway: Mapping[str, Any], offered: Sequence[Backend], invent
     # HAProxy finds the key beside the certificate
     paths = {"certificate": CERTIFICATE, "key": f"{CERTIFICATE}.key"}
     tls = gateway["tls"]
+    texts = units(inventory, floats=gateway["address"] is not None)
+    written = {f"{_layout.UNITS}/{name}": text for name, text in texts.items()} | _files(gateway, offered)
+    if gateway["address"]:
+        written[ADDRESS_CONFIG] = floating.config(gateway, host, interface)
     return {
         "inventory": inventory,
+        "address": gateway["address"],
+        "packages": ["haproxy", *(["keepalived"] if gateway["address"] else [])],
         "unit": _layout.GATEWAY_UNIT,
-        "units": dict.fromkeys(_layout.GATEWAY_UNITS, "started"),
-        "files": {
-            path: {"mode": "0644", "content": content} for path, content in sorted(_files(gateway, offered, inventory))
-        },
+        "units": dict.fromkeys(texts, "started"),
+        "files": {path: {"mode": "0644", "content": content} for path, content in sorted(written.items())},
         "folders": {_layout.GATEWAY: "0700", f"{_layout.GATEWAY}/keys": "0700"},
         "clients": {"source": gateway["keys_file"], "path": CLIENTS},
         "backend_keys": [
@@ -66,16 +74,15 @@ def gateway_slice(gateway: Mapping[str, Any], offered: Sequence[Backend], invent
     }
 
 
-def _files(gateway: Mapping[str, Any], offered: Sequence[Backend], inventory: str) -> list[tuple[str, str]]:
-    return [
-        (CONFIG, haproxy.config(gateway, offered)),
-        (HOLDS, ""),
-        (MODELS_MAP, haproxy.models_map(offered)),
-        (haproxy.MODELS, haproxy.models_json(offered)),
-        (haproxy.MODEL_ANSWERS, haproxy.model_answers(offered)),
-        (BODIES_CONFIG, bodies.config(offered)),
-        *((f"{_layout.UNITS}/{name}", text) for name, text in units(inventory).items()),
-    ]
+def _files(gateway: Mapping[str, Any], offered: Sequence[Backend]) -> dict[str, str]:
+    return {
+        CONFIG: haproxy.config(gateway, offered),
+        HOLDS: "",
+        MODELS_MAP: haproxy.models_map(offered),
+        haproxy.MODELS: haproxy.models_json(offered),
+        haproxy.MODEL_ANSWERS: haproxy.model_answers(offered),
+        BODIES_CONFIG: bodies.config(offered),
+    }
 
 
 def _is_json(backend: Backend) -> bool:
@@ -92,6 +99,7 @@ def shown(gateway: Mapping[str, Any], offered: Sequence[Backend]) -> dict[str, A
     """``gateway`` of the plan: where it is, who may call what, and the services behind each name."""
     return {
         "hosts": list(gateway["hosts"]),
+        "address": gateway["address"],
         "url": f"{url(gateway)}/v1",
         "clients": gateway["keys_file"],
         "ca": gateway["tls"]["ca"],

@@ -17,11 +17,13 @@ from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Par
 
 CONFIG = f"{_layout.GATEWAY}/haproxy.cfg"
 BODIES_CONFIG = f"{_layout.GATEWAY}/bodies.cfg"
+ADDRESS_CONFIG = f"{_layout.GATEWAY}/address.conf"
 MODELS_MAP = f"{_layout.GATEWAY}/models.map"
 SOCKET = f"{_layout.GATEWAY_STATUS}/admin.sock"
 # By backend, why its requests wait: empty, and filled in the running gateway alone.
 HOLDS = f"{_layout.GATEWAY}/holds.map"
 PROGRAM = "/usr/sbin/haproxy"
+ADDRESS_PROGRAM = "/usr/sbin/keepalived"
 _PATIENCE_S = 5.0
 _ANSWER_BYTES = 1 << 20
 _COLUMNS = {"running": "scur", "waiting": "qcur"}
@@ -50,10 +52,22 @@ def read_gateway(files: Iterable[str]) -> dict[str, Any]:
     }
 
 
-def leftovers(wanted: Collection[str], folder: str = _layout.GATEWAY) -> list[str]:
-    """Files of the gateway's folder that nobody asked for."""
-    found = (str(path) for path in Path(folder).rglob("*") if path.is_symlink() or not path.is_dir())
+def leftovers(wanted: Collection[str], folder: str = _layout.GATEWAY, units: str = _layout.UNITS) -> list[str]:
+    """Files of the gateway's folder, and units of a gateway, that nobody asked for."""
+    found = [str(path) for path in Path(folder).rglob("*") if path.is_symlink() or not path.is_dir()]
+    found += [f"{units}/{name}" for name in _layout.GATEWAY_UNITS if Path(units, name).is_file()]
     return sorted(path for path in found if path not in wanted)
+
+
+def has_address(address: str) -> bool:
+    """Whether it is one of this host's."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as one:
+        try:
+            one.bind((address, 0))
+        except OSError:
+            return False
+    return True
 
 
 def secret_paths(part: Mapping[str, Any]) -> list[str]:
@@ -116,4 +130,7 @@ def servers_of(stat: str) -> dict[str, dict[str, dict[str, Any]]]:
     return found
 
 
-READS: Mapping[str, Part] = {"gateway": lambda _run, ask: read_gateway(ask["gateway"]) if ask["gateway"] else None}
+READS: Mapping[str, Part] = {
+    "gateway": lambda _run, ask: read_gateway(ask["gateway"]) if ask["gateway"] else None,
+    "gateway_address": lambda _run, ask: has_address(ask["gateway_address"]) if ask["gateway_address"] else None,
+}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, host_error
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway.clients import clients_map
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway.reading import READS, secret_paths
@@ -45,7 +46,7 @@ def files_of(slice_: Mapping[str, Any]) -> list[str]:
 
 
 def _questions(plan: Mapping[str, Any], host: str) -> Mapping[str, Any]:
-    return {"gateway": files_of(plan["hosts"][host])}
+    return {"gateway": files_of(plan["hosts"][host]), "gateway_address": plan["hosts"][host]["gateway"].get("address")}
 
 
 def _differences(view: View) -> Differences:
@@ -81,6 +82,7 @@ def _differences(view: View) -> Differences:
             expected="requests that go to a host, since no rollout is under way",
             remedy=f"systemctl reload {part['unit']} lets them go",
         )
+    yield from _address(view, part["address"])
     if read["servers"] is None:
         yield Unknown(view.host, "the gateway's servers", read["why"])
         return
@@ -97,6 +99,25 @@ def _differences(view: View) -> Differences:
                     remedy=f"ansible-playbook gb10.fleet.status -e service={server}",
                     service=server,
                 )
+
+
+def _address(view: View, address: str | None) -> Differences:
+    """One of the gateways has the floating address. It is asked of the first one that was read, of the others if they
+    have it, too."""
+    if address is None:
+        return
+    hosts = view.plan["gateway"]["hosts"]
+    here = {host: view.states[host]["gateway_address"] for host in hosts if host in view.states}
+    having = [host for host in hosts if here.get(host)]
+    known = [host for host in hosts if here.get(host) is not None]
+    place, expected = f"address {address} of the gateway", "one of the gateways' hosts that has it"
+    if view.host in having[1:]:
+        found = f"{' and '.join(having)} have it: they don't hear each other"
+        remedy = "look whether anything between them lets VRRP (protocol 112) through"
+        yield view.differs("error", "gateway-address", place, found=found, expected=expected, remedy=remedy)
+    elif not having and known == hosts and view.host == hosts[0]:
+        remedy = f"systemctl restart {_layout.GATEWAY_ADDRESS_UNIT}"
+        yield view.differs("error", "gateway-address", place, found="nobody has it", expected=expected, remedy=remedy)
 
 
 def _obstacles(look: Look) -> Iterator[Finding]:

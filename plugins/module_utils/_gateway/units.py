@@ -9,7 +9,12 @@ from __future__ import annotations
 from pathlib import PurePath
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._gateway.reading import BODIES_CONFIG, CONFIG
+from ansible_collections.gb10.fleet.plugins.module_utils._gateway.reading import (
+    ADDRESS_CONFIG,
+    ADDRESS_PROGRAM,
+    BODIES_CONFIG,
+    CONFIG,
+)
 
 # How long running streams may go on when the gateway is stopped.
 _STOP_S = 120
@@ -17,8 +22,9 @@ _STOP_S = 120
 _MEMORY_MIB = 2048
 
 
-def units(inventory: str) -> dict[str, str]:
-    """``{unit: text}``. inventory: whose gateway it is; systemd passes over sections of this kind.
+def units(inventory: str, *, floats: bool) -> dict[str, str]:
+    """``{unit: text}``. inventory: whose gateway it is; systemd passes over sections of this kind. floats: with a
+    floating address, which goes to another host when this one's gateway stops.
 
     A configuration that HAProxy refuses is never gone on with: neither a start nor a reload comes to it. A reload keeps
     the earlier process until its streams have ended. The gateway keeps a time of its last reading, by which a run sees
@@ -42,6 +48,7 @@ def units(inventory: str) -> dict[str, str]:
             [],
             inventory,
         ),
+        **({_layout.GATEWAY_ADDRESS_UNIT: _ADDRESS.format(**_ADDRESS_WORDS, inventory=inventory)} if floats else {}),
     }
 
 
@@ -89,6 +96,53 @@ SyslogIdentifier={name}
 
 [Install]
 WantedBy=multi-user.target
+
+[X-Gb10Fleet]
+Inventory={inventory}
+"""
+
+
+_ADDRESS_WORDS = {
+    "gateway": _layout.GATEWAY_UNIT,
+    "program": ADDRESS_PROGRAM,
+    "config": ADDRESS_CONFIG,
+    "folder": PurePath(_layout.GATEWAY_ADDRESS_UNIT).stem,
+}
+# Whose gateway does not run gives the address away; one that runs again asks for it again.
+_ADDRESS = """\
+# Managed by gb10.fleet: changes are overwritten by site.yml and reported by drift.yml.
+[Unit]
+Description=gb10.fleet: the gateways' floating address
+BindsTo={gateway}
+After={gateway}
+StartLimitIntervalSec=0
+
+[Service]
+Type=exec
+RuntimeDirectory={folder}
+ExecStartPre={program} --config-test --use-file {config}
+ExecStart={program} --dont-fork --vrrp --log-console --no-syslog --use-file {config} \
+    --pid /run/{folder}/keepalived.pid --vrrp_pid /run/{folder}/vrrp.pid
+ExecReload={program} --config-test --use-file {config}
+ExecReload=/bin/kill -HUP $MAINPID
+KillMode=mixed
+Restart=always
+RestartSec=2
+MemoryMax=64M
+OOMScoreAdjust=-500
+NoNewPrivileges=yes
+PrivateTmp=yes
+ProtectHome=yes
+ProtectSystem=strict
+ReadWritePaths=/run/{folder}
+ProtectKernelModules=yes
+ProtectControlGroups=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK AF_PACKET
+CapabilityBoundingSet=CAP_NET_ADMIN CAP_NET_RAW CAP_NET_BROADCAST
+SyslogIdentifier={folder}
+
+[Install]
+WantedBy={gateway}
 
 [X-Gb10Fleet]
 Inventory={inventory}

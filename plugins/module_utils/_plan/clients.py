@@ -51,7 +51,7 @@ class Clients:
         assert declared is not None
         name = declared["name"]
         known = [one for one in declared["addresses"] if is_address(one)]
-        address = "" if is_address(name) or not known else known[0]
+        address = "" if is_address(name) else declared["address"] or next(iter(known), "")
         models = tuple(name for backend in self.gateway.offered for name in backend.names)
         return Way(f"{url(declared)}/v1", name, address, models)
 

@@ -141,7 +141,7 @@ def plan_fleet(
             "retention": slices.retention(host, decided[name]),
             "services": [service_slice(service, name, declared.name) for service in decided[name]],
             "unread_images": slices.unread_images(decided[name]),
-            "gateway": gateway.slice_of(name),
+            "gateway": gateway.slice_of(name, fabric[name]["management"]["interface"]),
             "clients": clients.slice_of(name),
             "memory_guard": memory_guard(host.settings, budgets[name].planned_left, declared.name),
             "listens": [*listens(decided[name], name, gateway), *clients.listens(name)],

@@ -46,17 +46,20 @@ class Gateway:
         """``gateway`` of the plan."""
         return shown(self.declared, self.offered) if self.declared else None
 
-    def slice_of(self, host: str) -> dict[str, Any]:
-        """``hosts.<host>.gateway``."""
+    def slice_of(self, host: str, interface: str) -> dict[str, Any]:
+        """``hosts.<host>.gateway``. interface: of its management network."""
         if not self.declared or host not in self.hosts:
             return {}
-        return gateway_slice(self.declared, self.offered, self.inventory)
+        return gateway_slice(self.declared, self.offered, self.inventory, host, interface)
 
     def apis(self, host: str) -> Iterator[dict[str, Any]]:
         """Its own ports on a host, as `_subject.Here.apis` has them."""
         if self.declared and host in self.hosts:
             for port in _ports(self.declared):
                 yield {"port": port, "from": [], "reason": "the gateway"}
+            others = [address for name, address in self.declared["members"].items() if name != host]
+            if others:
+                yield {"port": None, "protocol": "vrrp", "from": others, "reason": "the other gateways"}
 
     def listens(self, host: str) -> Iterator[dict[str, Any]]:
         """As `_plan.listens` has them."""

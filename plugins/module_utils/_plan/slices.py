@@ -183,7 +183,7 @@ def needs(
 def _installs(parts: Mapping[str, Any]) -> list[str]:
     """The packages that roles install on the host where it lacks them; NVIDIA's toolkit only where it has a GPU."""
     closing = ["nftables"] if parts["firewall"]["state"] != "open" else []
-    gateway = ["haproxy"] if parts["gateway"] else []
+    gateway = parts["gateway"].get("packages", [])
     rdma = ["ibverbs-utils", "perftest"] if parts["fabric"]["interfaces"] else []
     return sorted(["docker.io", "nvidia-container-toolkit", *closing, *gateway, *rdma])
 

@@ -164,6 +164,8 @@ def _tls(name: str, services: Sequence[Mapping[str, Any]]) -> str:
 def _gateway(gateway: Mapping[str, Any], width: int) -> Iterator[str]:
     yield _heading(f"gateway on {', '.join(gateway['hosts'])}")
     yield f"endpoint   {gateway['url']}   model: one of those below"
+    if gateway["address"]:
+        yield f"address    {gateway['address']}, of one of them; another one has it when that is lost"
     yield _wrapped(
         f"clients    those of {gateway['clients']} on this machine, each with a key of its own", width, " " * 11
     )

@@ -104,7 +104,8 @@ def _fate(name: str, host: str, hosts: Sequence[str], run: Mapping[str, Any]) ->
 def _of_it(name: str, is_gateway: bool, client: str | None, goes_on: bool) -> tuple[list[str], tuple[str, ...]]:
     """Files beside its unit, and folders; what a client keeps for its people stays, as weights do."""
     if is_gateway:
-        return [f"{_layout.UNITS}/{_layout.GATEWAY_BODIES_UNIT}"], (_layout.GATEWAY,)
+        others = [unit for unit in _layout.GATEWAY_UNITS if unit != _layout.GATEWAY_UNIT]
+        return [f"{_layout.UNITS}/{unit}" for unit in others], (_layout.GATEWAY,)
     if client:
         return [], (_layout.client_folder(name),)
     return _files_of(name, goes_on=goes_on), (_layout.compiled(name), _layout.way_back(name))

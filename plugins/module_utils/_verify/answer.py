@@ -114,6 +114,7 @@ GATEWAY: Spec = {
                 "servers": {"type": "map", "nullable": True, "default": None, "max": 1000, "values": _SERVERS},
                 "why": _MAYBE_TEXT,
                 "leftovers": _TEXTS,
+                "address": {"type": "bool", "nullable": True, "default": None},
                 "holds": {"type": "map", "default": {}, "max": 1000, "values": {"type": "str"}},
                 "problems": _TEXTS,
             },

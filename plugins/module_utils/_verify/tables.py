@@ -166,7 +166,8 @@ def status_table(
 def _gateway_rows(host: str, plan: Mapping[str, Any], gateway: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     names = {row["services"][0]: row["model"] for row in plan["gateway"]["models"]}
     for row in model_rows(plan["hosts"][host]["gateway"], gateway, names):
-        yield {"gateway": host, "health": gateway["unit"]["active"], **row}
+        has = {} if plan["gateway"]["address"] is None else {"address": "here" if gateway["address"] else "-"}
+        yield {"gateway": host, "health": gateway["unit"]["active"], **has, **row}
 
 
 def rank_shown(
