@@ -20,7 +20,7 @@ def two_hosts(kind: images.Kind, place: Path) -> Iterator[tuple[Fleet, str]]:
     """The lab below ``place``, and the image's name; it ends with whoever asked for it."""
     need_lab()
     folder = images.default_directory()
-    images.ensure_model(folder)
+    images.ensure_model("tiny", folder)
     facts = images.ensure_image(kind, folder)
     fleet = Fleet(place / "lab")
     fleet.lab("up", "--hosts", ",".join(HOSTS), "--cable", "spark-2:1=spark-3:1", "--share", f"{folder}:/srv/lab")

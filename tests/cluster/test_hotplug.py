@@ -37,7 +37,7 @@ REMEDY = "restart the machines at both ends at the same time"
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     need_lab()
     folder = images.default_directory()
-    images.ensure_model(folder)
+    images.ensure_model("tiny", folder)
     images.ensure_image(images.STAND_IN, folder)
     fleet = FabricFleet(Path(tmp_path_factory.mktemp("pair")) / "lab")
     fleet.up(HOSTS, ["spark-2:1=spark-3:1"], "--hotplug", "--share", f"{folder}:/srv/lab")

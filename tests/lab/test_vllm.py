@@ -16,7 +16,7 @@ RUN += " --ulimit memlock=-1"  # as RDMA needs it, and more than root of a simul
 
 def test_docker_takes_an_archive_and_runs_it(new_fleet: Callable[[], Fleet]) -> None:
     directory = images.default_directory()
-    images.ensure_model(directory)
+    images.ensure_model("tiny", directory)
     stand_in = images.ensure_image(images.STAND_IN, directory)
     fleet = new_fleet()
     fleet.lab("up", "-n", "1", "--share", f"{directory}:/srv/lab")

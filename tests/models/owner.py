@@ -72,7 +72,7 @@ class Owner:
 def owner_at(place: Path, *shares: str, hosts: tuple[str, ...] = ("titan",)) -> Iterator[Owner]:
     """Everything of a lab in a folder of its own. shares: folders for the hosts, as ``lab up --share`` takes them."""
     share = images.default_directory()
-    images.ensure_model(share)
+    images.ensure_model("tiny", share)
     images.ensure_image(images.VLLM_CPU, share)
     fleet = Fleet(place / "lab")
     folders = [f"{share}:/srv/lab", f"{sysconfig.get_path('purelib')}:/srv/packages", *shares]

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.boot_log import buffers
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.buffers import Settings
-from gguf_files import Shape, write
+from lab.vllm.gguf_files import Shape, write
 
 PROGRAM = "llama-server"
 _BIG = {"layers": 32, "embedding": 4096, "heads": 32, "head": 128, "vocabulary": 128256, "context": 131072}

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._models import gguf
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import check
-from gguf_files import Shape, header, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lab.vllm.gguf_files import Shape, header, write
 
 SHAPE = Shape("small", layers=2)
 TEXT, _ = header(SHAPE.metadata, SHAPE.tensors)

@@ -14,8 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab.vllm import archive, packages, store, tiny_model
+import yaml
+from ansible_collections.gb10.fleet.plugins.module_utils._models import gguf
+from lab.vllm import archive, images, llama_cpp, packages, store, tiny_gguf, tiny_model
 from lab.vllm.command import main
+
+LAB_RECIPES = Path(__file__).resolve().parents[2] / "inventories" / "lab" / "recipes"
 
 
 def tree(root: Path, *, reverse: bool = False) -> Path:
@@ -250,3 +254,17 @@ def test_only_root_builds_images(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert main(["vllm-stand-in"]) == 3
     assert "needs root" in capsys.readouterr().err
+
+
+def test_the_lab_s_recipe_fits_the_header_of_the_tiny_gguf_file(tmp_path: Path) -> None:
+    facts = images.ensure_model("tiny-gguf", tmp_path)
+    file = tmp_path / "tiny-gguf" / tiny_gguf.FILE
+    assert facts["bytes"] == sum(path.stat().st_size for path in (file, tmp_path / "tiny-gguf" / "README.md"))
+    with file.open("rb") as stream:
+        header = gguf.read_header(stream.read)
+    assert header.size == file.stat().st_size
+    written = json.loads((LAB_RECIPES / "configs" / "lab-tiny-gguf.json").read_text())
+    assert written == gguf.facts_of([header])
+    recipe = yaml.safe_load((LAB_RECIPES / "lab-tiny-gguf.yml").read_text())
+    assert recipe["model"]["file"] == tiny_gguf.FILE
+    assert recipe["image"]["reference"] == f"gb10-lab/{images.LLAMA_CPP.name}:{llama_cpp.VERSION}"

@@ -27,7 +27,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan
 from ansible_collections.gb10.fleet.plugins.module_utils._rank import head as rank_head
 from ansible_collections.gb10.fleet.plugins.module_utils._rank import service
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
-from gguf_files import Shape, header, write
+from lab.vllm.gguf_files import Shape, header, write
 from llama_shapes import CASES, GRAPHS, PROGRAM, options, printed
 from planned import ranks_of
 

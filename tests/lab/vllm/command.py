@@ -1,10 +1,10 @@
 # Copyright: gb10.fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Makes container images and the model for lab hosts, or finds them made.
+"""Makes container images and the models for lab hosts, or finds them made.
 
 Progress goes to stderr. One JSON object a line goes to stdout: of an image {name, path, reference, image_id, diff_ids,
-bytes}, of the model {name, path, bytes}.
+bytes}, of a model {name, path, bytes}.
 Status: 0 made or there, 1 failed, 2 wrong usage, 3 can't be had on this machine (the last line says why).
 """
 
@@ -24,9 +24,8 @@ from . import images, store
 from .process import UnavailableError
 
 FAILED, UNAVAILABLE, INTERRUPTED = 1, 3, 130
-_KINDS = {kind.name: kind for kind in (images.VLLM_CPU, images.STAND_IN)}
-_MODEL = "tiny"
-_NAMES = (*_KINDS, _MODEL)
+_KINDS = {kind.name: kind for kind in (images.VLLM_CPU, images.STAND_IN, images.LLAMA_CPP)}
+_NAMES = (*_KINDS, *images.MODELS)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -62,8 +61,8 @@ def _word(text: str) -> str:
 
 
 def _ensure(name: str, directory: Path, variant: str) -> store.Facts:
-    if name == _MODEL:
-        return images.ensure_model(directory)
+    if name in images.MODELS:
+        return images.ensure_model(name, directory)
     if os.geteuid() != 0:
         raise UnavailableError("building an image needs root (chroot, file owners): run it as root or with sudo")
     return images.ensure_image(_KINDS[name], directory, variant)

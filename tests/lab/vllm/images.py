@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..base import cache_directory
-from . import archive, debian, packages, store, tiny_model, top_files
+from . import archive, debian, llama_cpp, packages, store, tiny_gguf, tiny_model, top_files
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -20,16 +20,27 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 @dataclass(frozen=True)
 class Kind:
-    """An image: its name and version, what lays its own files over `/`, and whether it holds the real vLLM."""
+    """An image: its name and version, what lays its own files over `/`, and what makes the layers below: of a folder
+    where they are kept, one to work in, and a log."""
 
     name: str
     version: str
     build: Callable[[Path], None]
     environment: Mapping[str, str]
-    real: bool
+    layers: Callable[[Path, Path, Path], list[archive.Layer]]
+    entrypoint: tuple[str, ...] = ("vllm", "serve")
 
     def tag(self, variant: str) -> str:
         return f"{self.version}-{variant}" if variant else self.version
+
+
+def _debian(directory: Path, work: Path, log: Path) -> list[archive.Layer]:
+    return [debian.layer(directory, work, log)]
+
+
+def _with_vllm(directory: Path, work: Path, log: Path) -> list[archive.Layer]:
+    base = debian.layer(directory, work, log)
+    return [base, packages.layer(directory, base, work, log)]
 
 
 VLLM_CPU = Kind(
@@ -51,15 +62,26 @@ VLLM_CPU = Kind(
         # It would watch the memory of the whole machine, and kill workers for what others use.
         "RAY_memory_monitor_refresh_ms": "0",
     },
-    real=True,
+    layers=_with_vllm,
 )
 STAND_IN = Kind(
     name="vllm-stand-in",
     version=packages.VLLM,
     build=top_files.build_stand_in,
     environment={"PATH": _PATH},
-    real=False,
+    layers=_debian,
 )
+LLAMA_CPP = Kind(
+    name="llama-cpp",
+    version=llama_cpp.VERSION,
+    build=llama_cpp.link_programs,
+    environment={"PATH": _PATH, "LD_LIBRARY_PATH": llama_cpp.LIBRARY_PATH},
+    layers=llama_cpp.layers,
+    entrypoint=("llama-server",),
+)
+
+
+MODELS = {"tiny": tiny_model, "tiny-gguf": tiny_gguf}
 
 
 def default_directory() -> Path:
@@ -78,7 +100,7 @@ def ensure_image(kind: Kind, directory: Path, variant: str = "") -> store.Facts:
         image = archive.Image(
             reference=reference,
             layers=_layers(kind, variant, directory / "layers", work, directory / "build.log"),
-            entrypoint=("vllm", "serve"),
+            entrypoint=kind.entrypoint,
             environment=kind.environment,
             architecture=_ARCHITECTURES[platform.machine()],
             labels={"org.opencontainers.image.version": kind.version, "org.opencontainers.image.title": kind.name},
@@ -101,10 +123,7 @@ def ensure_image(kind: Kind, directory: Path, variant: str = "") -> store.Facts:
 
 def _layers(kind: Kind, variant: str, directory: Path, work: Path, log: Path) -> list[archive.Layer]:
     directory.mkdir(exist_ok=True)
-    layers = [debian.layer(directory, work, log)]
-    if kind.real:
-        layers.append(packages.layer(directory, layers[0], work, log))
-    return [*layers, _top_layer(kind, variant, directory, work)]
+    return [*kind.layers(directory, work, log), _top_layer(kind, variant, directory, work)]
 
 
 def _top_layer(kind: Kind, variant: str, directory: Path, work: Path) -> archive.Layer:
@@ -115,19 +134,21 @@ def _top_layer(kind: Kind, variant: str, directory: Path, work: Path) -> archive
         (root / "etc").mkdir()
         (root / "etc" / "gb10-lab-variant").write_text(f"{variant}\n")
     for path in [root, *root.rglob("*")]:
+        if path.is_symlink():
+            continue
         # A checkout keeps no more of a mode than this bit.
         path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
     return archive.write_layer("gb10-lab: imitation", root, directory / f"{kind.name}-{kind.tag(variant)}-top.tar")
 
 
-def ensure_model(directory: Path) -> store.Facts:
-    """The tiny model's folder, made if it isn't there: {path, bytes}."""
-    path = directory / "tiny"
+def ensure_model(name: str, directory: Path) -> store.Facts:
+    """The folder of a tiny model, made if it isn't there: {path, bytes}. name: of `MODELS`."""
+    path, module = directory / name, MODELS[name]
 
     def make(part: Path) -> store.Facts:
-        with store.step("tiny model"):
-            tiny_model.write(part)
-        return {"path": str(path), "bytes": sum(file.stat().st_size for file in part.iterdir())}
+        with store.step(f"tiny model {name}"):
+            module.write(part)
+        return {"path": str(path), "bytes": sum(file.stat().st_size for file in part.rglob("*") if file.is_file())}
 
     with store.locked(directory):
-        return store.ensure(path, store.inputs(str(path), Path(tiny_model.__file__)), make)
+        return store.ensure(path, store.inputs(str(path), *map(Path, module.SOURCES)), make)

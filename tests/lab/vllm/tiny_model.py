@@ -36,6 +36,10 @@ _CHAT_TEMPLATE = (
 )
 
 
+# What it is made by.
+SOURCES = (__file__,)
+
+
 def write(folder: Path) -> None:
     """Make the folder: config.json, generation_config.json, tokenizer files, model.safetensors (0.7 MB)."""
     folder.mkdir()
