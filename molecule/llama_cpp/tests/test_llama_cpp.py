@@ -1,23 +1,33 @@
 # Copyright: gb10.fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The real llama.cpp alone and over two hosts: it answers, its group alone reaches the RPC port, killed it heals."""
+"""The real llama.cpp alone and over two hosts: it answers, it is as planned, its group alone reaches the RPC port, and
+whatever is lost, it answers again without anybody."""
 
 from __future__ import annotations
 
 import json
 import os
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp import boot_log, buffers
 from lab.fixtures import Fleet, eventually
 
+Playbook = Callable[..., "subprocess.CompletedProcess[str]"]
 SCENARIO = Path(__file__).resolve().parents[1]
 HEAD, WORKER = "spark-2", "spark-3"
 ADDRESSES = {HEAD: "10.77.0.11", WORKER: "10.77.0.12"}
 KEY = (SCENARIO / "key.txt").read_text().strip()
 RPC_PORT = 22000
+HOSTS = f"localhost,{HEAD},{WORKER}"
+FLEET = ("-i", "inventories/lab", "-e", f"@{SCENARIO / 'vars' / 'fleet.yml'}", "--limit", HOSTS)
+HEADER = SCENARIO.parents[1] / "inventories" / "lab" / "recipes" / "configs" / "lab-tiny-gguf.json"
+# As vars/fleet.yml declares both.
+SETTINGS = buffers.Settings(context=2048, slots=2)
 BODY = json.dumps({"model": "tiny", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4})
 
 
@@ -55,6 +65,31 @@ def test_the_layers_are_on_the_other_host(fleet: Fleet) -> None:
     assert "api_keys: ***" in log
 
 
+@pytest.mark.parametrize(("service", "hosts"), [("solo", 1), ("pair", 2)])
+def test_the_buffers_that_it_prints_are_the_planned_ones(fleet: Fleet, service: str, hosts: int) -> None:
+    """All hosts' together: without a GPU the head has no device of its own, and gives all layers to the others."""
+    facts = json.loads(HEADER.read_text())["gguf"]
+    planned = buffers.buffers(facts, SETTINGS, [1.0] * hosts, gpu=False)
+    log = fleet.root(HEAD, f"journalctl --no-pager --output cat --unit gb10-service-{service}")
+    seen = boot_log.buffers(log)
+    for kind in ("model", "KV"):
+        mib = sum(found for (_, one), found in seen.items() if one == kind)
+        of = "cache" if kind == "KV" else kind
+        assert mib == pytest.approx(sum(getattr(rank, of) for rank in planned) / (1 << 20), rel=0.01), (kind, seen)
+
+
+def test_it_is_as_declared_and_status_names_both(playbook: Playbook) -> None:
+    drift = playbook("drift.yml", *FLEET)
+    assert drift.returncode == 0, drift.stdout[-3000:]
+    shown = playbook("status.yml", *FLEET).stdout
+    rows = [line.split() for line in shown.splitlines() if line.startswith("spark-")]
+    assert {tuple(row[:2]) for row in rows if row[-1] == "serving"} == {
+        (HEAD, "pair"),
+        (WORKER, "pair"),
+        (HEAD, "solo"),
+    }, shown
+
+
 def test_the_rpc_port_is_open_to_the_group_alone(fleet: Fleet) -> None:
     address = status(fleet, HEAD)["ranks_seen"][0]["address"]
     assert fleet.root(WORKER, f"ss -Htln 'sport = {RPC_PORT}'").split()[3] == f"{address}:{RPC_PORT}"
@@ -70,10 +105,38 @@ def test_the_head_alone_has_the_file_and_nothing_else_of_its_folder(fleet: Fleet
     assert fleet.root(WORKER, find, check=False) == ""
 
 
+def heals(fleet: Fleet, harm: Callable[[], object], later: bool = True) -> None:
+    """later: whether the head goes on counting its epochs."""
+    epoch = status(fleet, HEAD)["epoch"] if later else 0
+    harm()
+    eventually(lambda: is_serving(fleet, epoch), "it serves")
+    assert ask(fleet, 8000, KEY)[0] == 200
+
+
+def is_serving(fleet: Fleet, epoch: int) -> bool:
+    """In a later epoch; a host that boots is not."""
+    seen = json.loads(fleet.root(HEAD, "cat /run/gb10-fleet/pair/status.json", check=False) or "{}")
+    return bool(seen and seen["epoch"] > epoch and seen["state"] == "serving")
+
+
 @pytest.mark.parametrize("rank", [HEAD, WORKER])
 def test_a_killed_rank_ends_in_answers_again(fleet: Fleet, rank: str) -> None:
-    epoch = status(fleet, HEAD)["epoch"]
-    fleet.root(rank, "docker kill gb10-service-pair")
-    eventually(lambda: status(fleet, HEAD)["epoch"] > epoch, "a new epoch")
-    eventually(lambda: status(fleet, HEAD)["state"] == "serving", "it serves")
-    assert ask(fleet, 8000, KEY)[0] == 200
+    heals(fleet, lambda: fleet.root(rank, "docker kill gb10-service-pair"))
+
+
+def test_a_pulled_cable_ends_in_answers_again(fleet: Fleet) -> None:
+    def pull() -> None:
+        fleet.lab("cable", "pull", f"{HEAD}:1")
+        eventually(lambda: status(fleet, HEAD)["state"] == "waiting", "the head waits")
+        eventually(lambda: status(fleet, WORKER)["state"] == "waiting", "the worker waits")
+        assert ask(fleet, 8010, KEY)[0] == 200
+        fleet.lab("cable", "plug", f"{HEAD}:1")
+
+    heals(fleet, pull)
+
+
+@pytest.mark.parametrize("rank", [WORKER, HEAD])
+def test_a_host_without_power_ends_in_answers_again(fleet: Fleet, rank: str) -> None:
+    heals(fleet, lambda: fleet.lab("power", "cycle", rank), later=rank != HEAD)
+    if rank == HEAD:
+        eventually(lambda: ask(fleet, 8010, KEY)[0] == 200, "the other service answers")
