@@ -45,6 +45,7 @@ LONG_JOBS = (
     "molecule/rollout",
     "molecule/gateway",
     "molecule/clients",
+    "molecule/llama_cpp",
     "molecule/drift_timer",
     "unit",
     "cluster",

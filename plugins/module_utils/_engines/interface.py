@@ -104,12 +104,14 @@ class Proposal:
 @dataclass(frozen=True)
 class Launch:
     """How one rank's container begins. exec: words run in it once all ranks are in. token: what its processes need a
-    secret of the group's for, which lies at `_layout.IN_GROUP_TOKEN`; None where they need none."""
+    secret of the group's for, which lies at `_layout.IN_GROUP_TOKEN`; None where they need none. stop_signal: what its
+    program ends by, where that isn't the image's."""
 
     arguments: Sequence[str]
     entrypoint: str | None = None
     exec: Sequence[str] | None = None
     token: str | None = None
+    stop_signal: str | None = None
 
 
 class Sizing(Protocol):

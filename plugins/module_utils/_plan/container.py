@@ -36,7 +36,8 @@ class Container:
     pids_limit: processes and threads. memory_limit: bytes of all it has in memory, files in the page cache included;
     None for no limit. oom_score_adj: how readily its processes are ended where the host's memory runs out, to 1000.
     read_only: its root, but for mounts, caches and the folders of tmpfs. caches: folders of the host by those of the
-    container, to be written; an empty one begins with what the image has there.
+    container, to be written; an empty one begins with what the image has there. stop_signal: what its first process is
+    asked to end by, where the image's own means nothing to it.
     """
 
     name: str
@@ -58,10 +59,13 @@ class Container:
     tmpfs: Sequence[str] = ()
     security: Sequence[str] = ("no-new-privileges",)
     ulimits: Mapping[str, str] = field(default_factory=lambda: {"memlock": "-1", "stack": "67108864"})
+    stop_signal: str | None = None
 
     def as_data(self) -> dict[str, Any]:
         """A map of JSON values, with what follows for memory that its processes share."""
         data = {key: [*value] if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+        if self.stop_signal is None:
+            del data["stop_signal"]
         shared = None if self.ipc == "host" else "16g"
         return data | {"shared_memory": shared, "env": dict(sorted(self.env.items()))}
 
@@ -86,6 +90,8 @@ def docker_options(container: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "read-only", ""
     # compilers load what they have built there
     yield from (("tmpfs", f"{folder}:exec,mode=1777") for folder in container["tmpfs"])
+    if "stop_signal" in container:
+        yield "stop-signal", container["stop_signal"]
     if container["shared_memory"] is not None:
         yield "shm-size", container["shared_memory"]
     yield from (("publish", f"{one['address']}:{one['port']}:{one['port']}") for one in container["ports"])

@@ -183,6 +183,7 @@ def _container(service: Configured, rank: int, launch: Launch) -> Container:
         image=placed.image["reference"],
         entrypoint=launch.entrypoint,
         arguments=launch.arguments,
+        stop_signal=launch.stop_signal,
         env=placed.filled(placed.environments[host.name]),
         mounts=mounts,
         caches=cache_folders(placed),

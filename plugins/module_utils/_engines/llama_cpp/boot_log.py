@@ -2,10 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""What `llama-server` logs of its memory while it starts, with --log-verbosity 4.
-
-That is not the default here: at 4 it also prints the last letters of its API keys.
-"""
+"""What `llama-server` logs of its memory while it starts, with --log-verbosity 4."""
 
 from __future__ import annotations
 

@@ -89,7 +89,8 @@ def launch(placed: Placed, decided: Mapping[str, Value], rank: int) -> Launch:
     port = ranks_port(placed.port)
     if rank:
         words = ["--host", placed.addresses[rank], "--port", str(port), "--cache"]
-        return Launch(words, _program(placed, "rpc-server"))
+        # It handles no signal, and a container's first process is spared those: it would be waited for in vain.
+        return Launch(words, _program(placed, "rpc-server"), stop_signal="SIGKILL")
     values = placed.filled(decided)
     if placed.is_group:
         values["rpc"] = ",".join(f"{address}:{port}" for address in placed.addresses[1:])
