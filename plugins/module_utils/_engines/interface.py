@@ -64,7 +64,7 @@ class EngineSpec:
     names, ``aliases`` in the settings of its service. workers_listen: the ranks meet at a port of each rank but the
     head's, which calls them, instead of one of the head's. single_files: a model is files of its repository, which
     ``model.file`` names, instead of all of them. head_loads: the head alone reads the weights, and sends the other
-    ranks theirs.
+    ranks theirs. abbreviates: whether it takes the beginning of an option's name for the option, as argparse does.
     """
 
     name: str
@@ -85,6 +85,7 @@ class EngineSpec:
     workers_listen: bool = False
     single_files: bool = False
     head_loads: bool = False
+    abbreviates: bool = True
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import EngineSpec
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import DEFAULT, ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import load
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.docker_command import words_of
@@ -32,6 +33,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import (
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._models.facts import config_name, model_of
 from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import CHAT
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes import foreign_llama
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.formats import as_known
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import (
     parse,
@@ -167,6 +169,8 @@ def _unknown_keys(source: Mapping[Any, Any], spec: Mapping[str, Spec], name: str
 
 
 def _convert(theirs: Mapping[str, Any], name: str, project: str, findings: list[Finding]) -> dict[str, Any] | None:
+    if theirs.get("runtime") == foreign_llama.RUNTIME:
+        return _of_llama_cpp(theirs, name, project, findings)
     if not theirs.get("runtime", "vllm").removeprefix("eugr-").startswith("vllm") and "model" in theirs:
         theirs = _of_another_engine(theirs, name, findings)
     model, flags = _command(theirs, name, findings)
@@ -186,18 +190,49 @@ def _convert(theirs: Mapping[str, Any], name: str, project: str, findings: list[
         "model": _model(theirs, repository, flags, name, findings),
         "image": _image(theirs, name, findings),
         "flags": flags,
-        "env": _environment(theirs["env"], name, findings),
+        "env": _environment(theirs["env"], ENGINE, name, findings),
         "memory": memory,
-        "status": {
-            "state": "reported",
-            "by": theirs.get("validated", {}).get("by") or f"the author of {project}'s recipe",
-            "when": theirs.get("validated", {}).get("when"),
-            "hardware": "DGX Spark, as its author says",
-            "note": "imported; nothing of it was run by us",
-        },
+        "status": _status(theirs, project),
         "sources": [f"{project}, {name}"],
     }
     return recipe
+
+
+def _status(theirs: Mapping[str, Any], project: str) -> dict[str, Any]:
+    return {
+        "state": "reported",
+        "by": theirs.get("validated", {}).get("by") or f"the author of {project}'s recipe",
+        "when": theirs.get("validated", {}).get("when"),
+        "hardware": "DGX Spark, as its author says",
+        "note": "imported; nothing of it was run by us",
+    }
+
+
+def _of_llama_cpp(theirs: Mapping[str, Any], name: str, project: str, findings: list[Finding]) -> dict[str, Any] | None:
+    words = None
+    if "command" in theirs:
+        written = _words(theirs, name, findings)
+        words, problems = foreign_llama.behind_program(written, name) if written is not None else (None, [])
+        findings += problems
+        if words is None:
+            return None
+    found = foreign_llama.served(theirs, words, name)
+    findings += [*found.findings, *_mods(theirs["mods"], name)]
+    model = {"repository": found.repository} | _revision(theirs, name, findings)
+    image = {**_image(theirs, name, findings), "family": "custom", "release": None}
+    return {
+        "name": name,
+        "summary": _summary(theirs, found.repository),
+        "engine": foreign_llama.ENGINE,
+        "kind": found.kind,
+        "host_counts": found.host_counts,
+        "model": model | ({"file": found.file} if found.file else {}),
+        "image": {key: value for key, value in image.items() if key != "entrypoint"},
+        "flags": found.flags,
+        "env": _environment(theirs["env"], ENGINES[foreign_llama.ENGINE].spec, name, findings),
+        "status": _status(theirs, project),
+        "sources": [f"{project}, {name}"],
+    }
 
 
 def _summary(theirs: Mapping[str, Any], repository: str) -> str:
@@ -211,6 +246,21 @@ def _command(theirs: Mapping[str, Any], name: str, findings: list[Finding]) -> t
         return None, {
             _SPARKRUN_FLAGS.get(key, key).replace("_", "-"): value for key, value in theirs["defaults"].items()
         }
+    words = _words(theirs, name, findings)
+    if words is None:
+        return None, {}
+    start = next((at + 2 for at in range(len(words)) if words[at : at + 2] == ["vllm", "serve"]), None)
+    operators = sorted({"&&", "||", "|", ";", "&"} & set(words))
+    if start is None or operators:
+        found = f"a program with {operators[0]}" if operators else "no vllm serve"
+        place, expected = f"{name}.command", "one command that begins with vllm serve"
+        findings.append(error("import-command", place, found=found, expected=expected))
+        return None, {}
+    return read_flags(words[start:], load())
+
+
+def _words(theirs: Mapping[str, Any], name: str, findings: list[Finding]) -> list[str] | None:
+    """The command's, with its values; None, with an error, where it is none."""
     place = f"{name}.command"
     text, missing = _filled(theirs["command"], theirs["defaults"] | {"model": theirs.get("model")})
     for placeholder in missing:
@@ -219,17 +269,10 @@ def _command(theirs: Mapping[str, Any], name: str, findings: list[Finding]) -> t
             error("import-placeholder", place, found=found, expected="a value in defaults", remedy=f"add {placeholder}")
         )
     try:
-        words = words_of(text)
+        return words_of(text)
     except ValueError as cause:
         findings.append(error("import-command", place, found=str(cause), expected="a shell command"))
-        return None, {}
-    start = next((at + 2 for at in range(len(words)) if words[at : at + 2] == ["vllm", "serve"]), None)
-    operators = sorted({"&&", "||", "|", ";", "&"} & set(words))
-    if start is None or operators:
-        found = f"a program with {operators[0]}" if operators else "no vllm serve"
-        findings.append(error("import-command", place, found=found, expected="one command that begins with vllm serve"))
-        return None, {}
-    return read_flags(words[start:], load())
+        return None
 
 
 def _filled(text: str, values: Mapping[str, Any]) -> tuple[str, list[str]]:
@@ -368,15 +411,7 @@ def _model(
         remedy = f"ansible-playbook gb10.fleet.recipe_new -e model={repository} reads it: name it in model.config"
         found = "the model's shape is not known, so that no KV pool can be planned"
         findings.append(hint("import-config", f"{name}.model", found=found, expected="its config.json", remedy=remedy))
-    revision = theirs.get("model_revision")
-    if revision is not None:
-        if re.fullmatch("[0-9a-f]{40}", revision):
-            model["revision"] = revision
-        else:
-            remedy = "write the commit that it stands for"
-            findings.append(
-                warning("import-revision", f"{name}.model_revision", found=revision, expected="a commit", remedy=remedy)
-            )
+    model |= _revision(theirs, name, findings)
     written = str(flags.get("quantization") or theirs.get("metadata", {}).get("quantization") or "").lower()
     if written in MODEL["options"]["quantization"]["choices"]:
         model["quantization"] = written
@@ -384,6 +419,17 @@ def _model(
     if draft:
         model["draft"] = {"repository": draft}
     return model
+
+
+def _revision(theirs: Mapping[str, Any], name: str, findings: list[Finding]) -> dict[str, str]:
+    revision = theirs.get("model_revision")
+    if revision is None or re.fullmatch("[0-9a-f]{40}", revision):
+        return {} if revision is None else {"revision": revision}
+    remedy = "write the commit that it stands for"
+    findings.append(
+        warning("import-revision", f"{name}.model_revision", found=revision, expected="a commit", remedy=remedy)
+    )
+    return {}
 
 
 def _image(theirs: Mapping[str, Any], name: str, findings: list[Finding]) -> dict[str, Any]:
@@ -411,12 +457,12 @@ def _image(theirs: Mapping[str, Any], name: str, findings: list[Finding]) -> dic
     return image
 
 
-def _environment(theirs: Mapping[Any, Any], name: str, findings: list[Finding]) -> dict[str, str]:
+def _environment(theirs: Mapping[Any, Any], engine: EngineSpec, name: str, findings: list[Finding]) -> dict[str, str]:
     environment: dict[str, str] = {}
     for key, value in theirs.items():
         text = str(value).lower() if isinstance(value, bool) else str(value)
         place = f"{name}.env.{key}"
-        if key in secrets(ENGINE):
+        if key in secrets(engine):
             findings.append(
                 warning(
                     "import-secret",
@@ -426,8 +472,8 @@ def _environment(theirs: Mapping[Any, Any], name: str, findings: list[Finding]) 
                     remedy="use api_key_file or HF's token file",
                 )
             )
-        elif key in planned_env(ENGINE):
-            found, remedy = f"{key} {text}", planned_env(ENGINE)[key].partition("; ")[2]
+        elif key in planned_env(engine):
+            found, remedy = f"{key} {text}", planned_env(engine)[key].partition("; ")[2]
             findings.append(hint("import-planned", place, found=found, expected="what the plan decides", remedy=remedy))
         elif "$" in text:
             findings.append(

@@ -134,6 +134,8 @@ def flag_problems(flags: Mapping[str, Any], place: str, engine: EngineSpec) -> I
 
 def _abbreviated(name: str, engine: EngineSpec) -> str | None:
     """The planned option that argparse would take a name for."""
+    if not engine.abbreviates:
+        return None
     return next((planned for planned in sorted(engine.planned_flags) if planned.startswith(name)), None)
 
 

@@ -27,14 +27,15 @@ _GONE = "the argument has been removed"
 @dataclass(frozen=True)
 class Option:
     """names: all that switch it on or take its value, without dashes, the first one ours. negative: those that switch
-    it off. value: how help names what it takes, empty for a switch. choices: the only values, where help lists them.
-    gone: what to write instead of one that is refused."""
+    it off. short: names with one dash. value: how help names what it takes, empty for a switch. choices: the only
+    values, where help lists them. gone: what to write instead of one that is refused."""
 
     names: tuple[str, ...]
     negative: tuple[str, ...] = ()
     value: str = ""
     choices: tuple[str, ...] = ()
     gone: str = ""
+    short: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,9 @@ def read_help(text: str) -> Iterator[Option]:
         listed = re.search(r"allowed values: (.+?)(?: \(|$)", described)
         values = re.split(r"[|,]", choices[1]) if choices else re.split(r",\s*", listed[1]) if listed else []
         gone = described.partition(_GONE)[2].partition("(env")[0].strip(" .") if _GONE in described else ""
+        short = tuple(name.lstrip("-") for name in names if not name.startswith("--"))
         if positive:
-            yield Option(positive, negative, head, tuple(values), gone)
+            yield Option(positive, negative, head, tuple(values), gone, short)
 
 
 def _paragraphs(text: str) -> Iterator[list[str]]:
@@ -125,6 +127,7 @@ def release_of(version: str, build: int, rows: list[Mapping[str, Any]]) -> Relea
             row.get("value", ""),
             tuple(row.get("choices", ())),
             row.get("gone", ""),
+            tuple(row.get("short", ())),
         )
         for row in rows
     ]

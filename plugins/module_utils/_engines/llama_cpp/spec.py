@@ -64,4 +64,5 @@ SPEC = EngineSpec(
     workers_listen=True,
     single_files=True,
     head_loads=True,
+    abbreviates=False,
 )

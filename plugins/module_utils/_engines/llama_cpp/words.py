@@ -1,0 +1,52 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Words of a `llama-server` command line as flags of ours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp import catalogue
+
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
+
+
+def read_flags(words: Sequence[str]) -> dict[str, Any]:
+    """Options by their first long names, with values as numbers where they are; later ones win, as in the program. An
+    option that is not catalogued keeps its name, and takes the next word where that is none itself."""
+    return dict(_read(words))
+
+
+def first_name(name: str) -> str:
+    """What an option is called here, by one of its long names."""
+    option = catalogue.newest().options.get(name)
+    return option.names[0] if option else name
+
+
+def _read(words: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    rest = list(words)
+    known = catalogue.newest()
+    short = {name: option for option in known.options.values() for name in option.short}
+    while rest:
+        word = rest.pop(0)
+        name = word.lstrip("-")
+        option = known.options.get(name) if word.startswith("--") else short.get(name)
+        if option is None:
+            takes = bool(rest) and not (rest[0].startswith("-") and not _NUMBER.fullmatch(rest[0]))
+            yield name, _value(rest.pop(0)) if takes else True
+        elif name in option.negative:
+            yield option.names[0], False
+        elif option.value and rest:
+            yield option.names[0], _value(rest.pop(0))
+        else:
+            yield option.names[0], True
+
+
+def _value(text: str) -> Any:
+    if not _NUMBER.fullmatch(text):
+        return text
+    return float(text) if "." in text else int(text)

@@ -1,0 +1,101 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What a recipe of sparkrun for llama.cpp says: its model's file, its options, on how many hosts it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.words import first_name, read_flags
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, hint, warning
+from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import CHAT
+
+RUNTIME = "llama-cpp"
+ENGINE = "llama.cpp"
+_SPEC = ENGINES[ENGINE].spec
+PROGRAM = "llama-server"
+# sparkrun's names for what llama-server calls otherwise, and what it makes of placement by itself.
+_NAMES = {"max_model_len": "ctx-size", "max_num_seqs": "parallel"}
+_PLACEMENT = frozenset({"tensor_parallel", "pipeline_parallel", "gpu_memory_utilization"})
+_WHICH = (("rerank", "rerank"), ("embedding", "embed"))
+
+
+@dataclass
+class Served:
+    """repository, file: of the model, the file None where nothing names it. kind: what it is asked."""
+
+    repository: str
+    file: str | None
+    flags: dict[str, Any]
+    host_counts: list[int]
+    kind: str = CHAT
+    findings: list[Finding] = field(default_factory=list)
+
+
+def served(theirs: Mapping[str, Any], words: list[str] | None, name: str) -> Served:
+    """words: of the command, behind `llama-server`; None where the recipe has none, and its defaults say all."""
+    flags = read_flags(words) if words is not None else _defaults(theirs["defaults"])
+    repository, _, size = str(flags.get("hf-repo") or theirs["model"]).partition(":")
+    file = flags.get("hf-file")
+    if file is None and isinstance(flags.get("model"), str):
+        file = flags["model"].rpartition("/")[2]
+    kind = next((kind for option, kind in _WHICH if flags.get(option) is True), CHAT)
+    found = Served(repository, file, flags, _host_counts(theirs), kind)
+    if file is None:
+        wanted = f"{size} of {repository}" if size else repository
+        found.findings.append(
+            warning(
+                "import-gguf",
+                f"{name}.model",
+                found=f"{wanted}, which the hub makes a file of",
+                expected="the name of that file",
+                remedy="write it in model.file, of a split one its first part; the plan refuses the recipe without it",
+            )
+        )
+    found.findings.append(
+        hint(
+            "import-config",
+            f"{name}.model",
+            found="the file's header is not known, so that no memory can be planned",
+            expected="what its header says",
+            remedy="python tools/gguf_facts.py FILE.gguf reads it: name it in model.config",
+        )
+    )
+    for option in sorted(_SPEC.planned_flags.keys() & flags.keys()):
+        value = flags.pop(option)
+        if option in ("hf-repo", "hf-file", "model"):
+            continue
+        shown = "an API key" if option == "api-key" else f"{option} {value}"
+        remedy = _SPEC.planned_flags[option]
+        found.findings.append(
+            hint("import-planned", f"{name}.command", found=shown, expected="what the plan decides", remedy=remedy)
+        )
+    return found
+
+
+def _defaults(defaults: Mapping[str, Any]) -> dict[str, Any]:
+    taken = {key: value for key, value in defaults.items() if key not in _PLACEMENT}
+    return {first_name(_NAMES.get(key, key).replace("_", "-")): value for key, value in taken.items()}
+
+
+def _host_counts(theirs: Mapping[str, Any]) -> list[int]:
+    least = theirs.get("min_nodes", 1)
+    most = theirs.get("max_nodes") or least
+    return sorted({least, max(least, most)})
+
+
+def behind_program(words: list[str], name: str) -> tuple[list[str] | None, list[Finding]]:
+    """What follows `llama-server` in a command; None, with an error, where it is something else."""
+    operators = sorted({"&&", "||", "|", ";", "&"} & set(words))
+    start = next((at + 1 for at, word in enumerate(words) if word.rpartition("/")[2] == PROGRAM), None)
+    if start is not None and not operators:
+        return words[start:], []
+    found = f"a program with {operators[0]}" if operators else f"no {PROGRAM}"
+    return None, [
+        error("import-command", f"{name}.command", found=found, expected=f"one command that begins with {PROGRAM}")
+    ]
