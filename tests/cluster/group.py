@@ -34,6 +34,13 @@ KEY, SECRET = "canary-key-5f0c", "canary-secret-91ab-8d20f3c97e5146ab"
 PATIENCE_S = 400
 LIBRARY = "/usr/local/lib/gb10-fleet"
 TOKENS = ["usage", "completion_tokens"]
+GUARD = {
+    "floor_bytes": 1 << 28,
+    "high_bytes": 1 << 36,
+    "creep_s": 300,
+    "on_creep": "report",
+    "unit": "gb10-memory-guard.service",
+}
 LIMITS = {
     "startup_limit_s": 120,
     "stop_s": 10,
@@ -193,6 +200,7 @@ class Group:
             "serve": SERVE_RAY if self.ray and rank == 0 else None,
             "gids": None,
             "memory_bytes": 1 << 28,
+            "guard": GUARD,
             "ports": [] if rank else [PORT, MASTER],
             "endpoint": None if rank else endpoint,
             "probes": _probes(self.ray, self.image),
