@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway.subject import secrets_of
 from ansible_collections.gb10.fleet.plugins.modules.gateway_run import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._secret_text import text_on_host
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
@@ -22,16 +21,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
-        secrets = {one.path: self._read(one) for one in secrets_of(options["plan"])}
+        secrets = {one.path: text_on_host(self, one) for one in secrets_of(options["plan"])}
         arguments = {**self._task.args, "secrets": secrets}
         result |= self._execute_module("gb10.fleet.gateway_run", arguments, task_vars=task_vars)
         return result
-
-    def _read(self, file: Any) -> str | None:
-        """Its text on the host; None for what a run makes that is only tried."""
-        if self._task.check_mode and not Path(file.source).exists():
-            return None
-        try:
-            return str(file.rendered(self._loader.get_text_file_contents(file.source)))
-        except ValueError as problem:
-            raise AnsibleActionFail(f"{file.source}: {problem}") from None

@@ -19,7 +19,9 @@ options:
     elements: dict
     required: true
   results:
-    description: Registered results of loops over services, or over a service and something of its own.
+    description:
+      - Registered results of loops over services, or over a service and something of its own, and of
+        M(gb10.fleet.service_credentials).
     type: list
     elements: dict
     required: true

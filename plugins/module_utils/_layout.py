@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import PurePosixPath
 
 # On the host.
 LIBRARY = "/usr/local/lib/gb10-fleet"
@@ -152,6 +153,11 @@ def certificate_key(service: str) -> str:
 def trusted_ca(inventory: str) -> str:
     """The local CA of an inventory, among those that a host trusts."""
     return f"/usr/local/share/ca-certificates/gb10-fleet-{inventory}.crt"
+
+
+def trusted_link(trusted: str) -> str:
+    """What update-ca-certificates makes of such a file."""
+    return f"/etc/ssl/certs/{PurePosixPath(trusted).stem}.pem"
 
 
 def group_secret(service: str) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import stat
 import struct
 import tempfile
 import zlib
@@ -70,6 +71,17 @@ def clear_of_folders(file: Path) -> None:
     """Set aside a folder in a file's place: Docker makes one where a file is missing that a container mounts."""
     if file.is_dir() and not file.is_symlink():
         set_aside(file)
+
+
+def holds(path: Path, content: bytes, mode: int) -> bool:
+    """Whether it is a file of this process's account, no link, with that content and mode."""
+    try:
+        status = path.lstat()
+        is_ours = (status.st_uid, status.st_gid) == (os.geteuid(), os.getegid())
+        is_as_wanted = stat.S_ISREG(status.st_mode) and is_ours and stat.S_IMODE(status.st_mode) == mode
+        return is_as_wanted and path.read_bytes() == content
+    except OSError:
+        return False
 
 
 def replace_file(path: Path, content: bytes, mode: int = 0o644) -> None:

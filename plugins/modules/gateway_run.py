@@ -60,7 +60,6 @@ changed_files:
   elements: str
 """
 
-import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -77,7 +76,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._gateway.reading import
     leftovers,
     unread,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._own_files import clear_of_folders, replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._own_files import clear_of_folders, holds, replace_file
 
 # In the gateway's own folder, which root alone reads.
 _STAGED = f"{_layout.GATEWAY}/staged"
@@ -129,18 +128,7 @@ def main() -> None:
 
 
 def _differs(path: Path, wanted: Mapping[str, Any]) -> bool:
-    try:
-        status = path.lstat()
-        mode, owner = f"{status.st_mode & 0o7777:04o}", (status.st_uid, status.st_gid)
-        is_ours = (
-            path.is_file()
-            and not path.is_symlink()
-            and owner == (os.geteuid(), os.getegid())
-            and mode == wanted["mode"]
-        )
-        return not is_ours or wanted["content"] is None or path.read_bytes() != wanted["content"].encode()
-    except OSError:
-        return True
+    return wanted["content"] is None or not holds(path, wanted["content"].encode(), int(wanted["mode"], 8))
 
 
 def _write(path: Path, wanted: Mapping[str, Any]) -> None:

@@ -14,17 +14,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import jinja2
 import pytest
 import yaml
-from ansible_collections.gb10.fleet.plugins.filter.key_text import key_text
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp import catalogue, lint
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.boot_log import parse_boot_log
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.buffers import Settings, buffers
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.launch import words_of
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.spec import SPEC
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.spec import SPEC as VLLM
 from ansible_collections.gb10.fleet.plugins.module_utils._managed import keyed
 from ansible_collections.gb10.fleet.plugins.module_utils._models.gguf import facts_of, read_header
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.container import docker_run
@@ -340,17 +336,6 @@ def test_the_key_is_a_line_of_its_own(tmp_path: Path, key: str) -> None:
     file.write_text(keyed("%t\n")(key + "\n"))
     assert file.read_text() == f"{key}\n"
     assert service.read_key(str(file), "%t\n") == key
-
-
-@pytest.mark.parametrize("form", [VLLM.key.form, SPEC.key.form])
-def test_the_role_writes_a_key_as_it_is_compared(form: str) -> None:
-    tasks = yaml.safe_load((ROOT / "roles/services/tasks/main.yml").read_text())
-    (content,) = (task["ansible.builtin.copy"]["content"] for task in tasks if task["name"] == "Place the API keys")
-    jinja = jinja2.Environment(autoescape=False)
-    jinja.filters["gb10.fleet.key_text"] = key_text
-    key = 'with "quotes" and %s, %t\n'
-    written = jinja.from_string(content).render(item={"key": {"form": form}}, __key=key)
-    assert written == keyed(form)(key)
 
 
 @pytest.mark.parametrize("text", ["", "\n", "# sk-0123456789abcdef\n", "one\ntwo\n"])

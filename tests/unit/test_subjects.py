@@ -121,10 +121,7 @@ WRITERS = {"assemble", "blockinfile", "copy", "get_url", "lineinfile", "template
 OTHERWISE = {
     ("container_engine", "/etc/docker/daemon.json"): "_container_engine.subject, a file of others",
     ("container_engine", "/root/.docker/config.json"): "_container_engine.subject, a secret",
-    ("services", "{{ item.key.path }}"): "_services.subject, a secret",
     ("services", "{{ item.secret.path }}"): "_services.subject, a secret",
-    ("services", "{{ __file.path }}"): "_services.subject, a certificate and its key",
-    ("services", "{{ services_tls.path }}"): "_tls.subject, made on the controller",
     ("services", "{{ item.1.path }}"): "_services.subject, overlays",
     ("clients", "{{ item.path }}"): "_clients.subject, secrets",
     ("model_store", "{{ __token }}"): "in memory, and taken back by the same tasks",

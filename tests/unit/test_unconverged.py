@@ -21,7 +21,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import
     hub_tool,
     packages,
     paths_before_change,
-    trusted_link,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.unconverged import unconverged, unstaged
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hotplug import MARKER
@@ -33,7 +32,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._host.state import (
     UNASKED,
     read_state,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._layout import HOTPLUG
+from ansible_collections.gb10.fleet.plugins.module_utils._layout import HOTPLUG, trusted_link
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan.document import PATH as NETPLAN
 from ansible_collections.gb10.fleet.plugins.module_utils._peers.subject import with_files
 from drift_fleet import HOSTS, IMAGE, planned, state_of
@@ -65,7 +64,7 @@ def reading(plan: dict[str, Any], host: str) -> dict[str, Any]:
     mine, ask = plan["hosts"][host], before_change(plan, host)
     state = state_of(plan, host) | dict.fromkeys(NOT_BEFORE_CHANGE)
     state |= {
-        "paths": {path: {"exists": path == trusted_link(mine)} for path in paths_before_change(mine)},
+        "paths": {path: {"exists": path == trusted_link(mine["tls"]["path"])} for path in paths_before_change(mine)},
         "packages": {name: None if name == "earlyoom" else {"version": "1", "held": True} for name in ask["packages"]},
         "engine": state["engine"] | {"missing_rules": []},
         "images_changing": [],
@@ -289,11 +288,11 @@ def test_the_hubs_tool_is_where_its_role_puts_it() -> None:
 
 # Every module that a role of the converge calls: where the comparison sees beforehand that it has nothing to do.
 SEEN = {
-    "ansible.builtin.command": "paths and engine for what container_engine looks for; trusted_link, starts",
-    "ansible.builtin.copy": "files: keys, certificates and secrets are managed files; models: only to bring one",
+    "ansible.builtin.command": "paths and engine for what container_engine looks for; starts",
+    "ansible.builtin.copy": "files: secrets are managed files; models: only to bring one",
     "ansible.builtin.file": "files: folders and absent files are managed; stores: only after something was brought",
     "ansible.builtin.slurp": "same_on_all",
-    "ansible.builtin.stat": "files: size; trusted_link; hub_tool",
+    "ansible.builtin.stat": "files: size; hub_tool",
     "ansible.builtin.systemd_service": "units, starts; gateway: only after an installation",
     "ansible.builtin.tempfile": "models_changing: only to bring one",
     "gb10.fleet.container_engine_info": "engine",
@@ -312,6 +311,7 @@ SEEN = {
     "gb10.fleet.peer_key": "peers",
     "gb10.fleet.python_tool": "hub_tool",
     "gb10.fleet.service_certificates": "certificates, files",
+    "gb10.fleet.service_credentials": "files; trusted_link",
     "gb10.fleet.service_keys": "files: a key that the controller lacks is unknown",
     "gb10.fleet.service_removal": "our_units",
     "gb10.fleet.service_start_info": "starts",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from pathlib import PurePosixPath
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
@@ -91,7 +90,9 @@ def before_change(plan: Mapping[str, Any], host: str) -> dict[str, Any]:
 
 def paths_before_change(host: Mapping[str, Any]) -> list[str]:
     """Whose presence a converge asks for besides. host: the host's slice of the plan."""
-    return sorted({NETPLAN, MARKER, GPU_DEVICE, DOCKER_HOOK, _layout.HOTPLUG, trusted_link(host)})
+    return sorted(
+        {NETPLAN, MARKER, GPU_DEVICE, DOCKER_HOOK, _layout.HOTPLUG, _layout.trusted_link(host["tls"]["path"])}
+    )
 
 
 def packages(host: Mapping[str, Any]) -> list[str]:
@@ -99,11 +100,6 @@ def packages(host: Mapping[str, Any]) -> list[str]:
     rdma = RDMA_PACKAGES if host["fabric"]["sysctl"] else ()
     closing = ("nftables",) if host["firewall"]["state"] != "open" else ()
     return sorted([*rdma, *closing, *host["gateway"].get("packages", [])])
-
-
-def trusted_link(host: Mapping[str, Any]) -> str:
-    """What update-ca-certificates makes of the local CA."""
-    return f"/etc/ssl/certs/{PurePosixPath(host['tls']['path']).stem}.pem"
 
 
 def hub_tool(host: Mapping[str, Any]) -> tuple[str, str]:

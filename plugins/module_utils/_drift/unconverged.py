@@ -21,7 +21,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import
     GPU_DEVICE,
     hub_tool,
     packages,
-    trusted_link,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.running import of_sysctl, of_units
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.secrets import same_on_all
@@ -153,7 +152,7 @@ def _beside(mine: Mapping[str, Any], state: State) -> Iterator[str]:
     yield from _container_engine(mine["container_engine"], state, there)
     yield from _peers(mine["peer_access"], state)
     yield from _brought(mine, state)
-    if mine["tls"]["source"] and trusted_link(mine) not in there:
+    if mine["tls"]["source"] and _layout.trusted_link(mine["tls"]["path"]) not in there:
         yield "the local CA is not trusted"
     for path in (one["secret"]["path"] for one in mine["services"] if one["secret"]):
         if state["files"][path].get("size", 0) < _SECRET_BYTES:

@@ -17,7 +17,7 @@ Service = Mapping[str, Any]
 
 def changed_services(
     services: Sequence[Service],
-    results: Iterable[Any],
+    results: Sequence[Any],
     program: bool,
     read: Mapping[str, Mapping[str, Any]],
     brought: Iterable[str] = (),
@@ -25,8 +25,9 @@ def changed_services(
     """The services to be started anew: all, where their supervisor's program changed in this run.
 
     services: of the host's slice. results: registered results of loops over services or their names, or over
-    ``[service, ...]`` of either; a task that was skipped has none. program: whether it changed. read: of each service,
-    as `_services.starts` reads it. brought: the models of which this run brings files, in check mode would.
+    ``[service, ...]`` of either; a task that was skipped has none; or of `service_credentials`, which names them.
+    program: whether it changed. read: of each service, as `_services.starts` reads it. brought: the models of which
+    this run brings files, in check mode would.
     """
     names = [str(service["name"]) for service in services]
     if program:
@@ -34,6 +35,7 @@ def changed_services(
     folders = tuple(f"{dirname(model_folder(model, None))}/" for model in brought)
     items = [item for result in results for item in (result.get("results") or () if result else ())]
     changed = {_name(item["item"]) for item in items if item.get("changed")}
+    changed |= {name for result in results for name in (result or {}).get("changed_services", ())}
     changed |= {name for name, one in read.items() if one["newer"] or one["other_image"]}
     changed |= {service["name"] for service in services for path in service["models"] if path.startswith(folders)}
     return [name for name in names if name in changed]

@@ -52,14 +52,19 @@ def _files(services: Sequence[Mapping[str, Any]]) -> Iterator[Managed | ManagedJ
             yield ManagedJson(one["path"], one["json_merge"], original=one["original"], service=name)
         if service["secret"]:
             yield Managed(service["secret"]["path"], "file", "0600", secret=True, service=name, shared=True)
-        if service["key"]:
-            key = service["key"]
-            made = {"source": key["source"], "rendered": keyed(key["form"])}
-            yield Managed(key["path"], "file", "0600", secret=True, service=name, **made)
-        if service["tls"]:
-            for kind, mode in (("certificate", "0644"), ("key", "0600")):
-                file = service["tls"][kind]
-                yield Managed(file["path"], "file", mode, secret=True, service=name, source=file["source"])
+        yield from credentials(service)
+
+
+def credentials(service: Mapping[str, Any]) -> Iterator[Managed]:
+    """Its API key and its certificate, made of the controller's files. service: of a host's slice."""
+    name, key = service["name"], service["key"]
+    if key:
+        made = {"source": key["source"], "rendered": keyed(key["form"])}
+        yield Managed(key["path"], "file", "0600", secret=True, service=name, **made)
+    if service["tls"]:
+        for kind, mode in (("certificate", "0644"), ("key", "0600")):
+            file = service["tls"][kind]
+            yield Managed(file["path"], "file", mode, secret=True, service=name, source=file["source"])
 
 
 def containers(plan: Mapping[str, Any], host: str) -> dict[str, Mapping[str, Any]]:

@@ -23,7 +23,8 @@ def _trusted(here: Here) -> dict[str, Any]:
     return {"path": _layout.trusted_ca(name), "source": here.fleet["ca"], "inventory": name}
 
 
-def _files(part: Mapping[str, Any]) -> Iterator[Managed]:
+def trusted(part: Mapping[str, Any]) -> Iterator[Managed]:
+    """The local CA on a host, or that there is none. part: ``tls`` of its slice."""
     if part["source"]:
         yield Managed(part["path"], "file", "0644", source=part["source"])
     else:
@@ -60,4 +61,4 @@ def _differences(view: View) -> Differences:
             )
 
 
-TRUST = Subject("tls", slice=_trusted, files=_files, questions=_questions, read=READS, differences=_differences)
+TRUST = Subject("tls", slice=_trusted, files=trusted, questions=_questions, read=READS, differences=_differences)

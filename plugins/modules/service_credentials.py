@@ -1,0 +1,121 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: service_credentials
+short_description: Bring API keys and certificates of services, and the CA by which a host trusts them
+version_added: 0.2.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Writes the API key, the certificate and its key of each service where they differ from the controller's, and the
+    local CA among those that the host trusts; where no service has a certificate of it any more, takes it away.
+  - Has the host trust the CA, also after a run that was cut off before it did.
+  - One call, however many services a host has. Neither keys nor certificates are shown.
+extends_documentation_fragment:
+  - gb10.fleet.attributes.changes
+options:
+  services:
+    description: C(services) of the host's slice of the plan.
+    type: list
+    elements: dict
+    default: []
+  tls:
+    description: C(tls) of the host's slice of the plan.
+    type: dict
+    required: true
+  modes:
+    description: Permissions by path, which the action takes of the plan.
+    type: dict
+    default: {}
+  secrets:
+    description: What no plan holds, text by path, which the action reads on the controller.
+    type: dict
+    default: {}
+attributes:
+  action:
+    description: Reads keys and certificates on the controller, also those that ansible-vault encrypted.
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Bring keys and certificates
+  gb10.fleet.service_credentials:
+    services: "{{ fleet_slice.services }}"
+    tls: "{{ fleet_slice.tls }}"
+"""
+
+RETURN = r"""
+changed_files:
+  description: Files that were written or removed, or would be.
+  returned: success
+  type: list
+  elements: str
+changed_services:
+  description: The services of whose files one is among them.
+  returned: success
+  type: list
+  elements: str
+"""
+
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+from ansible_collections.gb10.fleet.plugins.module_utils._own_files import clear_of_folders, holds, replace_file
+
+_TRUST = ["update-ca-certificates"]
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "services": {"type": "list", "elements": "dict", "default": []},
+            "tls": {"type": "dict", "required": True},
+            "modes": {"type": "dict", "default": {}},
+            "secrets": {"type": "dict", "default": {}, "no_log": True},
+        },
+        supports_check_mode=True,
+    )
+    modes, secrets = (
+        {Path(path): value for path, value in module.params[name].items()} for name in ("modes", "secrets")
+    )
+    ca, link = Path(module.params["tls"]["path"]), Path(_layout.trusted_link(module.params["tls"]["path"]))
+    other = [
+        path for path, text in secrets.items() if text is None or not holds(path, text.encode(), int(modes[path], 8))
+    ]
+    too_many = [ca] if ca not in secrets and (ca.is_file() or ca.is_symlink()) else []
+    is_trusted = ca in other or bool(too_many) or (ca in secrets and not link.exists())
+    if not module.check_mode:
+        for path in other:
+            clear_of_folders(path)
+            replace_file(path, secrets[path].encode(), int(modes[path], 8))
+        for path in too_many:
+            path.unlink()
+        if is_trusted:
+            _have_trusted(module)
+    diffs = [_diff(path, "", "another content, which is not shown\n") for path in other]
+    diffs += [_diff(path, "a CA that nothing here is of\n", "") for path in too_many]
+    diffs += [_diff(link, "as it was\n", f"as {' '.join(_TRUST)} makes it\n")] if is_trusted else []
+    changed = sorted(map(str, [*other, *too_many]))
+    module.exit_json(changed=bool(diffs), changed_files=changed, diff=diffs)
+
+
+def _have_trusted(module: AnsibleModule) -> None:
+    code, out, error = module.run_command(_TRUST)
+    if code:
+        module.fail_json(
+            msg=f"{' '.join(_TRUST)}: {(error or out).strip()[-500:]}; expected a host that trusts the CAs of its own "
+            "folder; mend what it names, and run site.yml again"
+        )
+
+
+def _diff(path: Path, before: str, after: str) -> dict[str, str]:
+    return {"before": before, "after": after, "before_header": str(path), "after_header": str(path)}
+
+
+if __name__ == "__main__":
+    main()
