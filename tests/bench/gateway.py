@@ -14,6 +14,7 @@ from typing import Any
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway.backends import Endpoint, backends
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway.clients import clients_map
+from ansible_collections.gb10.fleet.plugins.module_utils._gateway.declared import GATEWAY
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway.plan import gateway_slice
 
 from .figures import Figure
@@ -30,9 +31,10 @@ def prepare(fleet: Fleet) -> dict[str, Any]:
     engine = Endpoint("bench", "bench", SOURCE, "127.0.0.1", _ENGINE, 256, "/health")
     offered, problems = backends([engine], {})
     assert not problems
-    declared = {"keys_file": "", "name": _NAME, "own_name": None, "port": _PORT, "redirect_port": None, "queue": 128}
+    usual = {name: option["default"] for name, option in GATEWAY["options"].items() if "default" in option}
+    declared = {"keys_file": "", "name": _NAME, "own_name": None, "port": _PORT, "redirect_port": None, "address": None}
     tls = {"certificate": "", "key": "", "ca": None, "names": [_NAME]}
-    part = gateway_slice({**declared, "tls": tls}, offered, "bench")
+    part = gateway_slice({**usual, **declared, "tls": tls}, offered, "bench", SOURCE, "")
     paths = {kind: part["tls"][kind]["path"] for kind in ("certificate", "key")}
     for folder, mode in part["folders"].items():
         fleet.run(SOURCE, f"mkdir -p -m {mode} {folder}")
@@ -47,7 +49,7 @@ def prepare(fleet: Fleet) -> dict[str, Any]:
     )
     fleet.run(SOURCE, "cat > /tmp/ends.py", stdin=Path(__file__).with_name("ends.py").read_bytes())
     fleet.run(SOURCE, f"systemd-run --unit bench-engine python3 /tmp/ends.py serve {_ENGINE}")
-    fleet.run(SOURCE, f"systemctl daemon-reload && systemctl start {' '.join(_layout.GATEWAY_UNITS)}")
+    fleet.run(SOURCE, f"systemctl daemon-reload && systemctl start {' '.join(part['units'])}")
     pid = int(fleet.run(SOURCE, f"pgrep -P $(systemctl show -P MainPID {_layout.GATEWAY_UNIT})"))
     direct = {"port": _ENGINE, "certificate": None, "name": _NAME, "key": _KEY, "pid": None}
     through = {"port": _PORT, "certificate": paths["certificate"], "name": _NAME, "key": _KEY, "pid": pid}
