@@ -101,6 +101,14 @@ def test_alone_it_is_planned_to_the_last_word(tmp_path: Path) -> None:
     assert "others" not in rank["supervisor"]["probes"]
 
 
+@pytest.mark.parametrize(("kind", "option"), [("embed", "--embedding"), ("rerank", "--rerank")])
+def test_what_it_is_asked_sets_its_option(tmp_path: Path, kind: str, option: str) -> None:
+    planned = plan(tmp_path, {}, kind=kind)
+    assert found(planned) == []
+    (rank,) = ranks_of(planned, "tiny")
+    assert option in rank["container"]["arguments"]
+
+
 def stopped_by(rank: dict[str, Any]) -> list[str]:
     run = docker_run(rank["container"])
     return [value for word, value in pairwise(run) if word == "--stop-signal"]
@@ -201,6 +209,7 @@ def test_the_port_of_a_worker_is_that_of_one_service(tmp_path: Path, other: dict
         ({"model": {"file": "../m.gguf"}}, {}, ["schema-pattern"]),
         ({"model": {"file": "m.safetensors"}}, {}, ["schema-pattern"]),
         ({}, {"model": {"repository": "org/tiny", "revision": "a" * 40}}, ["llama-model-file"]),
+        ({}, {"kind": "transcribe"}, ["llama-kind"]),
     ],
 )
 def test_what_it_would_refuse_is_refused_before(

@@ -8,8 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.catalogue import newest
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.launch import words_of
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.words import read_flags
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.foreign import import_recipe
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,13 +41,20 @@ def imported(**changes: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 def test_a_recipe_is_taken_with_its_engine_its_options_and_its_image() -> None:
     recipe, findings = imported()
     assert (recipe["engine"], recipe["kind"], recipe["host_counts"]) == ("llama.cpp", "chat", [1])
-    assert recipe["flags"] == {"ctx-size": 8192, "flash-attn": "on", "gpu-layers": 99, "jinja": True, "ui": False}
+    assert recipe["flags"] == {"ctx-size": 8192, "flash-attn": "on", "n-gpu-layers": 99, "jinja": True, "ui": False}
     assert recipe["model"]["repository"] == "org/tiny-GGUF"
     assert (recipe["image"]["family"], recipe["image"]["release"]) == ("custom", None)
     assert recipe["env"] == {"GGML_CUDA_FORCE_MMQ": "1"}
     assert recipe["status"]["state"] == "reported"
     assert "sk-" not in str([*findings.values()])
     assert "import-runtime" not in findings
+
+
+def test_no_option_of_it_is_one_of_the_defaults_under_another_name() -> None:
+    recipe, _ = imported()
+    known, defaults = newest().options, default_layer("llama_cpp_flags").values
+    other = {known[name] for name in defaults if name not in recipe["flags"]}
+    assert not other & {known[name] for name in recipe["flags"]}
 
 
 def test_the_file_is_asked_for_where_only_the_hub_knows_it() -> None:
@@ -73,7 +82,7 @@ def test_without_a_command_the_defaults_are_the_options() -> None:
     theirs = {key: value for key, value in THEIRS.items() if key != "command"} | {"defaults": defaults}
     recipe, _ = import_recipe(theirs, "tiny")
     assert recipe is not None
-    assert recipe["flags"] == {"ctx-size": 4096, "gpu-layers": 99}
+    assert recipe["flags"] == {"ctx-size": 4096, "n-gpu-layers": 99}
 
 
 @pytest.mark.parametrize(("least", "most", "counts"), [(2, None, [2]), (1, 2, [1, 2]), (2, 4, [2, 4])])

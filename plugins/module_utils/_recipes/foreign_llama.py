@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.words import first_name, read_flags
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.words import name_of, read_flags
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, hint, warning
 from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import CHAT
@@ -80,7 +80,7 @@ def served(theirs: Mapping[str, Any], words: list[str] | None, name: str) -> Ser
 
 def _defaults(defaults: Mapping[str, Any]) -> dict[str, Any]:
     taken = {key: value for key, value in defaults.items() if key not in _PLACEMENT}
-    return {first_name(_NAMES.get(key, key).replace("_", "-")): value for key, value in taken.items()}
+    return {name_of(_NAMES.get(key, key).replace("_", "-")): value for key, value in taken.items()}
 
 
 def _host_counts(theirs: Mapping[str, Any]) -> list[int]:

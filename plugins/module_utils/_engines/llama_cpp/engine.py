@@ -65,6 +65,15 @@ class LlamaCpp:
                 expected="the model's file in its repository, as Q4_K_M/model-00001-of-00003.gguf",
                 remedy="write it; a repository has the same model in many sizes",
             )
+        kind = placed.recipe["kind"]
+        if kind not in launch.KINDS:
+            yield error(
+                "llama-kind",
+                f"{placed.place}.kind",
+                found=kind,
+                expected=f"one of {', '.join(launch.KINDS)}: llama-server has no requests of other kinds here",
+                remedy="serve such a model by vLLM",
+            )
 
     def overlays(self, placed: Placed) -> Overlays:
         return Overlays()

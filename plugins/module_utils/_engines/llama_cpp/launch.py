@@ -20,6 +20,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, V
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import quantity
 
 SLOTS = 4
+# The option that a model needs for what it is asked, by the recipe's kind.
+KINDS = {"chat": None, "embed": "embedding", "rerank": "rerank"}
 
 
 def flags(placed: Placed, written: Sequence[Layer]) -> dict[str, Value]:
@@ -72,6 +74,8 @@ def _from_placement(placed: Placed) -> Layer:
         "offline": "weights are staged and verified before; a start never downloads",
         "port": "the service",
     }
+    if mode := KINDS.get(placed.recipe["kind"]):
+        values[mode], reasons[mode] = True, "the recipe's kind"
     if placed.stored_projector:
         folder = _layout.model_folder(placed.stored_projector, model["revision"], _layout.IN_MODELS)
         values["mmproj"], reasons["mmproj"] = f"{folder}/{model['mmproj']}", "the staged file"

@@ -11,20 +11,25 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp import catalogue
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer
 
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
 
 def read_flags(words: Sequence[str]) -> dict[str, Any]:
-    """Options by their first long names, with values as numbers where they are; later ones win, as in the program. An
+    """Options by our names for them, with values as numbers where they are; later ones win, as in the program. An
     option that is not catalogued keeps its name, and takes the next word where that is none itself."""
     return dict(_read(words))
 
 
-def first_name(name: str) -> str:
-    """What an option is called here, by one of its long names."""
+def name_of(name: str) -> str:
+    """What an option is called here, by one of its long names: as GB10's defaults call it, for one thing under two
+    names would be set twice; else its first."""
     option = catalogue.newest().options.get(name)
-    return option.names[0] if option else name
+    if option is None:
+        return name
+    defaults = default_layer("llama_cpp_flags").values
+    return next((one for one in option.names if one in defaults), option.names[0])
 
 
 def _read(words: Sequence[str]) -> Iterator[tuple[str, Any]]:
@@ -39,11 +44,11 @@ def _read(words: Sequence[str]) -> Iterator[tuple[str, Any]]:
             takes = bool(rest) and not (rest[0].startswith("-") and not _NUMBER.fullmatch(rest[0]))
             yield name, _value(rest.pop(0)) if takes else True
         elif name in option.negative:
-            yield option.names[0], False
+            yield name_of(option.names[0]), False
         elif option.value and rest:
-            yield option.names[0], _value(rest.pop(0))
+            yield name_of(option.names[0]), _value(rest.pop(0))
         else:
-            yield option.names[0], True
+            yield name_of(option.names[0]), True
 
 
 def _value(text: str) -> Any:
