@@ -72,7 +72,7 @@ class LlamaCpp:
                 f"{placed.place}.kind",
                 found=kind,
                 expected=f"one of {', '.join(launch.KINDS)}: llama-server has no requests of other kinds here",
-                remedy="serve such a model by vLLM",
+                remedy="write another engine in the recipe",
             )
 
     def overlays(self, placed: Placed) -> Overlays:
