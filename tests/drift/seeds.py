@@ -34,6 +34,7 @@ PYTHON = "/etc/python3.13/sitecustomize.py"
 FILES = "Keep the settings over a boot"
 BOOT = FILES
 GUARD = "Install what takes network changes back, and keep the rails' settings over a boot"
+MEMORY_GUARD = "Bring its program and unit to what is planned"
 SUPERVISOR = "Install the supervisor, with what reads the RDMA devices' GIDs, and make the folders of the services"
 PEERS = "Give access to this host, and to others from it"
 KERNEL = "Set the running kernel"
@@ -720,6 +721,28 @@ SEEDS = [
         "sha256",
         "echo '# mine' >> /usr/local/lib/gb10-fleet/netplan/gb10_netplan/guard.py",
         task=GUARD,
+    ),
+    edited(
+        "memory-guard",
+        "titan",
+        "/usr/local/lib/gb10-fleet/memory_guard.py",
+        "file-content",
+        "sha256",
+        "sha256",
+        "echo '# mine' >> /usr/local/lib/gb10-fleet/memory_guard.py",
+        task=MEMORY_GUARD,
+    ),
+    Seed(
+        "memory-guard-stopped",
+        "spark-3",
+        "systemctl stop gb10-memory-guard",
+        "systemctl start gb10-memory-guard",
+        "unit gb10-memory-guard.service",
+        "unit-active",
+        "active",
+        "inactive",
+        task=MEMORY_GUARD,
+        shows="gb10-memory-guard.service",
     ),
     Seed(
         "recover-disabled",
