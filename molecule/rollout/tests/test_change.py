@@ -122,7 +122,11 @@ def fleet(a: dict[str, Any] | None = None, b: dict[str, Any] | None = None, **ch
     """The declaration as options of a playbook. a, b: what of chat-a and chat-b is otherwise."""
     services = FLEET["fleet_services"]
     changed = {"chat-a": services["chat-a"] | (a or {}), "chat-b": services["chat-b"] | (b or {})}
-    return ["-l", "titan,spark-2", "--extra-vars", json.dumps(FLEET | {"fleet_services": changed} | changes)]
+    return fleet_of(changed, **changes)
+
+
+def fleet_of(services: dict[str, Any], **changes: Any) -> list[str]:
+    return ["-l", "titan,spark-2", "--extra-vars", json.dumps(FLEET | {"fleet_services": services} | changes)]
 
 
 def rollout(playbook: Playbook, *options: str, **changes: Any) -> subprocess.CompletedProcess[str]:
@@ -226,6 +230,25 @@ def held(titan: Host) -> str:
     return titan.check_output("python3 -c %s", SHOW_HOLDS)
 
 
+def test_side_by_side_nobody_waits(host: Host, titan: Host, ca: Path, playbook: Playbook) -> None:
+    """Where the plan has memory for both: the new one is declared beside the old one, which goes then."""
+    services = {"chat-b": FLEET["fleet_services"]["chat-b"] | FLAG | image("next")}
+    former = FLEET["fleet_services"]["chat-a"] | FLAG | image("next") | OTHER
+    following = former | {"port": 8001, "flags": {"seed": 9}}
+    before = playbook("site.yml", *fleet_of(services | {"chat-a": former}))
+    assert before.returncode == 0, before.stdout
+    with alone(host), load(ca) as counted:
+        # spark-2 is left out, as the run would start chat-b again
+        both = playbook("site.yml", *fleet_of(services | {"chat-a": former, "chat-c": following}), "-l", "titan")
+        assert both.returncode == 0, both.stdout + both.stderr
+        gone = playbook("site.yml", *fleet_of(services | {"chat-c": following}), "-l", "titan", "-e", "retire=chat-a")
+        assert gone.returncode == 0, gone.stdout + gone.stderr
+    assert nothing_lost(counted) and counted.waited_s == 0
+    assert not titan.file("/etc/systemd/system/gb10-service-chat-a.service").exists
+    back = playbook("site.yml", *fleet_of(services | {"chat-a": former}), "-e", "retire=chat-c")
+    assert back.returncode == 0, back.stdout + back.stderr
+
+
 def test_a_reload_leaves_open_streams_alone(titan: Host, ca: Path) -> None:
     with load(ca, clients=50) as counted:
         titan.check_output("systemctl reload gb10-gateway.service")
@@ -279,7 +302,9 @@ def test_the_replica_that_serves_meanwhile_is_lost(host: Host, titan: Host, ca: 
     before, wanted = definitions(titan, host), OTHER | image("next")
     with load(ca) as counted, ThreadPoolExecutor(1) as beside:
         running = beside.submit(rollout, playbook, a=FLAG | image("next"), b=wanted)
-        eventually(lambda: "rollout-of-chat-a" in held(titan) and state_of(titan, "chat-a") not in STREAMS)
+        stopped = "rollout-of-chat-a"
+        eventually(lambda: running.done() or (stopped in held(titan) and state_of(titan, "chat-a") not in STREAMS))
+        assert not running.done(), running.result().stdout
         with without_power("spark-2"):
             done = running.result()
     assert done.returncode != 0
@@ -288,6 +313,26 @@ def test_the_replica_that_serves_meanwhile_is_lost(host: Host, titan: Host, ca: 
     after = definitions(titan, host)
     assert after[0] != before[0] and after[1] == before[1]
     assert not held(titan)
+
+
+def test_the_replica_that_moves_is_lost(host: Host, titan: Host, ca: Path, playbook: Playbook) -> None:
+    """Its streams had ended. What it was given is proved, or taken back, by the next rollout."""
+    eventually(lambda: state_of(host, "chat-b") == "serving")
+    wanted = {"a": FLAG | image("next"), "b": OTHER | image("next")}
+    before = playbook("site.yml", *fleet(**wanted | {"b": FLAG | image("next")}))
+    assert before.returncode == 0, before.stdout
+    with load(ca) as counted, ThreadPoolExecutor(1) as beside:
+        running = beside.submit(rollout, playbook, **wanted)
+        eventually(lambda: running.done() or (is_kept(host) and state_of(host, "chat-b") not in STREAMS))
+        assert not running.done(), running.result().stdout
+        with without_power("spark-2"):
+            done = running.result()
+    assert done.returncode != 0
+    assert nothing_lost(counted)
+    assert not held(titan) and is_kept(host)
+    again = rollout(playbook, **wanted)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert not is_kept(host)
 
 
 def drift(playbook: Playbook, *options: str) -> str:
