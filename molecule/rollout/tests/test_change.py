@@ -230,6 +230,7 @@ def held(titan: Host) -> str:
     return titan.check_output("python3 -c %s", SHOW_HOLDS)
 
 
+@pytest.mark.whole
 def test_side_by_side_nobody_waits(host: Host, titan: Host, ca: Path, playbook: Playbook) -> None:
     """Where the plan has memory for both: the new one is declared beside the old one, which goes then."""
     services = {"chat-b": FLEET["fleet_services"]["chat-b"] | FLAG | image("next")}
@@ -286,6 +287,7 @@ def state_of(host: Host, service: str) -> str:
     return str(json.loads(shown.stdout)["state"]) if shown.rc == 0 else ""
 
 
+@pytest.mark.whole
 def test_a_host_without_power_takes_its_own_streams_along(host: Host, ca: Path) -> None:
     eventually(lambda: state_of(host, "chat-b") == "serving")
     with load(ca, tokens=100) as counted, without_power("spark-2"):
@@ -296,6 +298,7 @@ def test_a_host_without_power_takes_its_own_streams_along(host: Host, ca: Path) 
     assert counted.refused == [] and 1 <= len(counted.cut) <= 2
 
 
+@pytest.mark.whole
 def test_the_replica_that_serves_meanwhile_is_lost(host: Host, titan: Host, ca: Path, playbook: Playbook) -> None:
     """Its streams end, and who comes then waits for the one that moves."""
     eventually(lambda: state_of(host, "chat-b") == "serving")
@@ -315,6 +318,7 @@ def test_the_replica_that_serves_meanwhile_is_lost(host: Host, titan: Host, ca: 
     assert not held(titan)
 
 
+@pytest.mark.whole
 def test_the_replica_that_moves_is_lost(host: Host, titan: Host, ca: Path, playbook: Playbook) -> None:
     """Its streams had ended. What it was given is proved, or taken back, by the next rollout."""
     eventually(lambda: state_of(host, "chat-b") == "serving")
@@ -350,6 +354,7 @@ def has_it(host: Host) -> bool:
 UNIT_OF_ADDRESS = "gb10-gateway-address.service"
 
 
+@pytest.mark.whole
 def test_another_gateway_takes_the_floating_address(host: Host, titan: Host, ca: Path, playbook: Playbook) -> None:
     names = {"titan": titan, "spark-2": host}
     both = {"hosts": [*names], "address": FLOATING, "addresses": [TITAN, SPARK_2]}
