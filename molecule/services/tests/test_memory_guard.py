@@ -168,7 +168,7 @@ def test_an_engine_ends_before_the_host_and_comes_back_once(host: Host) -> None:
         back = until(host, serves)
         assert "the memory guard ended process" in back["last_end"]
         assert back["starts_left"] == 0
-        assert "sending SIGKILL to process" in host.check_output(f"cat {back['evidence']}/guard.log")
+        assert "sending SIGTERM to process" in host.check_output(f"cat {back['evidence']}/guard.log")
         killed(host, back["epoch"])
         down = until(host, lambda now: now["state"] == "stopped")
     assert "3 starts within 30 minutes did not last (one that ended for want of memory counts as two)" in down["error"]
