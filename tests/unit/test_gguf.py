@@ -112,6 +112,14 @@ def test_a_damaged_header_is_refused_or_read(place: int, damage: bytes) -> None:
     assert found.data <= len(text) + 32
 
 
+def test_a_count_of_layers_that_no_model_has_is_refused_before_a_list_is_made_of_it() -> None:
+    """Two thousand million of them took all the memory of the controller."""
+    many = SHAPE.metadata | {"llama.block_count": (1 << 31) - 1}
+    text, _ = header(many, SHAPE.tensors)
+    with pytest.raises(gguf.GgufError, match="2147483647 layers by llama.block_count; expected at most 4096"):
+        gguf.facts_of([read(text)])
+
+
 @given(st.integers(0, len(TEXT) - 32))
 def test_a_cut_header_is_refused(length: int) -> None:
     """Less than 32 bytes of padding end it."""

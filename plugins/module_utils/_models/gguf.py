@@ -26,7 +26,7 @@ _DEFAULT_ALIGNMENT = 32
 MOST_BYTES = 256 << 20
 _MOST_KEYS, _MOST_TENSORS = 4096, 1 << 17
 _MOST_KEY, _MOST_NAME, _MOST_STRING, _MOST_ITEMS = 256, 128, 4 << 20, 1 << 22
-_MOST_DIMENSIONS, _MOST_SIZE, _MOST_ALIGNMENT = 4, 1 << 50, 1 << 16
+_MOST_DIMENSIONS, _MOST_SIZE, _MOST_ALIGNMENT, _MOST_LAYERS = 4, 1 << 50, 1 << 16, 4096
 # Longer arrays are a vocabulary's: of these only the count is kept.
 _KEPT_ITEMS = 1024
 _KEPT_STRING = 1024
@@ -251,7 +251,7 @@ def _is_whole(value: Any) -> bool:
 # --- what a plan needs of it ---------------------------------------------------------------------------------------
 
 _COUNT: Spec = {"type": "int", "required": True, "min": 0, "max": _MOST_SIZE}
-_COUNTS: Spec = {"type": "list", "required": True, "min": 1, "max": 4096, "elements": {"type": "int", "min": 0}}
+_COUNTS: Spec = {"type": "list", "required": True, "min": 1, "max": _MOST_LAYERS, "elements": {"type": "int", "min": 0}}
 # What `facts_of` makes, as a file beside a recipe holds it.
 FACTS: Spec = {
     "type": "map",
@@ -283,6 +283,8 @@ def facts_of(headers: Sequence[Header]) -> dict[str, Any]:
     layers = _number(metadata, f"{name}.block_count")
     if not layers:
         raise GgufError(f"it has no {name}.block_count")
+    if layers > _MOST_LAYERS:
+        raise GgufError(f"it has {layers} layers by {name}.block_count; expected at most {_MOST_LAYERS}")
     sizes = {tensor: one.size for header in headers for tensor, one in header.tensors.items()}
     blocks = [0] * layers
     for tensor, size in sizes.items():
