@@ -102,17 +102,24 @@ def test_no_key_of_a_client_is_on_the_gateway(titan: Host) -> None:
     assert not titan.service("haproxy").is_running and not titan.service("haproxy").is_enabled
 
 
-def test_a_replica_that_stops_takes_no_request_along(host: Host) -> None:
+def until_the_gateway_has(titan: Host, status: str) -> None:
+    """The replica on spark-2."""
+    seen = "curl -s --unix-socket /run/gb10-gateway/metrics.sock http://gateway/metrics"
+    has = f'haproxy_server_status{{proxy="chat-a",server="chat-b",state="{status}"}} 1'
+    titan.check_output("timeout 300 sh -c %s", f"until {seen} | grep -qF '{has}'; do sleep 1; done")
+
+
+def test_a_replica_that_stops_takes_no_request_along(host: Host, titan: Host) -> None:
     host.check_output("systemctl stop gb10-service-chat-b.service")
     assert [chat(host)[0] for _ in range(8)] == [200] * 8
+    # else who next waits for it to be up would see what it was before
+    until_the_gateway_has(titan, "DOWN")
     host.check_output("systemctl start gb10-service-chat-b.service")
 
 
 def test_what_a_host_took_and_never_answered_is_answered_by_another(host: Host, titan: Host) -> None:
     """Its engine computes nothing, and then its container is gone."""
-    seen = "curl -s --unix-socket /run/gb10-gateway/metrics.sock http://gateway/metrics"
-    serves = 'haproxy_server_status{proxy="chat-a",server="chat-b",state="UP"} 1'
-    titan.check_output("timeout 300 sh -c %s", f"until {seen} | grep -qF '{serves}'; do sleep 1; done")
+    until_the_gateway_has(titan, "UP")
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         # the brackets keep the pattern from matching the shell that runs this very command
         host.check_output("pkill -STOP -f [v]llm_stand_in.engine")
