@@ -116,7 +116,7 @@ def test_a_count_of_layers_that_no_model_has_is_refused_before_a_list_is_made_of
     """Two thousand million of them took all the memory of the controller."""
     many = SHAPE.metadata | {"llama.block_count": (1 << 31) - 1}
     text, _ = header(many, SHAPE.tensors)
-    with pytest.raises(gguf.GgufError, match="2147483647 layers by llama.block_count; expected at most 4096"):
+    with pytest.raises(gguf.GgufError, match=r"2147483647 layers by llama\.block_count; expected at most 4096"):
         gguf.facts_of([read(text)])
 
 
