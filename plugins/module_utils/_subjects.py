@@ -14,6 +14,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._gateway.subject import
 from ansible_collections.gb10.fleet.plugins.module_utils._host_tuning.subject import HOST_TUNING
 from ansible_collections.gb10.fleet.plugins.module_utils._images.subject import IMAGES
 from ansible_collections.gb10.fleet.plugins.module_utils._memory_guard.subject import MEMORY_GUARD
+from ansible_collections.gb10.fleet.plugins.module_utils._monitoring.subject import MONITORING
 from ansible_collections.gb10.fleet.plugins.module_utils._peers.subject import PEER_ACCESS
 from ansible_collections.gb10.fleet.plugins.module_utils._services.subject import SERVICES, SUPERVISOR
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import Subject
@@ -35,5 +36,6 @@ SUBJECTS: tuple[Subject, ...] = (
     SERVICES,
     GATEWAY,
     CLIENTS,
+    MONITORING,
     SYSTEM,
 )

@@ -19,7 +19,7 @@ from typing import NoReturn
 from . import userns
 from .errors import LabError
 from .imitations import lookalikes
-from .kernel import Mount, Namespace, bind, make_mounts_private, mount, pivot_root, setns, unshare
+from .kernel import Mount, Namespace, bind, make_mounts_private, make_mounts_shared, mount, pivot_root, setns, unshare
 
 _PSEUDO = Mount.NO_SUID | Mount.NO_DEV | Mount.NO_EXEC
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "fuse", "net/tun")
@@ -108,6 +108,7 @@ def _boot(place: Place) -> None:
     (place.root / "proc/sys/net/ipv4/ping_group_range").write_text("0 65535")
     lookalikes.install(place.root)
     pivot_root(place.root)
+    make_mounts_shared()
     socket.sethostname(place.name)
     _become_systemd()
 

@@ -64,6 +64,7 @@ class Mount(IntFlag):
     BIND = 4096
     RECURSIVE = 16384
     PRIVATE = 1 << 18
+    SHARED = 1 << 20
 
 
 def _check(result: int, what: str) -> None:
@@ -128,6 +129,12 @@ def bind_mapped(source: Path | str, target: Path, users: int | None, *, read_onl
 def make_mounts_private() -> None:
     """No mount made from here on is seen outside, none made outside appears here."""
     mount("none", "/", flags=Mount.RECURSIVE | Mount.PRIVATE)
+
+
+def make_mounts_shared() -> None:
+    """As systemd has them on a machine, though not in what it takes for a container: without it what its helpers mount
+    is lost, credentials of units among it."""
+    mount("none", "/", flags=Mount.RECURSIVE | Mount.SHARED)
 
 
 def pivot_root(new_root: Path) -> None:

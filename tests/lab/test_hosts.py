@@ -27,6 +27,13 @@ def test_systemd_runs_without_a_failed_unit(fleet: Fleet) -> None:
         assert state == "running", fleet.root(host, "systemctl --failed --no-legend")
 
 
+def test_a_unit_has_its_credentials(fleet: Fleet) -> None:
+    """Also without root, in the mount namespace of its own that it gets for that."""
+    asked = "-p DynamicUser=yes -p LoadCredential=name:/etc/hostname"
+    shown = "'cat $CREDENTIALS_DIRECTORY/name'"
+    assert fleet.root("titan", f"systemd-run --quiet --wait --pipe {asked} sh -c {shown}").strip() == "titan"
+
+
 def test_owner_logs_in_with_checked_keys_and_becomes_root(fleet: Fleet) -> None:
     assert not fleet.ok("titan", f"runuser -u {OWNER} -- sudo --non-interactive true")
     asked = f"id -un; echo {OWNER_PASSWORD} | sudo --stdin --prompt= id -un; hostname"

@@ -43,6 +43,7 @@ LONG_JOBS = (
     "molecule/site",
     "molecule/cluster",
     "molecule/rollout",
+    "molecule/monitoring",
     "molecule/gateway",
     "molecule/clients",
     "molecule/llama_cpp",

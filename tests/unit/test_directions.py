@@ -59,6 +59,7 @@ MAY_IMPORT = {
     f"{VLLM}/catalogue": "",
     "_memory": "",
     "_memory_guard": "",
+    "_monitoring": "",
     f"{VLLM}/text": f"{VLLM}/catalogue _memory",
     f"{VLLM}/kv": f"{VLLM}/catalogue _models",
     f"{VLLM}/rules": f"{VLLM}/catalogue {VLLM}/text _models",
@@ -79,8 +80,8 @@ MAY_IMPORT = {
     "_subjects": " ".join(sorted(path.parent.name for path in UTILS.glob("*/subject.py"))),
     "_drift": "_fabric _joins _netplan _probe _settings _subjects _system _transfer",
     "_doctor": "_container_engine _fabric _host _preflight _system",
-    "_plan": "_clients _engines _fabric _firewall _gateway _host_tuning _lock _memory _memory_guard _models _recipes "
-    "_subjects _tls _transfer",
+    "_plan": "_clients _engines _fabric _firewall _gateway _host_tuning _lock _memory _memory_guard _models "
+    "_monitoring _recipes _subjects _tls _transfer",
 }
 
 # Modules that read or change the machine. pathlib's PurePath and urllib.parse only handle text.
@@ -121,6 +122,8 @@ IO = {
     "_firewall/reading.py": "reads the host's rules",
     "_clients/declared.py": "reads whether the clients' keys and secrets are on the controller",
     "_gateway/declared.py": "reads the clients' keys on the controller",
+    "_monitoring/declared.py": "reads the owner's URLs on the controller",
+    "_monitoring/textfile.py": "reads the host; copied to hosts",
     "_gateway/reading.py": "asks HAProxy, and when files changed",
     "_host/state.py": "reads the host",
     "_memory_guard/program.py": "watches the host's memory; copied to hosts",

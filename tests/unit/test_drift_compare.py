@@ -95,6 +95,8 @@ CASES: list[tuple[str, Change, str, str, str, str]] = [
     ("titan", put("driver", "590.44"), "driver 590.44", "known-bad driver-590", "not 590", "590.44"),
     ("titan", put("packages", "earlyoom", {"version": "1.7", "held": False}), "package earlyoom", "package-earlyoom",
      "not installed", "1.7"),
+    ("titan", unit_of("gb10-prometheus.service", PLAN["inventory"]), "unit gb10-prometheus.service",
+     "monitoring-undeclared", "no such unit", "file is there"),
     ("titan", put("memory_bytes", "available", 2 * GIB), "free memory", "memory-low", "6.0 GiB", "2.0 GiB"),
     ("titan", put("disks", "/", "free", GIB), "disk of /", "disk-low", "20.0 GiB", "1.0 GiB"),
     ("titan", put("clock", 1100.0), "clock", "clock-off", "within 5 s", "98 s ahead"),

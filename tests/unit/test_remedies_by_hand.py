@@ -120,6 +120,9 @@ BY_HAND = [
     Row("input-client-tools", {(*S, "flags"): {"tool-call-parser": None}}, "tool-call-parser, the model's parser",
         {(*S, "flags"): {"tool-call-parser": "hermes", "enable-auto-tool-choice": True}},
         also={**BEFORE, **AGENT, (*S, "workload"): {"max_model_len": 65536}}),
+    # The monitoring
+    Row("input-monitoring-listen", {(*S, "listen"): "127.0.0.1"}, "take listen out", {(*S, "listen"): GONE},
+        also={("fleet_monitoring",): {"host": "spark-4"}}),
     # The inventory
     Row("input-no-services", {("fleet_services",): GONE}, "fleet_services: {}", {("fleet_services",): {}}),
     Row("input-unknown-variable", {("fleet_servces",): {}}, "fleet_services", {("fleet_servces",): GONE}),

@@ -124,6 +124,9 @@ TO_BE_DONE: dict[str, Callable[[dict[str, Any]], Any]] = {
     "services: newer": put("starts", "tiny", {**START, "newer": "/etc/x"}),
     "services: other image": put("starts", "tiny", {**START, "other_image": True}),
     "service_removal": put("our_units", [{"unit": "gb10-service-old.service", "inventory": "", "ranks": 1}]),
+    "monitoring: gone": put(
+        "our_units", [{"unit": "gb10-prometheus.service", "inventory": PLAN["inventory"], "ranks": 1}]
+    ),
 }
 
 
@@ -143,6 +146,9 @@ NOT_OURS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "drop-in": put("units", SERVICE["unit"], "drop_ins", ["/etc/x.conf"]),
     "memlock": put("kernel", "memlock", "8388608"),
     "model": put("models", "others", ["their/model"]),
+    "another inventory's monitoring": put(
+        "our_units", [{"unit": "gb10-prometheus.service", "inventory": "another", "ranks": 1}]
+    ),
 }
 
 

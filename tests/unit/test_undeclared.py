@@ -136,8 +136,9 @@ def test_a_unit_names_its_inventory(tmp_path: Path, unit: str, content: bytes, i
     (tmp_path / _layout.unit("folder")).mkdir()
     (tmp_path / "ssh.service").touch()
     (tmp_path / "gb10-drift.service").touch()
+    (tmp_path / _layout.EXPORTER_UNIT).touch()
     found = {one["unit"]: one["inventory"] for one in read_units(tmp_path, tmp_path)}
-    assert found == {unit: inventory, _layout.unit("folder"): ""}
+    assert found == {unit: inventory, _layout.unit("folder"): "", _layout.EXPORTER_UNIT: ""}
 
 
 @pytest.mark.parametrize(

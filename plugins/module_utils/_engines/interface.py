@@ -65,6 +65,9 @@ class EngineSpec:
     head's, which calls them, instead of one of the head's. single_files: a model is files of its repository, which
     ``model.file`` names, instead of all of them. head_loads: the head alone reads the weights, and sends the other
     ranks theirs. abbreviates: whether it takes the beginning of an option's name for the option, as argparse does.
+    series: names in its Prometheus text by what they tell: gauges running, waiting (requests) and kv_use (0 to 1);
+    counters preempted, prompted, generated, prefix_asked, prefix_hits; histograms of seconds first_token, next_token,
+    queued.
     """
 
     name: str
@@ -86,6 +89,7 @@ class EngineSpec:
     single_files: bool = False
     head_loads: bool = False
     abbreviates: bool = True
+    series: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

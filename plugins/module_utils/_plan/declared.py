@@ -4,7 +4,8 @@
 # This module util is PRIVATE to the collection.
 """What the owner declares: the shape of the ``fleet_*`` variables, and what is wrong with what was written.
 
-``fleet_services``, ``fleet_fabric``, ``fleet_firewall``, ``fleet_gateway`` and ``fleet_drift`` describe the fleet,
+``fleet_services``, ``fleet_fabric``, ``fleet_firewall``, ``fleet_gateway``, ``fleet_monitoring`` and ``fleet_drift``
+describe the fleet,
 ``fleet_host`` one host. Anything else that begins with ``fleet_`` is a misspelling.
 """
 
@@ -37,6 +38,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._gateway.declared impor
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway.declared import decide as decide_gateway
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import facts
 from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import PURPOSE
+from ansible_collections.gb10.fleet.plugins.module_utils._monitoring.declared import MONITORING
+from ansible_collections.gb10.fleet.plugins.module_utils._monitoring.declared import decide as decide_monitoring
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.drift import read_drift
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.keys import key_file, secret_file
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.trust import TRUST
@@ -50,7 +53,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._yaml_text import writt
 
 _OF_THE_FLEET = (
     *("fleet_services", "fleet_fabric", "fleet_firewall", "fleet_drift", "fleet_tls", "fleet_gateway"),
-    "fleet_clients",
+    *("fleet_clients", "fleet_monitoring"),
 )
 # Of the fleet, of a host, of a run (extra variables).
 VARIABLES = (
@@ -161,6 +164,7 @@ class Declared:
     name: the inventory's, which units on hosts bear. ca: the certificate of the local CA on the controller; None where
     neither a service nor the gateway has one of it. gateway: as `_gateway.declared.decide` completes it; None without.
     clients: as `_clients.declared.decide` completes them, those that can be.
+    monitoring: likewise, by `_monitoring.declared.decide`; None without.
     """
 
     name: str
@@ -172,6 +176,7 @@ class Declared:
     ca: str | None = None
     gateway: Mapping[str, Any] | None = None
     clients: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    monitoring: Mapping[str, Any] | None = None
 
 
 def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Finding]]:
@@ -213,14 +218,21 @@ def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Findi
     gateway, wrong = _gateway(written["fleet_gateway"], addressed, services, folder)
     encrypted = [one["tls"] for one in (*services.values(), *([gateway] if gateway else [])) if one["tls"]]
     ca = authority(folder) if any(tls["ca"] for tls in encrypted) else None
+    if gateway:
+        its_own = {gateway["port"], gateway["redirect_port"]} - {None}
+        taken = {name: ports | its_own if name in gateway["hosts"] else ports for name, ports in taken.items()}
     clients, unusable = _clients(
         written["fleet_clients"], taken, _service_names(written["fleet_services"]), gateway, folder
     )
     if gateway is None and written["fleet_gateway"] is not None:
         # it is refused itself, and its clients do not lack one
         unusable = [one for one in unusable if one.rule != NO_GATEWAY]
-    found = [*findings, *problems, *wrong, *unusable]
-    return Declared(name, hosts, services, written["fleet_fabric"], closed, drift, ca, gateway, clients), found
+    for client in clients.values():
+        taken[client["host"]] = taken[client["host"]] | {client["port"]}
+    monitoring, amiss = _monitoring(written["fleet_monitoring"], hosts, taken, folder)
+    found = [*findings, *problems, *wrong, *unusable, *amiss]
+    fabric = written["fleet_fabric"]
+    return Declared(name, hosts, services, fabric, closed, drift, ca, gateway, clients, monitoring), found
 
 
 def _gateway(
@@ -248,11 +260,21 @@ def _clients(
     clients, problems = check(CLIENTS, _written_or(written), "fleet_clients")
     if problems:
         return {}, problems
-    if gateway:
-        its_own = {gateway["port"], gateway["redirect_port"]} - {None}
-        taken = {name: ports | its_own if name in gateway["hosts"] else ports for name, ports in taken.items()}
     problems = [*decide_clients(clients, taken, services, gateway, folder)]
     return ({} if any(problem.severity == "error" for problem in problems) else clients), problems
+
+
+def _monitoring(
+    written: Any, hosts: Mapping[str, Host], taken: Mapping[str, set[int]], folder: Path
+) -> tuple[Mapping[str, Any] | None, list[Finding]]:
+    """The checked ``fleet_monitoring``; None where there is none, or one that can't be. taken: ports of each host."""
+    if written is None:
+        return None, []
+    monitoring, problems = check(MONITORING, written, "fleet_monitoring")
+    if problems:
+        return None, problems
+    problems = [*decide_monitoring(monitoring, {name: (hosts[name].address, taken[name]) for name in hosts}, folder)]
+    return (None if any(problem.severity == "error" for problem in problems) else monitoring), problems
 
 
 def _ports_of_services(host: str, services: Mapping[str, Mapping[str, Any]]) -> Iterator[int]:

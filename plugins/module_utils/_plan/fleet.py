@@ -40,6 +40,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.fold import folde
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.gateway import Gateway, plan_gateway
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.listens import listens
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.models import chosen_recipe
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.monitoring import Monitoring, plan_monitoring
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks import (
     Configured,
     judged_container,
@@ -133,6 +134,8 @@ def plan_fleet(
     )
     findings.add(problems)
     _lock(sources, lock, relock, findings)
+    monitoring = plan_monitoring(declared.monitoring, declared.hosts, services.values(), declared.name)
+    findings.add(monitoring.findings)
     hosts: dict[str, dict[str, Any]] = {}
     for name, host in declared.hosts.items():
         of_services = {
@@ -144,10 +147,11 @@ def plan_fleet(
             "gateway": gateway.slice_of(name, fabric[name]["management"]["interface"]),
             "clients": clients.slice_of(name),
             "memory_guard": memory_guard(host.settings, budgets[name].planned_left, declared.name),
-            "listens": [*listens(decided[name], name, gateway), *clients.listens(name)],
+            "listens": [*listens(decided[name], name, gateway), *clients.listens(name), *monitoring.listens(name)],
             "memory": {service.name: budgets[name].lines(service.name) for service in here[name]},
         }
-        parts = of_services | _of_subjects(host, declared, decided[name], (gateway, clients), of_services)
+        of_services["monitoring"] = monitoring.slice_of(host, of_services, budgets[name].planned_left)
+        parts = of_services | _of_subjects(host, declared, decided[name], (gateway, clients, monitoring), of_services)
         named = [path for _, path in named_paths(tuning[name])]
         needs = slices.needs(decided[name], name, budgets[name].total, requests, named, parts)
         hosts[name] = parts | {"needs": needs}
@@ -156,6 +160,7 @@ def plan_fleet(
         "inventory": declared.name,
         "gateway": gateway.shown(),
         "clients": clients.shown(),
+        "monitoring": monitoring.shown(),
         "hosts": hosts,
         "services": {name: dict(service.plan) for name, service in services.items()},
         "drift": slices.drift(declared.drift),
@@ -362,7 +367,7 @@ def _of_subjects(
     host: Host,
     declared: Declared,
     services: Sequence[Decided],
-    before: tuple[Gateway, Clients],
+    before: tuple[Gateway, Clients, Monitoring],
     decided: Mapping[str, Any],
 ) -> dict[str, Any]:
     """The parts of ``hosts.<name>`` that subjects decide, each from what the others say by then. before: what stands

@@ -16,6 +16,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.clients import Clients
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.decided import Decided
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.gateway import Gateway
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.monitoring import Monitoring
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import Here, with_defaults
 
 
@@ -115,19 +116,21 @@ def here(
     host: Host,
     of_fleet: Mapping[str, Any],
     services: Sequence[Decided],
-    before: tuple[Gateway, Clients],
+    before: tuple[Gateway, Clients, Monitoring],
     decided: Mapping[str, Any],
 ) -> Here:
     """What the subjects' slices of a host are made from. before: what stands before the services. decided: what its
     slice holds already."""
-    gateway, clients = before
+    gateway, clients, monitoring = before
+    sources = sorted({*gateway.sources, *monitoring.sources}) if gateway.sources else []
     apis = [
-        {"port": service.placed.port, "from": gateway.sources, "reason": f"the API of {service.placed.name}"}
+        {"port": service.placed.port, "from": sources, "reason": f"the API of {service.placed.name}"}
         for service in services
         if service.placed.head.name == host.name
     ]
     peers = [address for service in services for address in service.rank_on(host.name).supervisor["peers"]]
-    return Here(host.settings, of_fleet, decided, [*apis, *gateway.apis(host.name), *clients.apis(host.name)], peers)
+    more = [*gateway.apis(host.name), *clients.apis(host.name), *monitoring.apis(host.name)]
+    return Here(host.settings, of_fleet, decided, [*apis, *more], peers)
 
 
 def needs(
@@ -185,7 +188,8 @@ def _installs(parts: Mapping[str, Any]) -> list[str]:
     closing = ["nftables"] if parts["firewall"]["state"] != "open" else []
     gateway = parts["gateway"].get("packages", [])
     rdma = ["ibverbs-utils", "perftest"] if parts["fabric"]["interfaces"] else []
-    return sorted(["docker.io", "nvidia-container-toolkit", *closing, *gateway, *rdma])
+    shown = parts["monitoring"]["packages"]
+    return sorted(["docker.io", "nvidia-container-toolkit", *closing, *gateway, *shown, *rdma])
 
 
 def _made(parts: Mapping[str, Any]) -> Iterator[dict[str, str]]:

@@ -123,7 +123,8 @@ def _ranks(file: Path) -> int:
 
 
 def _is_ours(unit: str) -> bool:
-    return unit == _layout.GATEWAY_UNIT or (_layout.service_of(unit) or _layout.client_of(unit)) is not None
+    others = (_layout.GATEWAY_UNIT, *_layout.MONITORING_UNITS)
+    return unit in others or (_layout.service_of(unit) or _layout.client_of(unit)) is not None
 
 
 def _inventory(unit: Path) -> str:

@@ -36,8 +36,16 @@ def _variable(option: str) -> str:
     return _VARIABLES.get(option, "LLAMA_ARG_" + option.upper().replace("-", "_"))
 
 
+# tools/server/server-context.cpp; of its cache, of what waits how long, and of single tokens it tells nothing.
+_SERIES = {
+    "running": "llamacpp:requests_processing",
+    "waiting": "llamacpp:requests_deferred",
+    "prompted": "llamacpp:prompt_tokens_total",
+    "generated": "llamacpp:tokens_predicted_total",
+}
 SPEC = EngineSpec(
     name="llama.cpp",
+    series=_SERIES,
     title="llama.cpp",
     families=tuple(PROGRAMS),
     calculated_flags={

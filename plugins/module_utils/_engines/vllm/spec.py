@@ -36,8 +36,23 @@ _BY_KEY_FILE = "write api_key_file in the service"
 _BY_TLS = "write tls in the service"
 _NO_CLIENT_CERTIFICATES = "take it out; the service's own supervisor asks without a certificate of a client"
 
+# vllm/v1/metrics/loggers.py, 0.19 to 0.32.
+_SERIES = {
+    "running": "vllm:num_requests_running",
+    "waiting": "vllm:num_requests_waiting",
+    "kv_use": "vllm:kv_cache_usage_perc",
+    "preempted": "vllm:num_preemptions_total",
+    "prompted": "vllm:prompt_tokens_total",
+    "generated": "vllm:generation_tokens_total",
+    "prefix_asked": "vllm:prefix_cache_queries_total",
+    "prefix_hits": "vllm:prefix_cache_hits_total",
+    "first_token": "vllm:time_to_first_token_seconds",
+    "next_token": "vllm:inter_token_latency_seconds",
+    "queued": "vllm:request_queue_time_seconds",
+}
 SPEC = EngineSpec(
     name="vllm",
+    series=_SERIES,
     title="vLLM",
     families=FAMILIES,
     calculated_flags=_CALCULATED_FLAGS,

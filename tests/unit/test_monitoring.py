@@ -1,0 +1,429 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What hosts show, what is collected, and which alerts fire for what. On lab hosts: molecule/monitoring."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
+from ansible_collections.gb10.fleet.plugins.module_utils._monitoring import (
+    console,
+    dashboards,
+    prometheus,
+    textfile,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._monitoring.rules import alerts, recordings, rules
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
+
+ROOT = Path(__file__).resolve().parents[2]
+LIBRARY, OF_RECIPES = load_all([ROOT / "recipes"])
+SERIES = ENGINES["vllm"].spec.series
+RECORDED = [*recordings([SERIES])]
+LIMITS = {"first_token_s": 10, "preemptions_per_s": 0.1, "disk_gib": 20, "load_s": 1800}
+# tests/tools/bootstrap brings it
+PROMTOOL = shutil.which("promtool", path=f"{os.environ['PATH']}:{ROOT}/.venv/bin")
+NEEDS_PROMTOOL = pytest.mark.skipif(not PROMTOOL and "CI" not in os.environ, reason="promtool is not there")
+SHOWN = (ROOT / "tests/lab/vllm/stand_in/lib/vllm_stand_in/metrics.txt").read_text("utf-8")
+
+
+def inventory(tmp_path: Path, monitoring: Any, **service: Any) -> dict[str, Any]:
+    (tmp_path / "key").write_text("sk-0123456789abcdef0123\n")
+    (tmp_path / "key").chmod(0o600)
+    recipe = "nemotron-3-nano-30b-a3b-nvfp4"
+    chat = {"recipe": recipe, "hosts": ["spark-2"], "port": 8000, "api_key_file": "key", "trust": ["code"], **service}
+    of_fleet = {"fleet_services": {"chat": chat}, "fleet_monitoring": monitoring}
+    hosts = {
+        name: {"address": f"10.0.0.{at}", "variables": {"fleet_host": {}, **of_fleet}}
+        for at, name in enumerate(("titan", "spark-2"), 1)
+    }
+    return {"hosts": hosts, "folder": str(tmp_path)}
+
+
+def planned(tmp_path: Path, monitoring: Any, **service: Any) -> dict[str, Any]:
+    return plan_fleet(inventory(tmp_path, monitoring, **service), LIBRARY, OF_RECIPES)
+
+
+def rules_of(plan: dict[str, Any]) -> list[str]:
+    return sorted({row["rule"] for row in plan["findings"] if row["severity"] == "error"})
+
+
+# The plan ---------------------------------------------------------------------------------------------------------
+
+
+def test_every_host_shows_and_one_collects(tmp_path: Path) -> None:
+    plan = planned(tmp_path, {"host": "titan"})
+    assert rules_of(plan) == []
+    assert plan["monitoring"]["url"] == "http://127.0.0.1:9090/consoles/fleet.html"
+    titan, spark = (plan["hosts"][name]["monitoring"] for name in ("titan", "spark-2"))
+    assert sorted(spark["units"]) == ["gb10-metrics.service", "gb10-node-exporter.service"]
+    assert {*titan["units"]} - {*spark["units"]} == {"gb10-prometheus.service", "gb10-alertmanager.service"}
+    assert "prometheus" in plan["hosts"]["titan"]["needs"]["installs"]
+    assert "prometheus" not in plan["hosts"]["spark-2"]["needs"]["installs"]
+    written = json.loads(spark["files"]["/etc/gb10-fleet/metrics.json"]["content"])
+    assert [one["name"] for one in written["services"]] == ["chat"]
+    assert written["services"][0]["high_bytes"] > 20 << 30
+
+
+def test_its_ports_are_open_to_the_monitoring_host_alone(tmp_path: Path) -> None:
+    hosts = planned(tmp_path, {"host": "titan"})["hosts"]
+    for name in ("titan", "spark-2"):
+        firewall = hosts[name]["firewall"]
+        opened = [one for one in firewall["open"] if one["port"] == 9100]
+        assert (firewall["state"], [one["from"] for one in opened]) == ("limited", [["10.0.0.1"]])
+    listens = {(row["port"], row["address"]) for row in hosts["titan"]["listens"]}
+    assert {(9100, "::"), (9090, "127.0.0.1"), (9093, "127.0.0.1")} <= listens
+
+
+def test_a_gateways_service_lets_the_monitoring_host_in_too(tmp_path: Path) -> None:
+    (tmp_path / "clients.yml").write_text("me: 0123456789abcdef0123456789abcdef\n")
+    written = inventory(tmp_path, {"host": "titan", "addresses": ["10.0.0.7"]})
+    for host in written["hosts"].values():
+        host["variables"]["fleet_gateway"] = {"hosts": ["titan"], "keys_file": "clients.yml"}
+    plan = plan_fleet(written, LIBRARY, OF_RECIPES)
+    opened = plan["hosts"]["spark-2"]["firewall"]["open"]
+    assert [one["from"] for one in opened if one["port"] == 8000] == [["10.0.0.1", "10.0.0.7"]]
+
+
+def test_a_key_is_in_a_file_of_roots_and_in_no_configuration(tmp_path: Path) -> None:
+    part = planned(tmp_path, {"host": "titan"})["hosts"]["titan"]["monitoring"]
+    assert "sk-0123456789abcdef0123" not in json.dumps(part)
+    path = "/etc/gb10-fleet/monitoring/secrets/key-chat"
+    assert part["secrets"] == [{"source": str(tmp_path / "key"), "path": path, "unit": "gb10-prometheus.service"}]
+    config = read(part["files"][prometheus.CONFIG]["content"])
+    chat = next(one for one in config["scrape_configs"] if one["job_name"] == "service-chat")
+    assert chat["authorization"]["credentials_file"] == "/run/credentials/gb10-prometheus.service/key-chat"
+    assert chat["static_configs"][0]["targets"] == ["10.0.0.2:8000"]
+    unit = part["files"]["/etc/systemd/system/gb10-prometheus.service"]["content"]
+    assert f"LoadCredential=key-chat:{path}\n" in unit
+
+
+def read(text: str) -> Any:
+    return json.loads(text.partition("\n")[2])
+
+
+def test_tls_is_believed_by_the_services_name(tmp_path: Path) -> None:
+    part = planned(tmp_path, {"host": "titan"}, tls="local")["hosts"]["titan"]["monitoring"]
+    config = read(part["files"][prometheus.CONFIG]["content"])
+    chat = next(one for one in config["scrape_configs"] if one["job_name"] == "service-chat")
+    assert (chat["scheme"], chat["tls_config"]["server_name"]) == ("https", "spark-2")
+
+
+@pytest.mark.parametrize(
+    ("monitoring", "service", "rules"),
+    [
+        ({"host": "titann"}, {}, ["input-unknown-host"]),
+        ({"host": "titan", "port": 22}, {}, ["input-port-twice"]),
+        ({"host": "spark-2", "port": 8000}, {}, ["input-port-twice"]),
+        ({"host": "titan"}, {"port": 9100}, ["input-port-twice"]),
+        ({"host": "titan", "addresses": ["titan.lan"]}, {}, ["input-monitoring-address"]),
+        ({"host": "titan", "alerts": {"webhook_url_file": "none"}}, {}, ["input-monitoring-file"]),
+        ({"host": "titan", "alerts": {"email": {"to": "a@b"}}}, {}, ["schema-required"]),
+        ({"host": "titan"}, {"listen": "127.0.0.1"}, ["input-monitoring-listen"]),
+        ({"host": "spark-2"}, {"listen": "127.0.0.1"}, []),
+        ({"hosts": "titan"}, {}, ["schema-unknown-key"]),
+    ],
+)
+def test_what_can_not_be_is_refused(
+    tmp_path: Path, monitoring: dict[str, Any], service: dict[str, Any], rules: list[str]
+) -> None:
+    found = rules_of(planned(tmp_path, monitoring, **service))
+    assert found == rules
+
+
+def test_without_it_what_an_earlier_declaration_left_goes(tmp_path: Path) -> None:
+    part = planned(tmp_path, None)["hosts"]["titan"]["monitoring"]
+    assert (part["units"], part["files"], part["packages"]) == ({}, {}, [])
+    assert len(part["gone"]) == 4
+    spark = planned(tmp_path, {"host": "titan"})["hosts"]["spark-2"]["monitoring"]
+    assert [Path(path).stem for path in spark["gone"]] == ["gb10-prometheus", "gb10-alertmanager"]
+
+
+def test_alerts_go_where_the_owner_wants(tmp_path: Path) -> None:
+    for name in ("hook", "ntfy", "password"):
+        (tmp_path / name).write_text("https://example.org/x\n")
+        (tmp_path / name).chmod(0o600)
+    email = {"to": "me@example.org", "from": "fleet@example.org", "smarthost": "mail.example.org:587"}
+    wanted = {
+        "webhook_url_file": "hook",
+        "ntfy_url_file": "ntfy",
+        "email": {**email, "username": "fleet", "password_file": "password"},
+    }
+    part = planned(tmp_path, {"host": "titan", "alerts": wanted})["hosts"]["titan"]["monitoring"]
+    owner = read(part["files"][prometheus.RECEIVERS]["content"])["receivers"][0]
+    folder = "/run/credentials/gb10-alertmanager.service"
+    assert [one["url_file"] for one in owner["webhook_configs"]] == [
+        f"{folder}/webhook_url_file",
+        f"{folder}/ntfy_url_file",
+    ]
+    assert owner["email_configs"][0]["auth_password_file"] == f"{folder}/password_file"
+    assert len([one for one in part["secrets"] if one["unit"] == "gb10-alertmanager.service"]) == 3
+
+
+@pytest.mark.parametrize(("hosts", "services", "days", "gb"), [(1, 1, 30, 1), (4, 6, 30, 4), (200, 200, 30, 207)])
+def test_the_disk_follows_from_what_is_collected(hosts: int, services: int, days: int, gb: int) -> None:
+    assert prometheus.retention_bytes(hosts, services, days) // 10**9 == gb
+
+
+# What a host shows ------------------------------------------------------------------------------------------------
+
+
+def test_metrics_of_the_gpu_leave_out_what_the_chip_lacks() -> None:
+    found = {one.name: one.value for one in textfile.gpu("37, 61, [N/A], 2411\n")}
+    assert found == {
+        "gb10_gpu_utilization_ratio": 0.37,
+        "gb10_gpu_temperature_celsius": 61,
+        "gb10_gpu_sm_clock_hertz": 2.411e9,
+    }
+    assert [*textfile.gpu("")] == []
+
+
+STATUS = {
+    "state": "serving",
+    "memory_taken": 5 << 30,
+    "starts_left": 2,
+    "strikes": 0,
+    "cache_drops": 3,
+    "tokens_per_s": None,
+    "creep": "it takes 45 GiB",
+    "updated_at": "2026-11-23T09:00:00+00:00",
+}
+CHAT = {"name": "chat", "rank": 0, "high_bytes": 40 << 30}
+NINE = 1795424400.0
+
+
+def test_a_service_by_its_supervisors_words() -> None:
+    found = {one.name: one.value for one in textfile.of_service(CHAT, STATUS, NINE + 7)}
+    assert found["gb10_service_serving"] == found["gb10_service_creeps"] == 1
+    assert (found["gb10_service_memory_bytes"], found["gb10_service_cache_drops"]) == (5 << 30, 3)
+    assert found["gb10_service_status_age_seconds"] == 7
+    assert "gb10_service_tokens_per_second" not in found
+    states = [one for one in textfile.of_service(CHAT, STATUS, NINE) if one.name == "gb10_service_state"]
+    assert [one.labels["state"] for one in states if one.value] == ["serving"]
+    assert len(states) == 8
+
+
+@pytest.mark.parametrize("status", [None, {}, {"state": 7, "strikes": "x", "updated_at": []}, {"starts_left": True}])
+def test_a_service_without_a_readable_status_does_not_serve(status: Any) -> None:
+    found = {one.name: one.value for one in textfile.of_service(CHAT, status, NINE)}
+    assert found["gb10_service_serving"] == 0
+    assert "gb10_service_strikes" not in found
+
+
+def test_the_last_drift_check() -> None:
+    night = {"at": "2026-11-23T09:00:00Z", "hosts": {"titan": {"error": 2, "warning": 0}}}
+    found = {(one.name, one.labels.get("severity")): one.value for one in textfile.of_drift({"nights": [night]})}
+    assert found[("gb10_drift_checked_timestamp_seconds", None)] == NINE
+    assert found[("gb10_drift_differences", "error")] == 2
+    for broken in (None, {}, {"nights": []}, {"nights": ["x"]}, {"nights": [{"at": 1, "hosts": {"a": 3}}]}):
+        assert [*textfile.of_drift(broken)] == []
+
+
+def test_the_text_is_what_a_node_exporter_reads() -> None:
+    sample = textfile.Sample("gb10_x", 1.5, {"path": 'a"b\\c\nd'})
+    assert textfile.text([sample]) == '# TYPE gb10_x gauge\ngb10_x{path="a\\"b\\\\c\\nd"} 1.5\n'
+
+
+def test_a_host_is_read_whatever_it_lacks(tmp_path: Path) -> None:
+    file = tmp_path / "gb10.prom"
+    plan = {
+        "textfile": str(file),
+        "floor_bytes": 6,
+        "guard_bytes": 3,
+        "services": [{**CHAT, "status_file": str(tmp_path / "none.json")}],
+        "interfaces": ["lo", "none0"],
+        "paths": [str(tmp_path), "/nowhere"],
+        "drift": str(tmp_path / "none"),
+    }
+    textfile.write(plan)
+    text = file.read_text()
+    assert 'gb10_fabric_link{device="none0"} 0\n' in text
+    assert f'gb10_disk_free_bytes{{path="{tmp_path}"}}' in text
+    assert [*tmp_path.iterdir()] == [file]
+
+
+# Rules and dashboards ---------------------------------------------------------------------------------------------
+
+
+def test_an_engines_series_are_those_that_it_shows() -> None:
+    shown = {*re.findall(r"^# TYPE (\S+) (?:\w+)$", SHOWN, re.MULTILINE)}
+    assert {*SERIES.values()} <= shown
+
+
+def test_what_is_asked_for_is_recorded() -> None:
+    """No dashboard, alert or page asks for a series of ours that nobody makes."""
+    asked = "\n".join(
+        [*dashboards.queries(RECORDED), *console.queries(RECORDED), *(alert.expr for alert in alerts(LIMITS, RECORDED))]
+    )
+    assert {*re.findall(r"gb10:[\w:]+", asked)} <= {*recordings([SERIES])}
+    made = {one.name for one in textfile.of_service(CHAT, STATUS | {"tokens_per_s": 1}, NINE)}
+    made |= {one.name for one in textfile.gpu("1,1,1,1")}
+    made |= {"gb10_memory_floor_bytes", "gb10_memory_guard_bytes", "gb10_fabric_link", "gb10_disk_free_bytes"}
+    made |= {"gb10_drift_differences", "gb10_drift_checked_timestamp_seconds"}
+    assert {*re.findall(r"gb10_\w+", asked)} <= made
+
+
+def test_without_series_of_an_engine_nothing_asks_for_requests() -> None:
+    text = json.dumps(rules([], LIMITS)) + console.page("home", LIMITS, [])
+    text += "".join(dashboards.as_text(board) for board in dashboards.boards([]))
+    assert "gb10:" not in text
+
+
+def test_the_page_has_each_alerts_whole_sentence() -> None:
+    """With its value: by the condition, as the series of a firing alert is 1."""
+    rows = [row for row in console.page("home", LIMITS, RECORDED).splitlines() if "alertname=" in row]
+    asked = alerts(LIMITS, RECORDED)
+    assert len(rows) == len(asked)
+    for alert, row in zip(asked, rows, strict=True):
+        assert alert.expr.replace("\\", "\\\\").replace('"', '\\"') in row
+        assert row.count(".Value") == alert.summary.count("$value") + alert.command.count("$value")
+        assert row.count(".Labels.") == alert.summary.count("$labels.") + alert.command.count("$labels.")
+    assert "only {{ .Value | humanize1024 }}B of memory are left" in "".join(rows)
+
+
+def test_what_no_engine_reports_is_neither_shown_nor_waited_for() -> None:
+    reported = recordings([ENGINES["llama.cpp"].spec.series])
+    assert [*reported] == [
+        "gb10:requests_running",
+        "gb10:requests_waiting",
+        "gb10:prompt_tokens:rate5m",
+        "gb10:generated_tokens:rate5m",
+    ]
+    left_out = {alert.name for alert in alerts(LIMITS, RECORDED)} - {alert.name for alert in alerts(LIMITS, reported)}
+    assert left_out == {"Gb10KvFull", "Gb10Preemptions", "Gb10FirstTokenSlow"}
+    titles = {panel.title for board in dashboards.boards(reported) for panel in board.panels}
+    assert "Tokens a second" in titles
+    assert "KV pool in use" not in titles
+    assert not [expr for expr in console.queries(reported) if "kv_use" in expr]
+    both = recordings([SERIES, ENGINES["llama.cpp"].spec.series])
+    assert [*both] == RECORDED
+    assert " or sum by (host, service) (llamacpp:requests_processing)" in both["gb10:requests_running"]
+
+
+def test_dashboards_lie_in_rows_without_overlapping() -> None:
+    for board in dashboards.boards(RECORDED):
+        model = json.loads(dashboards.as_text(board))
+        taken = set()
+        for panel in model["panels"]:
+            place = panel["gridPos"]
+            cells = {(x, place["y"]) for x in range(place["x"], place["x"] + place["w"])}
+            assert not cells & taken
+            assert place["x"] + place["w"] <= 24
+            taken |= cells
+        assert len({panel["id"] for panel in model["panels"]}) == len(model["panels"])
+
+
+def promtool(*words: str) -> None:
+    done = subprocess.run([str(PROMTOOL), *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@NEEDS_PROMTOOL
+def test_prometheus_takes_the_configuration_and_the_rules(tmp_path: Path) -> None:
+    part = planned(tmp_path, {"host": "titan"}, tls="local")["hosts"]["titan"]["monitoring"]
+    config = part["files"][prometheus.CONFIG]["content"]
+    (tmp_path / "rules.yml").write_text(part["files"][prometheus.RULES]["content"])
+    promtool("check", "rules", str(tmp_path / "rules.yml"))
+    (tmp_path / "prometheus.yml").write_text(config.replace(prometheus.RULES, "rules.yml"))
+    promtool("check", "config", "--syntax-only", str(tmp_path / "prometheus.yml"))
+
+
+# A minute a sample. What thirty clean minutes look like, and what each seeded cause changes of them.
+CLEAN = {
+    'up{job="host",host="titan"}': "1x30",
+    'up{job="service",host="titan",service="chat"}': "1x30",
+    'gb10_service_serving{host="titan",service="chat",rank="0"}': "1x30",
+    'gb10_service_state{host="titan",service="chat",rank="0",state="serving"}': "1x30",
+    'gb10_service_state{host="titan",service="chat",rank="0",state="loading"}': "0x30",
+    'gb10_service_state{host="titan",service="chat",rank="0",state="stopped"}': "0x30",
+    'gb10_service_status_age_seconds{host="titan",service="chat",rank="0"}': "5x30",
+    'gb10_service_creeps{host="titan",service="chat",rank="0"}': "0x30",
+    'node_memory_MemAvailable_bytes{job="host",host="titan"}': "9e9x30",
+    'gb10_memory_floor_bytes{job="host",host="titan"}': "6e9x30",
+    'gb10_fabric_link{host="titan",device="enp1s0f0np0"}': "1x30",
+    'gb10_disk_free_bytes{host="titan",path="/var/lib/gb10-fleet"}': "9e11x30",
+    'gb10_drift_differences{host="titan",of="spark-2",severity="error"}': "0x30",
+    'gb10_drift_checked_timestamp_seconds{host="titan"}': "0x30",
+    'node_textfile_mtime_seconds{host="titan",file="/run/gb10-metrics/gb10.prom"}': "0+60x30",
+    'vllm:num_requests_waiting{host="titan",service="chat"}': "0x30",
+    'vllm:kv_cache_usage_perc{host="titan",service="chat"}': "0.99x30",
+    'vllm:num_preemptions_total{host="titan",service="chat"}': "0x30",
+    'vllm:time_to_first_token_seconds_bucket{host="titan",service="chat",le="5"}': "0+10x30",
+    'vllm:time_to_first_token_seconds_bucket{host="titan",service="chat",le="60"}': "0+10x30",
+    'vllm:time_to_first_token_seconds_bucket{host="titan",service="chat",le="+Inf"}': "0+10x30",
+}
+SERVICE = 'host="titan",service="chat"'
+RANK = f'{SERVICE},rank="0"'
+AWAY = {
+    f"gb10_service_serving{{{RANK}}}": "0x30",
+    f'gb10_service_state{{{RANK},state="serving"}}': "0x30",
+}
+CAUSES: list[tuple[str, dict[str, str]]] = [
+    ("Gb10ServiceDown", {**AWAY, f'up{{job="service",{SERVICE}}}': "0x30"}),
+    ("Gb10StartsUsedUp Gb10ServiceDown", {**AWAY, f'gb10_service_state{{{RANK},state="stopped"}}': "1x30"}),
+    # a load of twenty minutes
+    ("", {**AWAY, f'gb10_service_state{{{RANK},state="loading"}}': "1x20"}),
+    ("Gb10ServiceLoadsLong", {**AWAY, f'gb10_service_state{{{RANK},state="loading"}}': "1x60"}),
+    ("Gb10StatusOld", {f"gb10_service_status_age_seconds{{{RANK}}}": "60+60x30"}),
+    ("Gb10MemoryLow", {'node_memory_MemAvailable_bytes{job="host",host="titan"}': "9e9x3 5e9x30"}),
+    ("Gb10MemoryCreep", {f"gb10_service_creeps{{{RANK}}}": "1x30"}),
+    ("Gb10LinkDown", {'gb10_fabric_link{host="titan",device="enp1s0f0np0"}': "1x3 0x30"}),
+    ("Gb10DiskFull", {'gb10_disk_free_bytes{host="titan",path="/var/lib/gb10-fleet"}': "9e9x30"}),
+    ("Gb10Drift", {'gb10_drift_differences{host="titan",of="spark-2",severity="error"}': "2x30"}),
+    ("Gb10DriftUnchecked", {'gb10_drift_checked_timestamp_seconds{host="titan"}': "-200000x30"}),
+    ("Gb10HostSilent", {'up{job="host",host="titan"}': "1x3 0x30"}),
+    ("Gb10MetricsOld", {'node_textfile_mtime_seconds{host="titan",file="/run/gb10-metrics/gb10.prom"}': "0x30"}),
+    ("Gb10MetricsOld", {'node_textfile_mtime_seconds{host="titan",file="/run/gb10-metrics/gb10.prom"}': "60x2 _x30"}),
+    ("Gb10EndpointSilent", {f'up{{job="service",{SERVICE}}}': "0x30"}),
+    ("Gb10KvFull", {f"vllm:num_requests_waiting{{{SERVICE}}}": "3x30"}),
+    ("Gb10Preemptions", {f"vllm:num_preemptions_total{{{SERVICE}}}": "0+60x30"}),
+    ("Gb10FirstTokenSlow", {f'vllm:time_to_first_token_seconds_bucket{{{SERVICE},le="5"}}': "0x30"}),
+]
+
+
+def test_every_alert_has_a_cause_that_is_tried() -> None:
+    assert {alert.name for alert in alerts(LIMITS, RECORDED)} == {name for names, _ in CAUSES for name in names.split()}
+
+
+@NEEDS_PROMTOOL
+@pytest.mark.parametrize(("names", "changed"), [("", {}), *CAUSES])
+def test_each_alert_fires_for_its_cause_alone(tmp_path: Path, names: str, changed: dict[str, str]) -> None:
+    seeded, expected = CLEAN | changed, {*names.split()}
+    last = "50m" if names == "Gb10ServiceLoadsLong" else "15m"
+    if names == "Gb10ServiceLoadsLong":
+        seeded = {name: values.replace("x30", "x60") for name, values in seeded.items()}
+    (tmp_path / "rules.yml").write_text(json.dumps(rules([SERIES], LIMITS)))
+    ask = 'count by (alertname) (ALERTS{alertstate="firing"})'
+    shown = [{"labels": f'{{alertname="{name}"}}', "value": 1} for name in sorted(expected)]
+    test = {
+        "rule_files": ["rules.yml"],
+        "evaluation_interval": "1m",
+        "tests": [
+            {
+                "interval": "1m",
+                "input_series": [{"series": name, "values": values} for name, values in seeded.items()],
+                "promql_expr_test": [{"expr": ask, "eval_time": last, "exp_samples": shown}],
+            }
+        ],
+    }
+    (tmp_path / "test.yml").write_text(json.dumps(test))
+    promtool("test", "rules", str(tmp_path / "test.yml"))
+
+
+def test_an_alert_names_a_command_that_there_is() -> None:
+    playbooks = {path.name for path in ROOT.glob("*.yml")} | {
+        f"gb10.fleet.{path.stem}" for path in (ROOT / "playbooks").glob("*.yml")
+    }
+    for alert in alerts(LIMITS, RECORDED):
+        named = re.findall(r"ansible-playbook (\S+)", alert.command)
+        assert {*named} <= playbooks, alert.name
+        assert named or alert.command.startswith("ssh {{ $labels.host }} "), alert.name

@@ -1,0 +1,157 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every query of the rules, the dashboards and the page, asked of a real Prometheus: each returns series."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import socket
+import subprocess
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._monitoring import console, dashboards, prometheus, textfile
+from ansible_collections.gb10.fleet.plugins.module_utils._monitoring.prometheus import Endpoint
+from ansible_collections.gb10.fleet.plugins.module_utils._monitoring.rules import recordings, rules
+from test_monitoring import CHAT, LIMITS, RECORDED, SERIES, SHOWN, STATUS
+
+PROMETHEUS = shutil.which("prometheus")
+pytestmark = pytest.mark.skipif(not PROMETHEUS, reason="prometheus is not installed")
+KEY = "sk-only-prometheus-knows"
+# The node exporter's, of a host with what this machine may lack: an adapter with RDMA.
+OF_THE_EXPORTER = """\
+node_memory_MemAvailable_bytes 9e9
+node_load1 1
+node_textfile_mtime_seconds{{file="/run/gb10-metrics/gb10.prom"}} {now}
+node_infiniband_port_data_transmitted_bytes_total{{device="rocep1s0f0",port="1"}} {now}
+node_infiniband_port_data_received_bytes_total{{device="rocep1s0f0",port="1"}} {now}
+node_network_transmit_bytes_total{{device="enp1s0f0np0"}} {now}
+node_network_receive_bytes_total{{device="enp1s0f0np0"}} {now}
+node_network_receive_errs_total{{device="enp1s0f0np0"}} 0
+node_network_receive_drop_total{{device="enp1s0f0np0"}} 0
+"""
+
+
+class Shown(BaseHTTPRequestHandler):
+    """A host at /metrics, and below /v1 a service that asks for its key."""
+
+    def do_GET(self) -> None:
+        if self.path == "/v1/metrics":
+            known = self.headers.get("Authorization") == f"Bearer {KEY}"
+            # the list has names alone; counters go on
+            text = re.sub(r"^(?!#)(\S.*)$", rf"\1 {time.time():.0f}", SHOWN, flags=re.MULTILINE) if known else ""
+        else:
+            known = True
+            night = {"at": "2026-11-23T09:00:00Z", "hosts": {"titan": {"error": 2, "warning": 1}}}
+            ours = [
+                *textfile.gpu("37, 61, 40.5, 2411"),
+                *textfile.of_service(CHAT, STATUS | {"tokens_per_s": 12}, time.time()),
+                *textfile.of_drift({"nights": [night]}),
+                textfile.Sample("gb10_memory_floor_bytes", 6e9),
+                textfile.Sample("gb10_memory_guard_bytes", 3e9),
+                textfile.Sample("gb10_fabric_link", 1, {"device": "enp1s0f0np0"}),
+                textfile.Sample("gb10_disk_free_bytes", 9e11, {"path": "/var/lib/gb10-fleet"}),
+            ]
+            text = textfile.text(ours) + OF_THE_EXPORTER.format(now=time.time())
+        self.send_response(200 if known else 401)
+        self.send_header("Content-Type", "text/plain; version=0.0.4")
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def log_message(self, *_words: Any) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Prometheus with the plan's own configuration, but for a second between two looks."""
+    folder: Path = tmp_path_factory.mktemp("prometheus")
+    shown = ThreadingHTTPServer(("127.0.0.1", 0), Shown)
+    threading.Thread(target=shown.serve_forever, daemon=True).start()
+    target = f"127.0.0.1:{shown.server_address[1]}"
+    config = prometheus.config("home", {"titan": target}, [Endpoint("chat", "titan", target, "/v1/metrics", key="k")])
+    (folder / "key").write_text(f"{KEY}\n")
+    text = json.dumps(config).replace('"15s"', '"1s"').replace(prometheus.RULES, "rules.yml")
+    text = text.replace(prometheus.credential("gb10-prometheus.service", "key-chat"), str(folder / "key"))
+    (folder / "prometheus.yml").write_text(text)
+    (folder / "rules.yml").write_text(json.dumps(rules([SERIES], LIMITS)))
+    (folder / "fleet.html").write_text(console.page("home", LIMITS, RECORDED))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    words = [
+        f"--config.file={folder}/prometheus.yml",
+        f"--storage.tsdb.path={folder}/data",
+        f"--web.listen-address={address}",
+        f"--web.console.templates={folder}",
+        f"--web.console.libraries={folder}",
+    ]
+    with (folder / "log").open("w") as log:
+        running = subprocess.Popen([str(PROMETHEUS), *words], stdout=log, stderr=log)
+    try:
+        deadline = time.monotonic() + 60
+        while not _ready(f"http://{address}/-/ready"):
+            assert running.poll() is None and time.monotonic() < deadline, (folder / "log").read_text()
+            time.sleep(0.2)
+        yield f"http://{address}"
+    finally:
+        running.terminate()
+        running.wait(30)
+        shown.shutdown()
+
+
+def _ready(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(address, timeout=5) as reply:
+            return bool(reply.status == 200)
+    except OSError:
+        return False
+
+
+def got(address: str) -> str:
+    with urllib.request.urlopen(address, timeout=10) as reply:
+        return str(reply.read().decode())
+
+
+def without_series(url: str, exprs: list[str]) -> list[str]:
+    """Those that have none yet after a while: rates need two samples, recorded series an evaluation."""
+    deadline = time.monotonic() + 60
+    left = exprs
+    while left and time.monotonic() < deadline:
+        replies = {expr: json.loads(got(f"{url}/api/v1/query?query={quote(expr)}")) for expr in left}
+        left = [expr for expr in left if not replies[expr]["data"]["result"]]
+        time.sleep(1 if left else 0)
+    return left
+
+
+def test_every_query_returns_series(url: str) -> None:
+    exprs = [*dashboards.queries(RECORDED), *console.queries(RECORDED), *recordings([SERIES]).values()]
+    assert without_series(url, exprs) == []
+
+
+def test_every_condition_of_an_alert_has_series_to_judge(url: str) -> None:
+    """An alert whose selectors find nothing would be silent for ever: each one alone returns series."""
+    asked = "\n".join(rule["expr"] for group in rules([SERIES], LIMITS)["groups"] for rule in group["rules"])
+    selectors = sorted({*re.findall(r"\b(?:gb10|node|vllm|up)(?:[_:][\w:]+)?(?:\{[^}]*\})?", asked)})
+    assert len(selectors) > 20
+    assert without_series(url, [one for one in selectors if "=~" not in one]) == []
+
+
+def test_the_page_shows_what_is_there(url: str) -> None:
+    assert without_series(url, ["gb10:requests_running"]) == []
+    page = got(f"{url}/consoles/fleet.html")
+    assert "<td>titan</td><td>chat</td><td>0</td><td>serving</td><td>5Gi" in page
+    assert "error executing template" not in page
+    assert re.search(r'<td class="warning">Gb10MemoryCreep</td><td>chat on titan takes more', page)
+    assert "<td>titan is not as declared (differences: 2)</td>" in page
+    assert "<code>ansible-playbook gb10.fleet.restart -e service=chat</code>" in page
