@@ -12,10 +12,10 @@ version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Prints, after C(site.yml) and C(verify.yml), one row a host and service with its endpoint, model, context, KV pool,
-    memory and state, the answer to one real request, and what stopped a host.
+    memory and state, the answer to one real request, and what stopped hosts, those with one cause together.
   - After C(status.yml) it is one row a rank with its health, tokens a second, KV use and memory, one row a model of the
-    gateway, and one line a problem with its remedy. With a problem it ends C(ansible-playbook) with 2; where a host
-    failed or could not be reached Ansible's own code stays.
+    gateway, and one paragraph a problem with its remedy. With a problem it ends C(ansible-playbook) with 2; where a
+    host failed or could not be reached Ansible's own code stays.
   - A callback, because it also has to speak for hosts that failed or could not be reached.
 notes:
   - This collection's playbooks bring it. For playbooks of your own write C(callbacks_enabled = gb10.fleet.fleet_table).
@@ -123,13 +123,13 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
 
 
 def _reason(result: Any) -> str:
-    """What a failed task said; its first failed item where it was a loop; of a refusal its whole text."""
+    """What a failed task said, in a line; its first failed item where it was a loop; of a refusal a line a finding."""
     for item in result.result.get("results", []):
         if item.get("failed"):
-            return str(item.get("msg", ""))
+            return " ".join(str(item.get("msg", "")).split())
     if result.task.resolved_action == "gb10.fleet.findings" and (refused := getattr(result, "exception", None)):
         event = refused.event
         while event.chain:  # Ansible's own words come before ours
             event = event.chain.event
         return str(event.msg)
-    return str(result.result.get("msg", "")).strip()
+    return " ".join(str(result.result.get("msg", "")).split())

@@ -16,6 +16,7 @@ PREFIX = "ansible_collections.gb10.fleet.plugins.module_utils"
 
 # Single files that know nothing of hosts, models or vLLM. Every package may import them.
 GROUND = {
+    "_causes",
     "_findings",
     "_foreign_files",
     "_gb10",

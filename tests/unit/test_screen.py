@@ -248,7 +248,7 @@ def test_a_failed_password_is_shown_with_the_way_to_another(message: str, shown:
         table.v2_runner_on_failed(SimpleNamespace(result=result, task=task, host=host))
         word, why = table._stopped["titan"]
         assert word == ("failed" if message == shown else "not read")
-        assert tables._reason(word, why) == (shown if word == "failed" else f"not read: {shown}")
+        assert [*tables._reasons(word, why)] == [shown if word == "failed" else f"not read: {shown}"]
     plan = {"drift": {"accept": []}, "hosts": {}, "services": {}}
     assert [one.why for one in compare(plan, {"titan": Reading(None, {}, message)}, "2026-11-23").unknown] == [shown]
     remedy = shown.removeprefix(f"{message}; ")

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.ranks import health, problems
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.service import supervisor_status
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.tables import end_table, status_table
+from ansible_collections.gb10.fleet.plugins.module_utils._verify.tables import Stopped, end_table, status_table
 
 GIB = 1 << 30
-PLAN: dict[str, Any] = {"services": {"pair": {"hosts": ["spark-2", "spark-3"]}}, "clients": []}
+PLAN: dict[str, Any] = {"hosts": {}, "services": {"pair": {"hosts": ["spark-2", "spark-3"]}}, "clients": []}
 SUPERVISOR: dict[str, Any] = {
     "state": "serving",
     "since": "2026-11-21T19:00:00+00:00",
@@ -111,6 +111,43 @@ def test_a_host_that_can_not_be_asked_has_its_row() -> None:
     text = status_table(PLAN, ["pair"], {("spark-2", "pair"): rank()}, {"spark-3": ("unreachable", "no \n route")})
     assert "unreachable" in text.splitlines()[2]
     assert "spark-3: unreachable: no route" in text
+
+
+def test_three_hundred_stopped_hosts_are_three_paragraphs_and_three_rows() -> None:
+    hosts = [f"spark-{number:03}" for number in range(1, 302)]
+    here = {
+        host: {"services": [{"name": f"chat-{host}", "memory_bytes": GIB, "key": None, "tls": None}]} for host in hosts
+    }
+    kv = {"tokens": None, "context": None, "bytes": None}
+    services = {f"chat-{host}": {"hosts": [host], "kv": kv, "endpoint": "e", "served_name": "m"} for host in hosts}
+    plan = {"gateway": None, "clients": [], "services": services, "hosts": here}
+    causes: list[tuple[Stopped, str]] = [
+        ("unreachable", "ssh: connect to host {0}.lan port 22: No route to host"),
+        (
+            "refused",
+            "{0}: /: {1} GiB free; expected 80 GiB [disk-short]\n{0}: memory: 64 GiB; expected 120 GiB [memory]",
+        ),
+        ("failed", "gb10-service-chat-{0} does not run"),
+    ]
+    stopped = {
+        host: (causes[number % 3][0], causes[number % 3][1].format(host, number))
+        for number, host in enumerate(hosts[:300])
+    }
+    last = (hosts[-1], f"chat-{hosts[-1]}")
+    proof = {last: {"state": "serving", "answer": "", "comparison": "", "problems": []}}
+    status = status_table(plan, [*services], {last: rank()}, stopped)
+    end = end_table(plan, [*services], hosts, proof, {}, stopped)
+    for text, column in ((status, 3), (end, -1)):
+        rows, below = text.split("\n\n")
+        assert len(rows.splitlines()) == 1 + 1 + 3
+        assert sorted(line.split()[column if column < 0 else 5] for line in rows.splitlines()[2:]) == [
+            *("failed", "refused", "unreachable")
+        ]
+        assert rows.count("100 hosts") == rows.count("100 services") == 3
+        paragraphs = [line for line in below.splitlines() if not line.startswith((" ", "spark-"))]
+        assert [line.split(":")[0] for line in paragraphs] == ["100 hosts"] * 4
+        assert "refused: HOST: /: 1 to 298 GiB free" in below
+        assert all(below.count(host) for host in hosts[:300])
 
 
 def test_all_well_is_reported_too() -> None:

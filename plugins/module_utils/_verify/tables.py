@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import shutil
 import textwrap
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain, repeat
 from types import MappingProxyType
 from typing import Any, Literal
 
+from ansible_collections.gb10.fleet.plugins.module_utils._causes import by_cause
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import of_sudo
 from ansible_collections.gb10.fleet.plugins.module_utils._report import table
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import duration, size
@@ -24,6 +26,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._verify.ranks import he
 # not read: nobody could look, which says nothing of what it serves.
 Stopped = Literal["failed", "refused", "not read", "unreachable"]
 UNTOUCHED = "untouched"
+# More rows that say nothing but why nothing was seen than a person reads through.
+_MANY = 24
 
 
 def end_table(
@@ -37,7 +41,7 @@ def end_table(
     proved: Collection[str] = (),
     clients: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """The end of a run about these services and hosts: a row for each rank, then the answers, then what went wrong.
+    """The end of a run about these services and hosts: a row for each rank, the answers, and what went wrong by cause.
 
     verified: (host, service) -> what a head's endpoint gave: state, answer, comparison, problems. ranks: (host,
     service) -> how its rank does: health. stopped: host -> whether it failed, and the reason. removed: (host, service)
@@ -46,7 +50,8 @@ def end_table(
 
     A rank's state is what was seen of it last: what stopped its host says nothing of a service that was proved before.
     """
-    rows, answers = [], []
+    rows: list[tuple[dict[str, str], bool]] = []
+    answers = []
     for name in services:
         service = plan["services"][name]
         for host in (host for host in service["hosts"] if host in hosts):
@@ -54,7 +59,7 @@ def end_table(
             proof, look = verified.get((host, name)), ranks.get((host, name))
             state = proof["state"] if proof else look["health"] if look else _unseen(host, stopped)
             row = _proof_row(name, service, state)
-            rows.append({"host": host, **row, "memory": size(here["memory_bytes"])})
+            rows.append(({"host": host, **row, "memory": size(here["memory_bytes"])}, bool(proof or look)))
             if proof and proof["answer"]:
                 answers.append(f'{name} on {host} says: "{_one_line(proof["answer"])}"')
             if proof and here["key"]:
@@ -65,13 +70,14 @@ def end_table(
                 answers.append(f"{name} on {host}: {proof['comparison']}")
     answers += [*_gateway_answers(plan["gateway"], proved), *_client_answers(plan["clients"], clients)]
     others = [{"host": host, "service": name, "state": word} for (host, name), word in sorted((removed or {}).items())]
-    seen = {row["host"] for row in (*rows, *others)}
-    others += [{"host": host, "state": _unseen(host, stopped, "no service")} for host in hosts if host not in seen]
-    columns = rows[0] if rows else ("host", "service", "state")
-    rows += [dict.fromkeys(columns, "-") | other for other in others]
-    problems = [f"{host}: {_reason(*why)}" for host, why in stopped.items() if host in hosts]
-    problems += [f"{host}: {sentence}" for (host, _name), proof in verified.items() for sentence in proof["problems"]]
-    return "\n\n".join(part for part in (table(rows), "\n".join(answers), _wrapped(problems)) if part)
+    seen = {row["host"] for row in (*(row for row, _seen in rows), *others)}
+    bare = [{"host": host, "state": _unseen(host, stopped, "no service")} for host in hosts if host not in seen]
+    columns = rows[0][0] if rows else ("host", "service", "state")
+    rows += [(dict.fromkeys(columns, "-") | other, other in others) for other in (*others, *bare)]
+    problems = [(host, reason) for host, why in stopped.items() if host in hosts for reason in _reasons(*why)]
+    problems += [(host, sentence) for (host, _name), proof in verified.items() for sentence in proof["problems"]]
+    parts = (table(_few(rows, "state")), "\n".join(answers), _wrapped(_paragraphs(plan, problems)))
+    return "\n\n".join(part for part in parts if part)
 
 
 def _gateway_answers(gateway: Mapping[str, Any] | None, proved: Collection[str]) -> Iterator[str]:
@@ -108,9 +114,36 @@ def _unseen(host: str, stopped: Mapping[str, tuple[Stopped, str]], otherwise: st
     return stopped[host][0] if host in stopped else otherwise
 
 
-def _reason(word: Stopped, why: str) -> str:
-    words = "; ".join(filter(None, (" ".join(why.split()), of_sudo(why))))
-    return words if word == "failed" else f"{word}: {words}"
+def _reasons(word: Stopped, why: str) -> Iterator[str]:
+    """What stopped a host; of one that is refused each line is a reason of its own."""
+    for line in why.splitlines() if word == "refused" else [why]:
+        words = "; ".join(filter(None, (" ".join(line.split()), of_sudo(line))))
+        yield words if word == "failed" else f"{word}: {words}"
+
+
+def _paragraphs(plan: Mapping[str, Any], problems: Sequence[tuple[str, str]]) -> list[str]:
+    """One a cause, for (host, sentence)."""
+    return [cause.paragraph() for cause in by_cause(problems, (*plan["hosts"], *plan["services"]))]
+
+
+def _few(rows: Sequence[tuple[dict[str, str], bool]], state: str) -> list[dict[str, str]]:
+    """The rows, each with whether its rank or host was seen; of the others one a state where there are many.
+
+    state: the column that says why not; hosts that were stopped are named below the table, by cause.
+    """
+    counts = Counter(row[state] for row, seen in rows if not seen)
+    many = [word for word, count in counts.items() if count > _MANY]
+    shown = [row for row, seen in rows if seen or row[state] not in many]
+    columns = rows[0][0] if rows else ()
+    for word in many:
+        unseen = [row for row, seen in rows if not seen and row[state] == word]
+        hosts, services = len({row["host"] for row in unseen}), {row["service"] for row in unseen} - {"-"}
+        words = {
+            "host": f"{hosts} hosts",
+            "service": f"{len(services)} services" if len(services) > 1 else "".join(services),
+        }
+        shown.append(dict.fromkeys(columns, "-") | words | {state: word})
+    return shown
 
 
 def _one_line(text: str) -> str:
@@ -136,30 +169,31 @@ def status_table(
     gateways: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     clients: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
 ) -> str:
-    """One row a rank, one a model of the gateway, one a client of it, then one line a problem with its remedy.
+    """One row a rank, one a model of the gateway, one a client of it, then one paragraph a problem with its remedy.
 
     ranks: (host, service) -> what `read_ranks` found. stopped: host -> why it could not be asked. gateways: host ->
     what `gb10.fleet.gateway_info` returned. clients: what
     `gb10.fleet.client_info` returned of each, by its name.
     """
-    rows = []
-    lines = [f"{host}: {_reason(*why)}" for host, why in stopped.items()]
+    rows: list[tuple[dict[str, str], bool]] = []
+    lines = [(host, reason) for host, why in stopped.items() for reason in _reasons(*why)]
     for name in services:
         for number, host in enumerate(plan["services"][name]["hosts"]):
             unseen = _unseen(host, stopped, "not asked")
             row, sentences = rank_shown(name, number, host, ranks.get((host, name)), unseen)
-            rows.append(row)
-            lines += sentences
-    lines += [f"{host}: {problem}" for host, gateway in gateways.items() for problem in gateway["problems"]]
+            rows.append((row, (host, name) in ranks))
+            lines += [(host, sentence) for sentence in sentences]
+    lines += [(host, problem) for host, gateway in gateways.items() for problem in gateway["problems"]]
     behind = [row for host, gateway in gateways.items() for row in _gateway_rows(host, plan, gateway)]
     known = [one for one in plan["clients"] if one["client"] in clients]
-    lines += [f"{one['host']}: {problem}" for one in known for problem in clients[one["client"]]["problems"]]
+    lines += [(one["host"], problem) for one in known for problem in clients[one["client"]]["problems"]]
     used = [
         {"client": one["client"], "kind": one["kind"], "host": one["host"], "address": one["address"]}
         | {"health": clients[one["client"]]["health"]}
         for one in known
     ]
-    parts = (*(table(part) for part in (rows, behind, used) if part), "\n".join(lines) or "no problems")
+    below = "\n".join(_paragraphs(plan, lines)) or "no problems"
+    parts = (*(table(part) for part in (_few(rows, "health"), behind, used) if part), below)
     return "\n\n".join(part for part in parts if part)
 
 
@@ -174,8 +208,8 @@ def rank_shown(
     service: str, number: int, host: str, rank: Mapping[str, Any] | None, unseen: str
 ) -> tuple[dict[str, str], list[str]]:
     """A rank's row and its problems. unseen: the word for one that was not read."""
-    lines = [f"{host}: {problem.sentence()}" for problem in (problems(rank) if rank else ())]
-    return _rank_row(service, number, host, rank, unseen), lines
+    sentences = [problem.sentence() for problem in (problems(rank) if rank else ())]
+    return _rank_row(service, number, host, rank, unseen), sentences
 
 
 def _rank_row(service: str, number: int, host: str, rank: Mapping[str, Any] | None, unseen: str) -> dict[str, str]:
