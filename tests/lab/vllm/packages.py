@@ -30,13 +30,20 @@ _REQUIREMENTS = _HERE / "requirements.txt"
 _ROOT = _HERE.parents[2]
 # Wheels for the image's Python and glibc (bookworm: 2.36), whatever this machine has; nothing is built from source.
 _WHEELS = (f"--python-version={PYTHON}", "--python-platform=x86_64-manylinux_2_36", "--only-binary=:all:")
-# What serving the tiny model never opens: C++ headers and test programs, Ray's Java and machine learning parts.
-_UNUSED = ("bin", "torch/include", "torch/share", "torch/test", "ray/jars", "ray/rllib")
-# Byte code of it would be large and is never loaded; the last is for a newer Python.
-_NOT_COMPILED = (
-    "/transformers/models/[^/]+/(image_|modular_|modeling_|processing_|video_)"
-    "|/ray/(data|llm|serve|train|tune)/|/torch/testing/_internal/py312_"
+# What serving the tiny model never opens, alone or over two hosts (by the files' access times). Each host's Docker
+# unpacks every file, and each lab that ends removes it.
+_UNUSED = (
+    *("bin", "torch/include", "torch/share", "torch/test"),
+    *("ray/jars", "ray/rllib", "ray/data", "ray/llm", "ray/train", "ray/tune"),
+    *("anthropic", "numba", "llvmlite", "openai/types/beta", "openai/resources/beta", "sympy/physics"),
+    *("pycountry/locales", "mistral_common/data"),
+    "**/tests",
+    *(f"transformers/models/*/{kind}_*.py" for kind in ("image", "modular", "modeling", "processing", "video")),
 )
+# Though one of `_UNUSED` matches: what finds the others.
+_USED = "transformers/models/auto"
+# For a newer Python.
+_NOT_COMPILED = "/torch/testing/_internal/py312_"
 # The class of the tiny model; vLLM looks at it in a process of its own, and keeps what it saw.
 _INSPECT = """
 from vllm.model_executor.models.registry import ModelRegistry
@@ -137,8 +144,10 @@ def _install(uv: Path, sources: list[str], site: Path, downloads: Path, log: Pat
 def _trim(site: Path, log: Path) -> None:
     if not shutil.which("strip"):
         raise UnavailableError("strip is missing: apt-get install binutils")
-    for name in _UNUSED:
-        store.remove(site / name)
+    for pattern in _UNUSED:
+        for path in sorted(site.glob(pattern)):
+            if path.parent != site / _USED:
+                store.remove(path)
     for program in (site / "torch" / "bin").iterdir():
         if program.name != "torch_shm_manager":
             store.remove(program)
