@@ -74,6 +74,14 @@ def test_every_host_shows_and_one_collects(tmp_path: Path) -> None:
     assert written["services"][0]["high_bytes"] > 20 << 30
 
 
+def test_it_alerts_of_the_disk_where_drift_does(tmp_path: Path) -> None:
+    declared = inventory(tmp_path, {"host": "titan"})
+    for host in declared["hosts"].values():
+        host["variables"]["fleet_drift"] = {"free": {"disk_gib": 7}}
+    files = plan_fleet(declared, LIBRARY, OF_RECIPES)["hosts"]["titan"]["monitoring"]["files"]
+    assert f"gb10_disk_free_bytes < {7 << 30}" in files[prometheus.RULES]["content"]
+
+
 def test_its_ports_are_open_to_the_monitoring_host_alone(tmp_path: Path) -> None:
     hosts = planned(tmp_path, {"host": "titan"})["hosts"]
     for name in ("titan", "spark-2"):

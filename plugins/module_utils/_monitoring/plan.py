@@ -65,17 +65,18 @@ def collected_slice(
     endpoints: Sequence[Endpoint],
     engines: Sequence[Mapping[str, str]],
     inventory: str,
+    disk_gib: float,
 ) -> dict[str, Any]:
     """What the monitoring host has besides.
 
     monitoring: as `_monitoring.declared.decide` completes it. hosts: each one's node exporter, address and port.
-    engines: the series of each engine that serves.
+    engines: the series of each engine that serves. disk_gib: under so much free disk it alerts.
     """
     keyed = [one for one in endpoints if one.key]
     limits = {
         "first_token_s": monitoring["first_token_s"],
         "preemptions_per_s": fact("monitoring", "preemptions_per_s"),
-        "disk_gib": fact("drift", "free_disk_gib"),
+        "disk_gib": disk_gib,
         "load_s": fact("limits", "startup_limit_s"),
     }
     of_alerts = prometheus.alert_secrets(monitoring["alerts"])

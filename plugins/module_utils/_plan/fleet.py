@@ -134,7 +134,10 @@ def plan_fleet(
     )
     findings.add(problems)
     _lock(sources, lock, relock, findings)
-    monitoring = plan_monitoring(declared.monitoring, declared.hosts, services.values(), declared.name)
+    drift = slices.drift(declared.drift)
+    monitoring = plan_monitoring(
+        declared.monitoring, declared.hosts, services.values(), declared.name, drift["free"]["disk_gib"]
+    )
     findings.add(monitoring.findings)
     hosts: dict[str, dict[str, Any]] = {}
     for name, host in declared.hosts.items():
@@ -163,7 +166,7 @@ def plan_fleet(
         "monitoring": monitoring.shown(),
         "hosts": hosts,
         "services": {name: dict(service.plan) for name, service in services.items()},
-        "drift": slices.drift(declared.drift),
+        "drift": drift,
         "findings": folded(findings.rows(), computed, workloads),
     }
     return plan | {"summary": summary(plan, declared.services)}

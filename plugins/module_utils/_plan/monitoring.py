@@ -31,7 +31,8 @@ class Monitoring:
     """What is decided of it: nothing where none is declared.
 
     declared: as `_monitoring.declared.decide` completes ``fleet_monitoring``. hosts: each one's node exporter, address
-    and port. endpoints: of services. engines: the series of each engine that serves.
+    and port. endpoints: of services. engines: the series of each engine that serves. disk_gib: under so much free disk
+    it alerts.
     """
 
     declared: Mapping[str, Any] | None = None
@@ -39,6 +40,7 @@ class Monitoring:
     endpoints: Sequence[Endpoint] = ()
     engines: Sequence[Mapping[str, str]] = ()
     inventory: str = ""
+    disk_gib: float = 0
     findings: Sequence[Finding] = ()
 
     @property
@@ -72,7 +74,10 @@ class Monitoring:
             return host_slice([], self.inventory, "")
         parts = [shown_slice(decided, floors(host.settings, left)[0], self.inventory)]
         if host.name == self.declared["host"]:
-            parts.append(collected_slice(self.declared, self.hosts, self.endpoints, self.engines, self.inventory))
+            collected = collected_slice(
+                self.declared, self.hosts, self.endpoints, self.engines, self.inventory, self.disk_gib
+            )
+            parts.append(collected)
             return host_slice(parts, self.inventory, self._url)
         return host_slice(parts, self.inventory, "")
 
@@ -100,9 +105,13 @@ class Monitoring:
 
 
 def plan_monitoring(
-    declared: Mapping[str, Any] | None, hosts: Mapping[str, Host], services: Iterable[Decided], inventory: str
+    declared: Mapping[str, Any] | None,
+    hosts: Mapping[str, Host],
+    services: Iterable[Decided],
+    inventory: str,
+    disk_gib: float,
 ) -> Monitoring:
-    """declared: as above; None without monitoring, or with one that can't be."""
+    """declared: as above; None without monitoring, or with one that can't be. disk_gib: as drift takes it."""
     if declared is None:
         return Monitoring(inventory=inventory)
     port = fact("monitoring", "exporter_port")
@@ -118,7 +127,7 @@ def plan_monitoring(
         if spec.series not in engines:
             engines.append(spec.series)
     exporters = {name: f"{_bracketed(host.address)}:{port}" for name, host in hosts.items()}
-    return Monitoring(declared, exporters, endpoints, engines, inventory, findings)
+    return Monitoring(declared, exporters, endpoints, engines, inventory, disk_gib, findings)
 
 
 def _bracketed(address: str) -> str:
