@@ -36,6 +36,8 @@ IDLE_SHARE, LOOK_S, LAB_BYTES = 0.15, 10.0, 6 << 30
 HEARTBEAT_S = 60
 # Of a failed job without pytest, repeated at the very end: whoever sees the end of a log alone knows what failed.
 _LAST_LINES = 12
+# Of each failed test, with what pytest has before its own `assert`: a playbook's last words say why.
+_REASON_LINES, _REASON_WIDTH = 6, 160
 # What needs minutes, longest first by the table of 23 November 2026: these start before the others, so that nothing
 # long is left to the end, and what computes all the time (unit, newest, lint) runs beside what waits for hosts and
 # timers. A job that isn't here comes after them.
@@ -305,10 +307,29 @@ def table(results: Iterable[Result]) -> str:
 
 
 def why(result: Result) -> str:
-    """What failed in a job, for the end of the output: the tests by pytest's own summary, else the job's last lines."""
+    """What failed in a job, for the end of the output: the tests by pytest's own summary, with the end of what each
+    says, else the job's last lines."""
     lines = [line for line in map(plain, result.output) if line]
-    tests = [line for line in lines if re.match(r"(FAILED|ERROR) \S", line)]
-    return "\n".join(f"  {line}" for line in tests or lines[-_LAST_LINES:])
+    tests = [line for line in lines if re.match(r"(FAILED|ERROR) \S+\.py", line)]
+    reasons = _reasons(lines)
+    shown = [line for test in tests for line in (test, *next((text for name, text in reasons if name in test), []))]
+    return "\n".join(f"  {line}" for line in shown or lines[-_LAST_LINES:])
+
+
+def _reasons(lines: Iterable[str]) -> list[tuple[str, list[str]]]:
+    """The name of each failed test and the end of its message, which pytest marks, up to the terms of its `assert`."""
+    found: list[tuple[str, list[str]]] = []
+    is_message = False
+    for line in lines:
+        if title := re.match(r"_{2,} (?:ERROR at \w+ of )?(.+?) _{2,}$", line):
+            found.append((title[1], []))
+            is_message = True
+        elif found and line.startswith("E  "):
+            words = line[1:].strip()[:_REASON_WIDTH]
+            is_message = is_message and not (found[-1][1] and words.startswith("assert "))
+            if is_message:
+                found[-1][1].append(words)
+    return [(name, words[-_REASON_LINES:]) for name, words in found]
 
 
 def is_failure(result: Result, in_ci: bool) -> bool:
