@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._monitoring import console, dashboards
 from ansible_collections.gb10.fleet.plugins.module_utils._monitoring.rules import recordings
@@ -173,6 +174,7 @@ def test_each_cause_has_its_alert_with_a_command(host: Host) -> None:
     nothing_fires(host)
 
 
+@pytest.mark.whole
 def test_silence_has_its_alert_too(host: Host) -> None:
     nft = "nft add table inet seeded; nft add chain inet seeded out '{ type filter hook output priority 0; }'"
     causes = {
@@ -196,6 +198,7 @@ def test_silence_has_its_alert_too(host: Host) -> None:
     nothing_fires(host)
 
 
+@pytest.mark.whole
 def test_a_boot_of_the_monitoring_host_loses_nothing(host: Host) -> None:
     before = time.time()
     fleet = FabricFleet(Path(os.environ["GB10_LAB_DIR"]))
