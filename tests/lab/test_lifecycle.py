@@ -57,8 +57,10 @@ def test_down_leaves_nothing(fleet: Fleet) -> None:
     traces = Traces.of(fleet.workspace, fleet.running())
     assert fleet.ssh("spark-2", "hostname") == "spark-2\n", "this also leaves an ssh master behind"
     assert traces.living(), "the test can see a lab that is up"
+    fleet.workspace.images.write_text("{}")
     fleet.lab("down")
     assert traces.all() == []
+    assert not fleet.directory.exists()
     assert machine_links() == links
 
 

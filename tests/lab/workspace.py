@@ -78,6 +78,11 @@ class Workspace:
         return self.directory / "ssh"
 
     @property
+    def images(self) -> Path:
+        """Where our inventories for a lab keep by what its images are known: fleet_lock_file."""
+        return self.directory / "fleet.lock"
+
+    @property
     def log(self) -> Path:
         return self.directory / "labd.log"
 
@@ -107,11 +112,12 @@ class Workspace:
             fcntl.flock(lock, fcntl.LOCK_EX)
 
     def clear(self, *, keep_directory: bool) -> None:
-        """Remove everything that `up` makes in the directory, and the directory unless it holds something else."""
+        """Remove everything that `up` makes in the directory and what is known of its hosts; the directory itself unless it
+        holds something else."""
         base.remove_tree(self.hosts)
         base.remove_tree(self.ssh_masters)
         keys = (self.key, self.key.with_suffix(".pub"), self.known_hosts)
-        for file in (self.state, _unfinished(self.state), self.control, self.ssh_config, *keys, self.log):
+        for file in (self.state, _unfinished(self.state), self.control, self.ssh_config, *keys, self.log, self.images):
             file.unlink(missing_ok=True)
         rest = {entry.name for entry in self.directory.iterdir()} - {_MARK}
         if not rest and not keep_directory:
