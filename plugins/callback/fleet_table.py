@@ -120,6 +120,9 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
     def _note(self, host: str, result: dict[str, Any]) -> None:
         if "service" in result:
             self._verified[host, result["service"]] = result
+            # what a rollout saw of its ranks before it moved them
+            before = {key: rank for key, rank in self._ranks.items() if key[1] == result["service"]}
+            self._ranks |= {key: rank | {"problems": []} for key, rank in before.items()}
 
 
 def _reason(result: Any) -> str:

@@ -112,8 +112,7 @@ class Workspace:
             fcntl.flock(lock, fcntl.LOCK_EX)
 
     def clear(self, *, keep_directory: bool) -> None:
-        """Remove everything that `up` makes in the directory and what is known of its hosts; the directory itself unless it
-        holds something else."""
+        """Remove what `up` makes in it and what is known of its hosts, and the directory unless it holds more."""
         base.remove_tree(self.hosts)
         base.remove_tree(self.ssh_masters)
         keys = (self.key, self.key.with_suffix(".pub"), self.known_hosts)

@@ -97,6 +97,11 @@ def runs(name: str) -> Change:
     return put("containers", [{"id": "c" * 64, "name": name, "ports": [11434]}])
 
 
+def unproved(state: dict[str, Any]) -> None:
+    unit = PLAN["hosts"]["titan"]["services"][0]["unit"]
+    state["our_units"] = [{"unit": unit, "inventory": PLAN["inventory"], "ranks": 1, "unproved": True}]
+
+
 def each(*changes: Change) -> Change:
     return lambda state: [change(state) for change in changes]
 
@@ -176,6 +181,7 @@ OBSTACLES: list[tuple[Any, str, Change, str, str, str]] = [
     (PLAN, "titan", memory(60 * GIB, total=64 * GIB), "error", "preflight-memory", "memory_kib"),
     (PLAN, "titan", put("disks", "/", "free", GIB), "warning", "disk-low", "docker image prune"),
     (PLAN, "titan", put("clock", 1100.0), "warning", "clock-off", "set-ntp"),
+    (PLAN, "titan", unproved, "warning", "service-unproved", "gb10.fleet.rollout -e"),
     (GROUP, "spark-2", put("netplan", [{"path": "/etc/netplan/99-nvidia-sync-cluster.yaml", "claims": [RAIL]}]),
      "error", "netplan-foreign", "fabric_foreign=move"),
     (GROUP, "spark-2", put("fabric", "adapter", "marker", True), "warning", "fabric-hotplug", "hotplug: off"),
@@ -234,6 +240,7 @@ BY_HAND = {
     "files, units and a daemon that are the owner's": (
         *("docker-other-file", "docker-masked", "docker-hangs", "netplan-foreign", "clock-off"),
     ),
+    "a rollout that is taken up again": ("service-unproved",),
     "how the owner comes, and what the host reaches": ("sudo-password", "wifi-management", "server-unreachable"),
 }
 

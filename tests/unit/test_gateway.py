@@ -674,6 +674,13 @@ def test_a_port_of_another_program_is_in_the_way(folder: Path, listening: list[A
     assert found == (["gateway-port-taken"] if taken else [])
 
 
+def test_requests_that_wait_are_named_before_a_change(folder: Path) -> None:
+    state = {"gateway": {"holds": {"a": "rollout-of-a"}}}
+    (found,) = GATEWAY.obstacles(Look("titan", plan_of(folder)["hosts"]["titan"], state))
+    assert (found.rule, found.severity) == ("gateway-held", "warning")
+    assert "systemctl reload gb10-gateway.service" in found.remedy
+
+
 # The proof --------------------------------------------------------------------------------------------------------
 
 MODELS = json.dumps({"data": [{"id": "tiny"}]})

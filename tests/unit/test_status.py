@@ -52,6 +52,11 @@ def rank(number: int = 0, *, active: str = "active", free: int = 20 * GIB, **cha
     return found | {key: value for key, value in changes.items() if key in found}
 
 
+def shown(read: dict[str, Any]) -> dict[str, Any]:
+    """A rank as its module gives it."""
+    return read | {"health": health(read), "problems": [one.sentence() for one in problems(read)]}
+
+
 @pytest.mark.parametrize(
     ("found", "word", "rule", "remedy"),
     [
@@ -165,10 +170,12 @@ def test_the_end_of_a_run_has_a_row_for_each_rank() -> None:
     here = {"services": [{"name": "pair", "memory_bytes": GIB, "key": {"source": "/site/pair.key"}, "tls": None}]}
     plan = {"gateway": None, "clients": [], "services": {"pair": planned}, "hosts": {"spark-2": here, "spark-3": here}}
     proof = {("spark-2", "pair"): {"state": "serving", "answer": "Hello", "comparison": "", "problems": []}}
-    looks = {("spark-2", "pair"): {"health": "serving"}, ("spark-3", "pair"): {"health": "waiting"}}
+    looks = {("spark-2", "pair"): shown(rank(unproved=True)), ("spark-3", "pair"): shown(rank(1, state="waiting"))}
     text = end_table(plan, ["pair"], ["spark-2", "spark-3"], proof, looks, {})
     assert [line.split()[-1] for line in text.splitlines()[1:3]] == ["serving", "waiting"]
     assert "pair: clients send the key in /site/pair.key" in text
+    # issue 16: of a rank that serves all the same; one that does not stops its host, and is named by that
+    assert text.split("\n\n")[-1].startswith("spark-2: pair, rank 0: a rollout was cut off")
     # newcomer.md W6: nothing happened to a service whose run was refused
     stopped = {"spark-2": ("refused", "port 8000 is taken"), "spark-3": ("unreachable", "no route")}
     text = end_table(plan, ["pair"], ["spark-2", "spark-3", "titan"], {}, {}, stopped, {("titan", "old"): "removed"})

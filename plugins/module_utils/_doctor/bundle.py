@@ -127,6 +127,9 @@ def _state(state: Mapping[str, Any]) -> dict[str, Any]:
         "daemon": daemon,
         "images": {name: bool(found) for name, found in (state.get("images") or {}).items()},
         "models": {"models": {name: bool(found) for name, found in models.items()}},
+        "our_units": [
+            {key: one[key] for key in ("unit", "unproved")} for one in state.get("our_units") or () if one["unproved"]
+        ],
     }
 
 

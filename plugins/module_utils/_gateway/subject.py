@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, host_error
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, host_error, host_warning
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway.clients import clients_map
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway.reading import READS, secret_paths
 from ansible_collections.gb10.fleet.plugins.module_utils._managed import Managed, ManagedJson, keyed, managed
@@ -77,10 +77,8 @@ def _differences(view: View) -> Differences:
         yield view.differs(
             "error",
             "gateway-held",
-            f"model of {backend} at the gateway",
-            found=f"its requests wait here ({why})",
-            expected="requests that go to a host, since no rollout is under way",
-            remedy=f"systemctl reload {part['unit']} lets them go",
+            _held(backend),
+            **_held_words(part["unit"], why),
         )
     yield from _address(view, part["address"])
     if read["servers"] is None:
@@ -99,6 +97,18 @@ def _differences(view: View) -> Differences:
                     remedy=f"ansible-playbook gb10.fleet.status -e service={server}",
                     service=server,
                 )
+
+
+def _held(backend: str) -> str:
+    return f"model of {backend} at the gateway"
+
+
+def _held_words(unit: str, why: str) -> dict[str, str]:
+    return {
+        "found": f"its requests wait here ({why})",
+        "expected": "requests that go to a host, since no rollout is under way",
+        "remedy": f"systemctl reload {unit} lets them go",
+    }
 
 
 def _address(view: View, address: str | None) -> Differences:
@@ -121,10 +131,12 @@ def _address(view: View, address: str | None) -> Differences:
 
 
 def _obstacles(look: Look) -> Iterator[Finding]:
-    """Ports that another program has: nobody is cut off unasked."""
+    """Ports that another program has, since nobody is cut off unasked; and models whose requests wait."""
     part = look.slice.get("gateway")
     if not part:
         return
+    for backend, why in sorted((look.part("gateway").get("holds") or {}).items()):
+        yield host_warning("gateway-held", _held(backend), **_held_words(part["unit"], why))
     ours = any(one["unit"] == part["unit"] for one in look.part("our_units") or ())
     for port in part["listens"]:
         holders = {one["process"] for one in look.state.get("listening") or () if one["port"] == port}

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Difference
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Difference, Finding, host_warning
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import ROOT, fact
 from ansible_collections.gb10.fleet.plugins.module_utils._managed import Managed, ManagedJson, keyed, managed
 from ansible_collections.gb10.fleet.plugins.module_utils._services.reading import READS
@@ -21,6 +21,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._subject import (
     SITE,
     Differences,
     Here,
+    Look,
     Subject,
     Unknown,
     View,
@@ -226,12 +227,18 @@ def _unproved(view: View) -> Iterator[Difference]:
                 "warning",
                 "service-unproved",
                 f"unit {service['unit']}",
-                found="a rollout was cut off before the new definition had proved itself; the one before is kept",
-                expected="a definition that is proved",
-                remedy=f"ansible-playbook gb10.fleet.rollout -e service={service['name']}",
+                **_unproved_words(service["name"]),
                 reason="what is kept has the service's secrets of before, and a later rollout goes back to it",
                 service=service["name"],
             )
+
+
+def _unproved_words(service: str) -> dict[str, str]:
+    return {
+        "found": "a rollout was cut off before the new definition had proved itself; the one before is kept",
+        "expected": "a definition that is proved",
+        "remedy": f"ansible-playbook gb10.fleet.rollout -e service={service}",
+    }
 
 
 def _undeclared_remedy(view: View, one: Undeclared) -> str:
@@ -296,5 +303,15 @@ def _closed(view: View, port: int, service: str) -> Differences:
         )
 
 
+def _obstacles(look: Look) -> Iterator[Finding]:
+    """Services that a rollout left before they had proved themselves: whoever changes them now should know."""
+    units = {one["unit"] for one in look.part("our_units") or () if one.get("unproved")}
+    for service in look.slice["services"]:
+        if _layout.unit(service["name"]) in units:
+            yield host_warning("service-unproved", f"service {service['name']}", **_unproved_words(service["name"]))
+
+
 SUPERVISOR = Subject("supervisor", slice=supervisor)
-SERVICES = Subject("services", files=_files, questions=_questions, read=READS, differences=_differences)
+SERVICES = Subject(
+    "services", files=_files, questions=_questions, read=READS, differences=_differences, obstacles=_obstacles
+)

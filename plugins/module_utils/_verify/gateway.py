@@ -52,7 +52,12 @@ def _until(look: Callable[[], Reply], what: str) -> Reply:
     until = time.monotonic() + _PATIENCE_S
     while (reply := look()).status != 200:
         if reply.status not in (0, 502, 503) or time.monotonic() > until:
-            raise GatewayError(f"{what} gave {reply.status or 'no answer'}, expected 200: {reply.text.strip()[:300]}")
+            waits = (
+                "" if reply.status else "; ansible-playbook gb10.fleet.status says whether it waits here for a rollout"
+            )
+            raise GatewayError(
+                f"{what} gave {reply.status or 'no answer'}, expected 200: {reply.text.strip()[:300]}{waits}"
+            )
         time.sleep(1)
     return reply
 

@@ -23,7 +23,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._verify.service import 
     unit_state,
 )
 
-_SERVING, _STOPPED, _FROZEN = "serving", "stopped", "frozen"
+SERVING, _STOPPED, _FROZEN = "serving", "stopped", "frozen"
 _PREPARING, _DRAINING = "preparing", "draining"
 DOCKER = "docker.service"
 
@@ -104,7 +104,7 @@ def problems(rank: Mapping[str, Any]) -> Iterator[Finding]:
         yield host_warning(
             "rank-frozen", place, found=silence(supervisor), expected="a word every ten seconds", remedy=remedy
         )
-    elif word != _SERVING:
+    elif word != SERVING:
         yield from _on_its_way(name, place, word, supervisor)
     elif rank["rank"] == 0 and (missing := _not_serving(rank, supervisor)):
         yield host_warning(
@@ -120,7 +120,7 @@ def problems(rank: Mapping[str, Any]) -> Iterator[Finding]:
         yield host_warning(
             "rank-strikes", place, found=found, expected="tokens, or an answer to a canary", remedy=remedy
         )
-    if word == _SERVING and supervisor.get("creep"):
+    if word == SERVING and supervisor.get("creep"):
         yield host_warning(
             "rank-creep",
             place,
@@ -140,7 +140,7 @@ def problems(rank: Mapping[str, Any]) -> Iterator[Finding]:
             remedy=f"ansible-playbook gb10.fleet.rollout -e service={name}",
         )
     floor = rank["memory_floor_bytes"]
-    if word == _SERVING and rank["memory"]["available"] < floor:
+    if word == SERVING and rank["memory"]["available"] < floor:
         found = f"{size(rank['memory']['available'])} of memory are free"
         remedy = "lower max_model_len or max_num_seqs, or stop what else runs there (`ps aux --sort=-rss | head`)"
         yield host_warning("rank-memory", place, found=found, expected=f"at least {size(floor)}", remedy=remedy)
@@ -148,7 +148,7 @@ def problems(rank: Mapping[str, Any]) -> Iterator[Finding]:
 
 def _not_serving(rank: Mapping[str, Any], supervisor: Mapping[str, Any]) -> str:
     """The ranks that the head does not see serving, as words."""
-    serving = {seen["rank"] for seen in supervisor["ranks_seen"] if seen["state"] == _SERVING}
+    serving = {seen["rank"] for seen in supervisor["ranks_seen"] if seen["state"] == SERVING}
     return ", ".join(f"rank {number}" for number in range(1, rank["ranks"]) if number not in serving)
 
 

@@ -20,7 +20,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import of_sud
 from ansible_collections.gb10.fleet.plugins.module_utils._report import table
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import duration, size
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.gateway import model_rows
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.ranks import health, problems
+from ansible_collections.gb10.fleet.plugins.module_utils._verify.ranks import SERVING, health, problems
 
 # What a run did to a host that it did not finish. refused: before its first change. untouched: the run ended elsewhere.
 # not read: nobody could look, which says nothing of what it serves.
@@ -44,9 +44,9 @@ def end_table(
     """The end of a run about these services and hosts: a row for each rank, the answers, and what went wrong by cause.
 
     verified: (host, service) -> what a head's endpoint gave: state, answer, comparison, problems. ranks: (host,
-    service) -> how its rank does: health. stopped: host -> whether it failed, and the reason. removed: (host, service)
-    -> ``removed``, or ``would be removed``. proved: hosts whose gateway was. clients: what
-    a model answered through each that was used.
+    service) -> how its rank does: health, and the problems of one that serves all the same. stopped: host -> whether it
+    failed, and the reason. removed: (host, service) -> ``removed``, or ``would be removed``. proved: hosts whose
+    gateway was. clients: what a model answered through each that was used.
 
     A rank's state is what was seen of it last: what stopped its host says nothing of a service that was proved before.
     """
@@ -76,6 +76,8 @@ def end_table(
     rows += [(dict.fromkeys(columns, "-") | other, other in others) for other in (*others, *bare)]
     problems = [(host, reason) for host, why in stopped.items() if host in hosts for reason in _reasons(*why)]
     problems += [(host, sentence) for (host, _name), proof in verified.items() for sentence in proof["problems"]]
+    serving = ((host, rank["problems"]) for (host, _name), rank in ranks.items() if rank["health"] == SERVING)
+    problems += [(host, sentence) for host, sentences in serving for sentence in sentences]
     parts = (table(_few(rows, "state")), "\n".join(answers), _wrapped(_paragraphs(plan, problems)))
     return "\n\n".join(part for part in parts if part)
 
