@@ -50,7 +50,9 @@ def ask(connection: Connection, key: str, tokens: int) -> dict[str, Any]:
     found: dict[str, Any] = {"status": 0, "tokens": 0, "whole": False, "waited_ms": 0, "problem": ""}
     found |= {"began": time.time(), "first_s": None}
     try:
-        connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Authorization": f"Bearer {key}"})
+        # without its type a body is refused by vLLM, not by the stand-in
+        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        connection.request("POST", "/v1/chat/completions", json.dumps(body), headers)
         answer = connection.getresponse()
         found |= {"status": answer.status, "waited_ms": int(answer.headers.get("X-Gateway-Waited-Ms", 0))}
         found["first_s"] = time.time() - found["began"]

@@ -249,13 +249,14 @@ def test_a_host_is_read_whatever_it_lacks(tmp_path: Path) -> None:
         "guard_bytes": 3,
         "services": [{**CHAT, "status_file": str(tmp_path / "none.json")}],
         "interfaces": ["lo", "none0"],
-        "paths": [str(tmp_path), "/nowhere"],
+        "paths": [str(tmp_path), "/nowhere/yet"],
         "drift": str(tmp_path / "none"),
     }
     textfile.write(plan)
     text = file.read_text()
     assert 'gb10_fabric_link{device="none0"} 0\n' in text
     assert f'gb10_disk_free_bytes{{path="{tmp_path}"}}' in text
+    assert 'gb10_disk_free_bytes{path="/nowhere/yet"}' in text
     assert [*tmp_path.iterdir()] == [file]
 
 

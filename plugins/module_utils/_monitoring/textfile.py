@@ -148,7 +148,8 @@ def samples(plan: Mapping[str, Any]) -> Iterator[Sample]:
         yield Sample("gb10_fabric_link", float(carrier == "1"), {"device": interface})
     for path in plan["paths"]:
         try:
-            disk = os.statvfs(path)
+            # a folder that nothing was brought to yet will be on the disk of the one above
+            disk = os.statvfs(next(folder for folder in (Path(path), *Path(path).parents) if folder.exists()))
         except OSError:
             continue
         yield Sample("gb10_disk_free_bytes", float(disk.f_bavail * disk.f_frsize), {"path": path})
