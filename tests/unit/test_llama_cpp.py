@@ -134,6 +134,7 @@ def test_over_hosts_the_head_calls_the_others_at_their_fabric_addresses(tmp_path
     assert stopped_by(head) == []
     read = service.from_plan(head["supervisor"])
     assert read.probes.others is not None
+    assert read.probes.insist_s is not None and read.probes.insist_s < read.limits.stop_s
     assert (read.probes.others.port, read.ports) == (22000, [8000])
 
 

@@ -19,6 +19,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import tracemalloc
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -528,6 +529,50 @@ def test_without_dockers_daemon_a_stop_ends_the_container_itself(
 
     assert asyncio.run(stop()) == -(signal.SIGTERM if heeds else signal.SIGKILL)
     assert asked == []
+
+
+@pytest.mark.parametrize(("insist_s", "status"), [(0.05, 7), (None, -signal.SIGKILL)])
+@pytest.mark.parametrize("docker", [True, False])
+def test_an_engine_that_waits_on_is_asked_a_second_time_where_it_ends_by_that(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, docker: bool, insist_s: float | None, status: int
+) -> None:
+    """llama-server whose RPC server is behind a pulled cable went on for all of `stop_s`, and was killed then."""
+    runs = tmp_path / "runs"
+    command = ["sh", "-c", f"trap 'trap \"exit 7\" TERM' TERM; touch {runs}; while :; do sleep 0.02; done"]
+    monkeypatch.setattr(container, "docker_answers", lambda: docker)
+    lines: list[str] = []
+
+    async def removed(_container: container.Container) -> None:
+        return
+
+    monkeypatch.setattr(container.Container, "_removed", removed)
+
+    async def stop() -> int:
+        ours = container.Container("gb10-service-pair", lines.append, {}, insist_s)
+        await ours._attach(command)
+        while not runs.exists():
+            await asyncio.sleep(0.01)
+        [client] = ours._clients
+        group = Path(f"/proc/{client.pid}/cgroup").read_text().strip().rpartition("/")[2] or "/"
+        ours.inspected = {"State": {"Pid": client.pid}, "Id": group}
+
+        def as_docker_stops(words: list[str], _limit_s: float) -> None:
+            """The signal, and after so many seconds the kill."""
+            os.kill(client.pid, signal.SIGTERM)
+            deadline = time.monotonic() + int(words[3])
+            while ours._is_alive() and time.monotonic() < deadline:
+                time.sleep(0.01)
+            if ours._is_alive():
+                os.kill(client.pid, signal.SIGKILL)
+
+        monkeypatch.setattr(container, "run", as_docker_stops)
+        await ours.stop(1 if insist_s is None else 30)
+        return await ours.ended
+
+    assert asyncio.run(stop()) == status
+    assert lines == (
+        [] if insist_s is None else ["gb10.fleet: it has not ended 0 s after it was asked to: it is asked again"]
+    )
 
 
 def test_a_first_process_is_known_by_its_control_group(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ def as_written(read: service.Service) -> dict[str, Any]:
     """What only another engine asks of a rank is absent from vLLM's file, which so is the one that hosts have."""
     written = asdict(read)
     assert written["probes"].pop("others") is None
+    assert written["probes"].pop("insist_s") is None
     return written
 
 

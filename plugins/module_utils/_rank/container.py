@@ -37,11 +37,13 @@ class Container:
     """A container from its launch to its end; a new object for each launch.
 
     tail: its last lines. kinds: how many kinds of line it has printed (a measure of progress). ended: its exit status,
-    or that of a command run inside (`execute`), whichever comes first. exit_words: `probes.Probes`.
+    or that of a command run inside (`execute`), whichever comes first. exit_words, insist_s: `probes.Probes`.
     """
 
-    def __init__(self, name: str, log: Callable[[str], None], exit_words: Mapping[str, str]) -> None:
-        self._name, self._log, self._exit_words = name, log, exit_words
+    def __init__(
+        self, name: str, log: Callable[[str], None], exit_words: Mapping[str, str], insist_s: float | None = None
+    ) -> None:
+        self._name, self._log, self._exit_words, self._insist_s = name, log, exit_words, insist_s
         self._kinds: set[str] = set()
         self._clients: list[asyncio.subprocess.Process] = []
         self._executed: list[Sequence[str]] = []
@@ -127,11 +129,15 @@ class Container:
         deadline = asyncio.get_running_loop().time() + stop_s
         await self._end_executed(stop_s)
         left = max(1, int(deadline - asyncio.get_running_loop().time()))
-        if await asyncio.to_thread(docker_answers):
-            await asyncio.to_thread(run, ["docker", "stop", "-t", str(left), self._name], left + 10)
-            await self._removed()
-        else:
-            await self._signalled(left)
+        insisting = asyncio.create_task(self._insist())
+        try:
+            if await asyncio.to_thread(docker_answers):
+                await asyncio.to_thread(run, ["docker", "stop", "-t", str(left), self._name], left + 10)
+                await self._removed()
+            else:
+                await self._signalled(left)
+        finally:
+            insisting.cancel()
         # Docker's clients end with what they show. One is asked to only when it is known to run: `terminate` looks for
         # the status of an ended one itself, and asyncio, which comes too late then, makes 255 of it.
         await self._ended(self._clients, _CLIENT_S)
@@ -160,6 +166,17 @@ class Container:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGTERM)
         await self._ended(clients, stop_s)
+
+    async def _insist(self) -> None:
+        """Ask a second time, where the engine ends at once by that: one that waits for what is lost (llama-server for
+        an RPC server behind a pulled cable) hears the first, and waits on."""
+        if self._insist_s is None:
+            return
+        await asyncio.sleep(self._insist_s)
+        if self._is_alive():
+            self._log(f"gb10.fleet: it has not ended {self._insist_s:.0f} s after it was asked to: it is asked again")
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.init, signal.SIGTERM)
 
     async def _signalled(self, stop_s: float) -> None:
         """As `docker stop` does it, without Docker's daemon: systemd starts one that was killed only when this unit has

@@ -61,8 +61,9 @@ class LocalRank:
     async def launch(self) -> None:
         """The container runs when this returns."""
         self._stopping = False
-        exit_words = self._service.probes.exit_words
-        container = self._container = Container(self._service.container, self._report.log, exit_words)
+        probes = self._service.probes
+        container = Container(self._service.container, self._report.log, probes.exit_words, probes.insist_s)
+        self._container = container
         self._report.update(cache_drops=0, memory_taken=None, creep="")
         self._loading, self._pids, began = True, set(), time.time()
         self._tasks = [asyncio.create_task(self._guard(container))]

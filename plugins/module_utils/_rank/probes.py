@@ -101,7 +101,8 @@ class Probes:
     engine may take so long. exit_words: what an exit status means, by the status as text. shared_memory: what killed
     processes leave in /dev/shm, by the beginnings of names. joined: only with a further command (`serve`). requires:
     None where any image will do. others: None where the ranks wait for each other; else they are launched before the
-    head, which waits for them.
+    head, which waits for them. insist_s: for an engine that ends at once when it is asked a second time, seconds after
+    the first; None where a second time means nothing, or harm.
     """
 
     health: str
@@ -113,9 +114,12 @@ class Probes:
     joined: Joined | None = None
     requires: Requires | None = None
     others: Others | None = None
+    insist_s: float | None = None
 
     def __post_init__(self) -> None:
         _check_path(self.health)
+        if self.insist_s is not None and not self.insist_s > 0:
+            raise ValueError(f"insist_s is {self.insist_s}, expected seconds above 0, or null")
         if not all(self.shared_memory):
             raise ValueError("shared_memory has an empty name, which every file's begins with")
 

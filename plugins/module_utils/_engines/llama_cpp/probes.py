@@ -28,6 +28,9 @@ _METRICS = Metrics(
 _STEP_S = 300
 # It listens before anything is loaded.
 _RPC_S = 60
+# Answers have ended before it is asked to end, and an end in order takes seconds; one that waits for a lost RPC server
+# waits for TCP, beyond `group.stop_s`. By a second signal it leaves at once (tools/server/server.cpp).
+_INSIST_S = 10
 _WARM_UP_WORDS, _WARM_UP_TOKENS = 256, 16
 
 
@@ -40,6 +43,7 @@ def probes(placed: Placed, model: str) -> Probes:
         patience_s=_STEP_S,
         exit_words={"134": "as llama.cpp does when it has lost an RPC server, or can't reach one"},
         others=Others(ranks_port(placed.port), _RPC_S) if placed.is_group else None,
+        insist_s=_INSIST_S,
     )
 
 
