@@ -219,6 +219,17 @@ def test_what_it_would_refuse_is_refused_before(
     assert found(plan(tmp_path, settings, **recipe)) == rules
 
 
+@pytest.mark.parametrize("layers", [1, 9])
+def test_a_file_of_facts_whose_lists_differ_in_length_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layers: int
+) -> None:
+    """One with too few ended the plan with IndexError."""
+    whole = facts(Shape("tiny"))
+    monkeypatch.setitem(KNOWN, "tiny", {"gguf": {**whole["gguf"], "kv_heads": [1] * layers}})
+    [finding] = [one for one in plan(tmp_path, {})["findings"] if one["severity"] == "error"]
+    assert (finding["place"], finding["found"]) == ("recipes/configs/tiny.json: gguf.kv_heads", f"{layers} layers")
+
+
 def test_what_nobody_knows_is_not_judged(tmp_path: Path) -> None:
     image = {**RECIPE["image"], "release": "0.9.0"}
     unread = {key: value for key, value in RECIPE["model"].items() if key != "config"}

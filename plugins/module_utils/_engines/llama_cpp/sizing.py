@@ -120,6 +120,16 @@ def facts_of(placed: Placed) -> tuple[Mapping[str, Any] | None, list[Finding]]:
         return None, []
     place = f"recipes/configs/{placed.model['config']}.json"
     facts, findings = check(FACTS, placed.config.get("gguf"), f"{place}: gguf")
+    if not findings and len(facts["kv_heads"]) != len(facts["blocks"]):
+        findings = [
+            error(
+                "schema-range",
+                f"{place}: gguf.kv_heads",
+                found=f"{len(facts['kv_heads'])} layers",
+                expected=f"{len(facts['blocks'])}, as gguf.blocks has",
+                remedy="python tools/gguf_facts.py FILE.gguf writes both of the file's header",
+            )
+        ]
     return (None, findings) if findings else (facts, [])
 
 
