@@ -70,10 +70,12 @@ class Process:
             text=True,
         )
 
-    def ask(self, method: str, path: str, body: Any = None, key: str = "") -> tuple[int, Any]:
+    def ask(
+        self, method: str, path: str, body: Any = None, key: str = "", kind: str = "application/json"
+    ) -> tuple[int, Any]:
         """Status and JSON; (0, None) where nobody listens."""
         with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=GIVE_UP_SECONDS)) as connection:
-            headers = {"authorization": f"Bearer {key}"} if key else {}
+            headers = {"content-type": kind} | ({"authorization": f"Bearer {key}"} if key else {})
             try:
                 connection.request(method, path, json.dumps(body) if body is not None else None, headers)
                 answer = connection.getresponse()
@@ -241,6 +243,14 @@ def test_bad_requests(serve: Serve, asked: Any, status: int, message: str) -> No
     assert message in answer[1]["error"]["message"]
 
 
+def test_a_body_of_another_type_is_refused_as_vllm_does(serve: Serve) -> None:
+    """The words of vLLM 0.32.0, seen on 24 November 2026: curl sends --data as a form."""
+    kind = "application/x-www-form-urlencoded"
+    status, reply = serve().until_healthy().ask("POST", "/v1/chat/completions", CHAT, kind=kind)
+    assert (status, reply["error"]["code"]) == (400, 400)
+    assert reply["error"]["message"].endswith("Unsupported Media Type: Only 'application/json' is allowed")
+
+
 @pytest.mark.parametrize("place", ["file", "environment", "option"])
 def test_the_key_guards_v1_and_no_more(serve: Serve, tmp_path: Path, place: str) -> None:
     (tmp_path / "key.yaml").write_text("# the service's key\napi-key: 'secret'\n")
@@ -331,7 +341,8 @@ def test_it_is_healthy_while_its_engine_hangs(serve: Serve) -> None:
     os.kill(engine, signal.SIGSTOP)
     with closing(socket.create_connection(("127.0.0.1", process.port))) as waiting:
         body = json.dumps(CHAT).encode()
-        waiting.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        head = b"POST /v1/chat/completions HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+        waiting.sendall(head % len(body) + body)
         assert process.health() == 200
         assert process.ask("GET", "/metrics")[0] == 200
         os.kill(engine, signal.SIGCONT)

@@ -78,8 +78,9 @@ def test_a_body_of_pictures_passes_with_the_model_behind_it(host: Host) -> None:
     for size, model, status in ((20_000_000, "none", 404), (20_000_000, "tiny", 400), (220_000, "tiny", 400)):
         host.check_output("python3 -c %s > /tmp/pictures", write % (size, model))
         without_length = ["--http1.1 -H Transfer-Encoding:chunked"] if model == "none" else []
+        kind = "-H Content-Type:application/json"
         for options in ("--http1.1", "--http2", *without_length):
-            answered = ask(host, "/v1/chat/completions", options=f"{options} --data-binary @/tmp/pictures")
+            answered = ask(host, "/v1/chat/completions", options=f"{options} {kind} --data-binary @/tmp/pictures")
             assert answered[0] == status, (size, model, options, answered)
 
 

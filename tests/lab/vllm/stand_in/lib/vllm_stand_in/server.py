@@ -126,6 +126,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def _complete(self, content: bytes, chat: bool) -> None:
         service = self.server.service
+        if self.headers.get_content_type() != "application/json":
+            message = "1 validation error:\n  Unsupported Media Type: Only 'application/json' is allowed"
+            raise RequestError(400, "Bad Request", message)
         asked = _asked(content)
         if asked.get("model", service.names[0]) not in service.names:
             known = ", ".join(service.names)
