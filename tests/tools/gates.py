@@ -46,6 +46,7 @@ LONG_JOBS = (
     "molecule/cluster",
     "molecule/rollout",
     "molecule/monitoring",
+    "molecule/bench",
     "molecule/gateway",
     "molecule/clients",
     "molecule/llama_cpp",

@@ -18,6 +18,7 @@ import yaml
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.action import (
+    bench_load,
     client_info,
     fabric_bandwidth,
     fabric_info,
@@ -78,6 +79,14 @@ GATEWAY = {
 }
 CLIENT = {"client": "chat", "unit": SERVICE["unit"], "health": "answers", "problems": []}
 PRUNED = {"changed": False, "removed": []}
+BENCH = {
+    "seen": {"image": "sha256:1", "kernel": "6.11", "driver": None, "model": "m"},
+    "result": '{"completed": 4, "failed": 0, "total_output_tokens": 64, "median_ttft_ms": 1, "median_tpot_ms": 1, '
+    '"output_throughput": 1}',
+    "seconds": 7.5,
+    "before": {"busy": 0, "answered": 0},
+    "after": {"busy": 0, "answered": 64},
+}
 # module -> its action and an answer as it should be
 GOOD: dict[str, tuple[type[Asking], dict[str, Any]]] = {
     "fabric_info": (fabric_info.ActionModule, {"reading": readings()["spark-2"]}),
@@ -89,6 +98,7 @@ GOOD: dict[str, tuple[type[Asking], dict[str, Any]]] = {
     "observation_record": (observation_record.ActionModule, {"changed": False, "content": None}),
     "gateway_info": (gateway_info.ActionModule, {"gateway": GATEWAY}),
     "client_info": (client_info.ActionModule, {"clients": [CLIENT]}),
+    "bench_load": (bench_load.ActionModule, BENCH),
     "vllm_catalogue_info": (vllm_catalogue_info.ActionModule, {"version": "0.33.0", "catalogue": {}}),
 }
 PROOF = {
@@ -100,6 +110,8 @@ ARGUMENTS: dict[str, Any] = {
     "service": {"name": "tiny", "unit": "x", "container": {}, "status_file": "/x", "ranks": 1, "engine": "vllm"}
     | {"proof": PROOF},
     "kind": "boot",
+    "load": {"service": "tiny", "engine": "vllm"},
+    "point": {"name": "p", "prompt": 256, "answer": 16, "at_once": 1, "requests": 4},
     "copy": "/nonexistent/copy.json",
 }
 
@@ -147,7 +159,8 @@ def test_an_answer_as_it_should_be_is_taken(monkeypatch: pytest.MonkeyPatch, mod
     found = ask(monkeypatch, module, answer | {"invocation": {"module_args": {}}, "ansible_facts": {"evil": 1}})
     assert "ansible_facts" not in found
     assert not found["changed"]
-    if module != "service_ready":
+    # two that return what they make of it
+    if module not in ("service_ready", "bench_load"):
         assert {**found, **answer} == found
     use(module, found)
 
@@ -254,7 +267,7 @@ def test_a_host_that_claims_anothers_address_makes_no_cable_a_wrong_one() -> Non
     assert [finding for host in both for finding in judge(host, PLANS[host], every)] == []
 
 
-READ = ("playbooks/status.yml", "roles/verify/tasks/*.yml", "roles/fabric/tasks/verify.yml")
+READ = ("playbooks/status.yml", "playbooks/bench.yml", "roles/verify/tasks/*.yml", "roles/fabric/tasks/verify.yml")
 READ += ("roles/fabric/tasks/bandwidth.yml",)
 
 

@@ -65,6 +65,10 @@ class EngineSpec:
     head's, which calls them, instead of one of the head's. single_files: a model is files of its repository, which
     ``model.file`` names, instead of all of them. head_loads: the head alone reads the weights, and sends the other
     ranks theirs. abbreviates: whether it takes the beginning of an option's name for the option, as argparse does.
+    load: words of the load generator in its images, with {url}, {model}, {served}, {prompt}, {answer} (tokens),
+    {at_once}, {requests}, {seed}, {file} (its result, below /tmp); empty for none. load_tls: further ones for an
+    endpoint with TLS. load_keys: in its result (a JSON map) completed, failed (requests), answered (tokens), and the
+    figures of `_bench.form.BETTER`.
     series: names in its Prometheus text by what they tell: gauges running, waiting (requests) and kv_use (0 to 1);
     counters preempted, prompted, generated, prefix_asked, prefix_hits; histograms of seconds first_token, next_token,
     queued.
@@ -90,6 +94,9 @@ class EngineSpec:
     head_loads: bool = False
     abbreviates: bool = True
     series: Mapping[str, str] = field(default_factory=dict)
+    load: Sequence[str] = ()
+    load_tls: Sequence[str] = ()
+    load_keys: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

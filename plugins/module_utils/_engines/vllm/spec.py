@@ -50,9 +50,29 @@ _SERIES = {
     "next_token": "vllm:inter_token_latency_seconds",
     "queued": "vllm:request_queue_time_seconds",
 }
+# vllm/benchmarks/serve.py, 0.32. It begins and ends by itself: nobody would end it where a run is broken off.
+_LOAD = (
+    *("timeout", "1500", "vllm", "bench", "serve", "--backend", "openai", "--base-url", "{url}"),
+    *("--endpoint", "/v1/completions", "--model", "{model}", "--served-model-name", "{served}"),
+    *("--dataset-name", "random", "--random-input-len", "{prompt}", "--random-output-len", "{answer}"),
+    *("--num-prompts", "{requests}", "--max-concurrency", "{at_once}", "--seed", "{seed}", "--ignore-eos"),
+    *("--disable-tqdm", "--save-result", "--result-dir", "/tmp", "--result-filename", "{file}"),
+)
+_LOAD_KEYS = {
+    "completed": "completed",
+    "failed": "failed",
+    "answered": "total_output_tokens",
+    "first token ms": "median_ttft_ms",
+    "next token ms": "median_tpot_ms",
+    "tokens/s": "output_throughput",
+}
 SPEC = EngineSpec(
     name="vllm",
     series=_SERIES,
+    load=_LOAD,
+    # to itself, inside its container
+    load_tls=("--insecure",),
+    load_keys=_LOAD_KEYS,
     title="vLLM",
     families=FAMILIES,
     calculated_flags=_CALCULATED_FLAGS,

@@ -1,0 +1,102 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The real vLLM is measured and compared; what is not whole is not kept."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import BETTER, earlier
+from testinfra.host import Host
+
+testinfra_hosts = ["ssh://titan"]
+
+Playbook = Callable[..., "subprocess.CompletedProcess[str]"]
+ROOT = Path(__file__).resolve().parents[3]
+FLEET = f"@{ROOT}/molecule/bench/vars/fleet.yml"
+KEPT = ROOT / "inventories/lab/.fleet/observed/bench"
+UNIT = "gb10-service-tiny.service"
+SMALL = ("prompts=256", "answer=16", "rounds=4")
+
+
+def bench(playbook: Playbook, *extra: str) -> subprocess.CompletedProcess[str]:
+    words = [word for one in (FLEET, "service=tiny", *SMALL, *extra) for word in ("-e", one)]
+    return playbook("gb10.fleet.bench", "-i", "inventories/lab", "-l", "titan", *words)
+
+
+def wait_until_it_serves(host: Host) -> None:
+    until = time.monotonic() + 300
+    while host.run("curl -skf -m 5 https://127.0.0.1:8000/health").rc and time.monotonic() < until:
+        time.sleep(1)
+
+
+def kept() -> set[Path]:
+    return {*KEPT.glob("tiny-*")}
+
+
+def test_it_is_measured_and_kept_with_what_it_ran_on(playbook: Playbook, host: Host) -> None:
+    before = kept()
+    found = bench(playbook, "at_once=4")
+    assert found.returncode == 0, found.stdout + found.stderr
+    (run,) = (path for path in kept() - before if path.suffix == ".json")
+    document = earlier(run.read_bytes(), run.name)
+    assert {name: len(values["tokens/s"]) for name, values in document["values"].items()} == {
+        "256 tokens x 1": 4,
+        "256 tokens x 4": 4,
+    }
+    image = host.check_output("docker inspect --format '{{.Image}}' gb10-service-tiny")
+    assert document["conditions"]["image"] == image
+    assert document["conditions"]["kernel"] == host.check_output("uname -r")
+    assert document["raw"][0]["result"]["completed"] == 4
+    page = run.with_suffix(".html").read_text("utf-8")
+    assert page.count("<svg") == len(BETTER)
+    key = (ROOT / "molecule/bench/vars/key.txt").read_text("utf-8").strip()
+    assert key not in page + run.read_text("utf-8") + found.stdout
+    line = next(line for line in found.stdout.splitlines() if '"decode"' in line)
+    assert json.loads(line.removeprefix("- "))["unit"] == "tok/s"
+    # another workload is refused before anything is measured
+    refused = bench(playbook, "at_once=1", f"against={run.stem}")
+    assert refused.returncode != 0
+    assert f"the workload of {run.stem}" in refused.stdout
+    assert kept() - before == {run, run.with_suffix(".html")}
+
+
+def test_against_itself_there_is_no_difference(playbook: Playbook) -> None:
+    before = kept()
+    found = bench(playbook, "at_once=1", "against=tiny")
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert found.stdout.count("no difference shown") >= len(BETTER)
+    assert len(kept() - before) == 3  # two runs and one page
+
+
+def test_an_endpoint_that_goes_away_ends_in_a_sentence(playbook: Playbook, host: Host) -> None:
+    before, over = kept(), threading.Event()
+
+    def stop() -> None:
+        until = time.monotonic() + 300
+        # its load generator runs: the endpoint goes away in the middle
+        while time.monotonic() < until and not over.is_set():
+            if host.run("pgrep -f 'vllm bench serve'").rc == 0:
+                time.sleep(15)
+                host.run("systemctl stop %s", UNIT)
+                return
+            time.sleep(0.5)
+
+    helper = threading.Thread(target=stop)
+    helper.start()
+    found = bench(playbook, "at_once=1", "rounds=50")  # it would not be over by then
+    over.set()
+    helper.join()
+    host.run("systemctl start %s", UNIT)
+    wait_until_it_serves(host)
+    assert found.returncode != 0
+    assert "tiny can't be measured at 256 tokens x 1: " in found.stdout
+    assert "nothing of this benchmark was kept" in found.stdout
+    assert "Traceback" not in found.stdout + found.stderr
+    assert kept() == before

@@ -1,0 +1,214 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action of gb10.fleet.bench: decides what is measured, compares it, and keeps it beside the inventory."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.compare import LEAST, Difference, differences
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.conditions import (
+    NAMES,
+    conditions,
+    differing,
+    unlike,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import BETTER, MOST_BYTES, earlier, run
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.report import comparison, recipe_text, table
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.sweep import (
+    Point,
+    asked,
+    points,
+    problems,
+    services_of,
+    steps,
+    words,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
+from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.modules.bench import DOCUMENTATION
+from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._bench_page import page
+from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import refusal, show
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars or {})
+        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
+        result["changed"] = False
+        if options["measured"] is not None:
+            return result | self._kept(options)
+        names = services_of(options["plan"], options["service"], options["against"])
+        _refuse(_unusable(options, names))
+        if options["seen"] is None:
+            return result | {"targets": [_target(options["plan"], name) for name in dict.fromkeys(names)]}
+        before = self._before(options, names)
+        found = _points(options, names)
+        _refuse(_incomparable(options, names, before, found))
+        # each run takes more than a second: no later benchmark has these prompts, and none is in a cache yet
+        sides = [(name, _head(options["plan"], name)) for name in names]
+        order = steps(sides, found, options["rounds"], int(time.time()))
+        sent = ", ".join(point.name for point in found)
+        show(
+            f"{len(order)} runs of {' and '.join(dict.fromkeys(names))}: {sent}, each in {options['rounds']} rounds "
+            "and one to warm up; nobody else may ask meanwhile"
+        )
+        loads = {name: _target(options["plan"], name)["load"] for name in names}
+        return result | {
+            "steps": [
+                {
+                    **asdict(step),
+                    "load": {
+                        **loads[step.service],
+                        "words": words(loads[step.service]["words"], step.point, step.seed),
+                    },
+                }
+                for step in order
+            ]
+        }
+
+    @staticmethod
+    def _before(options: Mapping[str, Any], names: list[str]) -> dict[str, Any] | None:
+        """The earlier run that is compared with; None for a service, and without any."""
+        against = options["against"]
+        return _read(Path(options["folder"]), against) if against and len(names) == 1 else None
+
+    def _kept(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The runs and their page, written when all of it is there."""
+        plan, folder = options["plan"], Path(options["folder"])
+        names = services_of(plan, options["service"], options["against"])
+        now = datetime.now(UTC)
+        before = self._before(options, names)
+        runs = [before] if before else []
+        done = list(zip(options["steps"], options["measured"], strict=True))
+        for side, name in enumerate(names, 2 - len(names)):
+            own = [
+                {**answer, "point": Point(**step["point"]), "round": step["round"]}
+                for step, answer in done
+                if step["side"] == side
+            ]
+            title = f"{name}-{now:%Y%m%d-%H%M%S}{'-before' if len(names) > 1 and not side else ''}"
+            slice_ = _slice(plan, name)
+            seen = conditions(plan["services"][name], slice_, options["seen"][name])
+            runs.append(
+                run(title, f"{now:%Y-%m-%dT%H:%M:%SZ}", {"name": name, "definition": slice_["definition"]}, seen, own)
+            )
+        found = _compared(runs, len(names) > 1)
+        _show(runs, found)
+        written = {
+            folder / f"{one['name']}.json": json.dumps(one, indent=1) + "\n" for one in runs if one is not before
+        }
+        html = folder / f"{runs[-1]['name']}.html"
+        if not self._task.check_mode:
+            for path, text in {**written, html: page(runs, found, len(names) > 1)}.items():
+                replace_file(path, text.encode())
+            show(f"kept: {html}")
+        return {"changed": True, "runs": [str(path) for path in written], "page": str(html)}
+
+
+def _compared(runs: list[dict[str, Any]], paired: bool) -> list[Difference]:
+    if len(runs) == 1:
+        return []
+    first, second = (one["values"] for one in runs)
+    return differences(first, second, BETTER, paired)
+
+
+def _show(runs: list[dict[str, Any]], found: list[Difference]) -> None:
+    for one in runs:
+        show("\n".join([f"{one['name']}:", *table(one)]))
+    if found:
+        show("\n".join([f"{runs[1]['name']} against {runs[0]['name']}:", *comparison(found)]))
+    show("for measured in its recipe:\n" + recipe_text(runs[-1]))
+
+
+def _target(plan: Mapping[str, Any], name: str) -> dict[str, Any]:
+    service = plan["services"][name]
+    spec = ENGINES[service["engine"]].spec
+    parts = {key: getattr(spec, key) for key in ("load", "load_tls", "code_flags")}
+    load = asked(name, _slice(plan, name), service["served_name"], parts, spec.series)
+    return {"service": name, "host": _head(plan, name), "load": load}
+
+
+def _head(plan: Mapping[str, Any], name: str) -> str:
+    return str(plan["services"][name]["hosts"][0])
+
+
+def _slice(plan: Mapping[str, Any], name: str) -> dict[str, Any]:
+    found: dict[str, Any] = next(one for one in plan["hosts"][_head(plan, name)]["services"] if one["name"] == name)
+    return found
+
+
+def _points(options: Mapping[str, Any], names: list[str]) -> list[Point]:
+    """Those that all of them hold."""
+    pools = [options["plan"]["services"][name]["kv"] for name in names]
+    contexts = [pool["context"] for pool in pools if pool["context"] is not None]
+    most = [pool["max_concurrency"] for pool in pools if pool["max_concurrency"] is not None]
+    lengths = (min(contexts, default=None), min(most, default=None))
+    return points(*lengths, options["prompts"], options["at_once"], options["answer"])
+
+
+def _unusable(options: Mapping[str, Any], names: list[str]) -> Iterable[Finding]:
+    yield from problems(
+        options["plan"], names, options["hosts"], {name: engine.spec.load for name, engine in ENGINES.items()}
+    )
+    if options["rounds"] < LEAST:
+        yield error(
+            "bench-rounds", "rounds", found=str(options["rounds"]), expected=f"at least {LEAST}", remedy="leave it out"
+        )
+    for name in options["changed"]:
+        if name not in NAMES:
+            yield error("bench-changed", "changed", found=name, expected=", ".join(NAMES), remedy="write one of them")
+
+
+def _incomparable(
+    options: Mapping[str, Any], names: list[str], before: Mapping[str, Any] | None, found: list[Point]
+) -> Iterable[Finding]:
+    if not found:
+        yield error(
+            "bench-points",
+            f"fleet_services.{names[-1]}",
+            found="no prompt fits into its longest request",
+            expected=f"room for {min(options['prompts'])} tokens and {options['answer']} answered",
+            remedy="write shorter ones, -e prompts=256",
+        )
+    now = {
+        name: conditions(options["plan"]["services"][name], _slice(options["plan"], name), options["seen"][name])
+        for name in names
+    }
+    if before:
+        yield from differing(before["conditions"], now[names[-1]], options["changed"], before["name"])
+        yield from unlike([asdict(point) for point in found], before["points"], before["name"])
+    elif len(names) > 1:
+        yield from differing(now[names[0]], now[names[1]], options["changed"], names[0])
+
+
+def _read(folder: Path, name: str) -> dict[str, Any]:
+    path = folder / f"{name}.json"
+    known = sorted(one.stem for one in folder.glob("*.json"))
+    if name not in known:
+        raise AnsibleActionFail(f'against: no service and no run "{name}"; kept are {", ".join(known) or "none yet"}')
+    try:
+        with path.open("rb") as stream:
+            return earlier(stream.read(MOST_BYTES + 1), str(path))
+    except (OSError, ValueError) as problem:
+        raise AnsibleActionFail(f"{path} can't be compared with: {problem}; remove it, and measure anew") from None
+
+
+def _refuse(found: Iterable[Finding]) -> None:
+    sentences = [one.sentence() for one in found]
+    if sentences:
+        raise refusal("\n".join(sentences), "refused, as named above: nothing was measured")

@@ -1,0 +1,116 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: bench
+short_description: Decide what a benchmark measures, compare it, and keep it
+version_added: 0.2.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Without O(seen) it says which services are looked at; with it, in which order they are measured, and refuses to
+    compare what differs in more than was asked; with O(measured) it compares, and keeps the runs and a page.
+extends_documentation_fragment:
+  - gb10.fleet.attributes.on_controller
+attributes:
+  check_mode:
+    description: Says what would be measured, and keeps nothing.
+    support: full
+  diff_mode:
+    description: What is kept is new, so there is no diff.
+    support: none
+options:
+  plan:
+    description: C(plan) of M(gb10.fleet.plan).
+    type: dict
+    required: true
+  service:
+    description: A service.
+    type: str
+    required: true
+  against:
+    description: What it is compared with, another service or itself (measured in turns with it), or the name of an
+      earlier run.
+    type: str
+    default: ""
+  changed:
+    description: In what they may differ, V(driver), V(engine), V(flags), V(hosts), V(image), V(kernel), V(model),
+      V(release) or V(variables).
+    type: list
+    elements: str
+    default: []
+  prompts:
+    description: Lengths of prompts in tokens, each measured alone.
+    type: list
+    elements: int
+    default: [512, 8192]
+  at_once:
+    description: How many requests at the same time, each measured with the shortest prompt.
+    type: list
+    elements: int
+    default: [4, 16]
+  answer:
+    description: Tokens of each answer.
+    type: int
+    default: 128
+  rounds:
+    description: How often each point is measured, at least 4; one more warms up.
+    type: int
+    default: 8
+  hosts:
+    description: The hosts of the run.
+    type: list
+    elements: str
+    required: true
+  folder:
+    description: The folder on the controller that runs are kept in.
+    type: path
+    required: true
+  seen:
+    description: By service, C(seen) of M(gb10.fleet.bench_load).
+    type: dict
+  measured:
+    description: Of each of the C(steps) in their order C(figures) and C(raw) of M(gb10.fleet.bench_load).
+    type: list
+    elements: dict
+  steps:
+    description: The C(steps) that were measured.
+    type: list
+    elements: dict
+"""
+
+EXAMPLES = r"""
+- name: Decide what is measured
+  gb10.fleet.bench:
+    plan: "{{ fleet_plan.plan }}"
+    service: chat
+    hosts: "{{ ansible_play_hosts_all }}"
+    folder: "{{ fleet_plan.observed }}/bench"
+  register: bench
+"""
+
+RETURN = r"""
+targets:
+  description: What is looked at, each with C(service), C(host) and C(load).
+  returned: without O(seen)
+  type: list
+  elements: dict
+steps:
+  description: What is measured, one after the other, each with C(side), C(service), C(host), C(point), C(round),
+    C(seed) and C(load).
+  returned: with O(seen)
+  type: list
+  elements: dict
+runs:
+  description: The files that were written.
+  returned: with O(measured)
+  type: list
+  elements: str
+page:
+  description: The page that shows them.
+  returned: with O(measured)
+  type: str
+"""

@@ -1,0 +1,90 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: bench_load
+short_description: Measure one point of a benchmark by the engine's own load generator
+version_added: 0.2.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Runs the load generator of the service's own image in its container, on the host of its endpoint. Others must not
+    ask it meanwhile.
+  - Fails with a sentence where a request is not answered whole.
+options:
+  load:
+    description: C(load) of one of the C(steps) of M(gb10.fleet.bench).
+    type: dict
+    required: true
+  point:
+    description: C(point) of the step; without it nothing is sent, and it says what it would measure.
+    type: dict
+attributes:
+  check_mode:
+    description: Is skipped in check mode, as it takes minutes of the service.
+    support: partial
+    details: Measures nothing and says so.
+  diff_mode:
+    description: Changes nothing, so there is no diff.
+    support: none
+  action:
+    description: What a host answers is checked on the controller.
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Measure
+  gb10.fleet.bench_load:
+    load: "{{ item.load }}"
+    point: "{{ item.point }}"
+  loop: "{{ bench.steps }}"
+"""
+
+RETURN = r"""
+seen:
+  description: C(image) (its id), C(kernel), C(driver) and C(model) of the service.
+  returned: success
+  type: dict
+figures:
+  description: What was measured, by name.
+  returned: with O(point)
+  type: dict
+raw:
+  description: What the load generator wrote.
+  returned: with O(point)
+  type: dict
+"""
+
+from collections.abc import Mapping, Sequence
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.load import load
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={"load": {"type": "dict", "required": True}, "point": {"type": "dict"}},
+        supports_check_mode=True,
+    )
+    asked, point = module.params["load"], module.params["point"]
+    if module.check_mode:
+        module.exit_json(changed=False, skipped=True, msg="check mode: nothing was measured")
+
+    def run(words: Sequence[str], variables: Mapping[str, str]) -> tuple[int, str, str]:
+        found: tuple[int, str, str] = module.run_command(
+            list(words), environ_update=dict(variables), handle_exceptions=False
+        )
+        return found
+
+    try:
+        answer = load(run, asked, asked["words"] if point else [])
+    except (OSError, ValueError) as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(changed=False, **answer)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This plugin util is PRIVATE to the collection.
+"""The page of a benchmark; Jinja2 comes with Ansible and escapes each value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.compare import WRONG, Difference
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.conditions import NAMES
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.report import LEFT, WIDTH, plots, recipe_text
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+_TEMPLATES = Path(__file__).resolve().parents[2] / "playbooks" / "templates"
+
+
+def page(runs: Sequence[Mapping[str, Any]], found: Sequence[Difference], paired: bool) -> str:
+    """The whole page. runs: what is compared with first, where there is one. paired: whether they ran in turns."""
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("bench.html.j2").render(
+        runs=runs,
+        found=found,
+        paired=paired,
+        wrong=round(1 / WRONG),
+        names=NAMES,
+        plots=plots(runs),
+        width=WIDTH,
+        left=LEFT,
+        lines=recipe_text(runs[-1]),
+    )

@@ -1,0 +1,302 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Benchmarks: equal services show no difference, a difference is found, and what is not whole is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.compare import (
+    LEAST,
+    WRONG,
+    Difference,
+    differences,
+    student,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.conditions import NAMES, conditions, differing, unlike
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import BETTER, earlier, measured, run
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.report import comparison, plots, recipe_lines, table
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.sweep import Point, points, problems, steps, words
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
+from ansible_collections.gb10.fleet.plugins.plugin_utils._bench_page import page
+from drift_fleet import planned
+from hypothesis import given
+from hypothesis import strategies as st
+
+POINT = Point("512 tokens x 4", 512, 128, 4, 16)
+ROUNDS = 8
+Figures = dict[str, dict[str, list[float]]]
+
+
+def simulated(seed: int, faster: float, noise: float, names: int = 3) -> tuple[Figures, Figures]:
+    """Two sides in turns: what disturbs a round disturbs both, and each run has a noise of its own."""
+    chance = random.Random(seed)
+    sides: tuple[Figures, Figures] = ({}, {})
+    for point in (f"point {number}" for number in range(names)):
+        for figure, more in BETTER.items():
+            common = [chance.gauss(0, 2 * noise) for _ in range(ROUNDS)]
+            for side, speed in zip(sides, (1.0, faster), strict=True):
+                true = 100 * (speed if more else 1 / speed)
+                side.setdefault(point, {})[figure] = [true * math.exp(one + chance.gauss(0, noise)) for one in common]
+    return sides
+
+
+def verdicts(seed: int, faster: float, noise: float = 0.02, paired: bool = True) -> set[str]:
+    return {one.verdict for one in differences(*simulated(seed, faster, noise), BETTER, paired)}
+
+
+def test_two_equal_services_show_no_difference() -> None:
+    assert [verdicts(seed, 1.0) for seed in range(20)] == [{"no difference shown"}] * 20
+
+
+def test_of_many_comparisons_of_equal_services_as_few_are_wrong_as_is_promised() -> None:
+    wrong = [seed for seed in range(1000) if verdicts(seed, 1.0) != {"no difference shown"}]
+    assert len(wrong) <= 1000 * WRONG + 3 * math.sqrt(1000 * WRONG)
+
+
+@pytest.mark.parametrize(("speed", "verdict"), [(1.1, "faster"), (1 / 1.1, "slower")])
+def test_a_tenth_is_found(speed: float, verdict: str) -> None:
+    """And never the other way round."""
+    found = [verdicts(seed, speed) for seed in range(20)]
+    assert sum(verdict in one for one in found) >= 18
+    assert all(one <= {verdict, "no difference shown"} for one in found)
+
+
+@given(st.integers(0, 10_000), st.floats(0.5, 2), st.booleans())
+def test_what_is_compared_the_other_way_round_is_the_inverse(seed: int, speed: float, paired: bool) -> None:
+    before, after = simulated(seed, speed, 0.03, 1)
+    there, back = differences(before, after, BETTER, paired), differences(after, before, BETTER, paired)
+    opposite = {"faster": "slower", "slower": "faster"}
+    for one, other in zip(there, back, strict=True):
+        assert math.isclose(one.ratio * other.ratio, 1)
+        assert math.isclose(one.low * other.high, 1)
+        assert opposite.get(one.verdict, one.verdict) == other.verdict
+        assert one.low <= one.ratio <= one.high
+
+
+def test_runs_without_any_noise_differ_by_what_they_differ() -> None:
+    flat: Figures = {"p": {figure: [100.0] * LEAST for figure in BETTER}}
+    assert {one.verdict for one in differences(flat, flat, BETTER, False)} == {"no difference shown"}
+
+
+def test_too_few_rounds_are_refused() -> None:
+    few: Figures = {"p": {figure: [1.0, 2.0] for figure in BETTER}}
+    with pytest.raises(ValueError, match="p was measured 2 times, expected at least 4"):
+        differences(few, few, BETTER, True)
+
+
+@pytest.mark.parametrize(
+    ("freedom", "wrong", "t"),
+    # any table of Student's distribution
+    [(1, 0.05, 12.706), (2, 0.05, 4.303), (3, 0.05, 3.182), (7, 0.001, 5.408), (10, 0.01, 3.169), (30, 0.001, 3.646)],
+)
+def test_students_distribution(freedom: int, wrong: float, t: float) -> None:
+    assert math.isclose(student(freedom, wrong), t, abs_tol=5e-4)
+
+
+@pytest.mark.parametrize(
+    ("context", "most", "expected"),
+    [
+        (None, None, ["512 tokens x 1", "8192 tokens x 1", "512 tokens x 4", "512 tokens x 16"]),
+        (2048, 8.06, ["512 tokens x 1", "512 tokens x 4"]),
+        (704, 1.0, ["512 tokens x 1"]),
+        (703, None, []),
+    ],
+)
+def test_what_does_not_fit_is_left_out(context: int | None, most: float | None, expected: list[str]) -> None:
+    assert [point.name for point in points(context, most, [8192, 512, 512], [4, 16, 1], 128)] == expected
+
+
+@given(st.integers(1, 5), st.integers(1, 12), st.sampled_from([["a"], ["a", "b"], ["a", "a"]]))
+def test_both_sides_run_in_turns(count: int, rounds: int, names: list[str]) -> None:
+    measured_points = [Point(str(number), 512, 128, 1, 4) for number in range(count)]
+    order = steps([(name, "titan") for name in names], measured_points, rounds, 7)
+    assert len(order) == count * (rounds + 1) * len(names)
+    # whatever was sent once is never sent to the same side again
+    assert len({(step.side, step.seed) for step in order}) == len(order)
+    for place in range(0, len(order), len(names)):
+        turn = order[place : place + len(names)]
+        assert len({(step.point, step.round, step.seed) for step in turn}) == 1
+        assert {step.side for step in turn} == ({0, 1} if len(names) > 1 else {1})
+    if len(names) > 1:
+        first = [order[place].side for place in range(0, len(order), 2)]
+        assert abs(first.count(0) - first.count(1)) <= 1 + rounds % 2
+
+
+def test_a_seed_of_another_point_is_not_the_same() -> None:
+    order = steps([("a", "titan")], [POINT, Point("p", 1, 1, 1, 4)], 3, 0)
+    assert words(["--seed", "{seed}", "{prompt}", "{model}"], order[-1].point, order[-1].seed) == [
+        *("--seed", "7", "1", "{model}"),
+    ]
+
+
+RAW = {
+    "completed": 16,
+    "failed": 0,
+    "total_input_tokens": 8200,
+    "total_output_tokens": 2048,
+    "duration": 12.5,
+    "median_ttft_ms": 210.5,
+    "median_tpot_ms": 31.25,
+    "output_throughput": 163.8,
+    "date": "20261124-033731",
+}
+KEYS = ENGINES["vllm"].spec.load_keys
+ANSWER: dict[str, Any] = {
+    "result": json.dumps(RAW),
+    "seconds": 20.0,
+    "before": {"busy": 0, "answered": 1000},
+    "after": {"busy": 0, "answered": 3050},
+}
+
+
+def test_what_the_load_generator_wrote_is_read_and_kept() -> None:
+    found = measured(POINT, ANSWER, KEYS)
+    assert found["figures"] == {"first token ms": 210.5, "next token ms": 31.25, "tokens/s": 163.8}
+    assert found["raw"] == RAW
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        # vllm bench serve ends with 0 where every request failed, with a wrong key as with a server that is gone
+        ({"completed": 0, "failed": 16}, "0 of 16 requests were answered, expected all"),
+        ({"completed": 15}, "15 of 16 requests"),
+        ({"total_output_tokens": 2000}, "2000 tokens were answered, expected 2048"),
+        ({"median_tpot_ms": 0}, "measured no next token ms"),
+        ({"median_ttft_ms": "fast"}, "expected"),
+        ({"median_ttft_ms": None}, "expected"),
+        ({"output_throughput": -1}, "expected"),
+    ],
+)
+def test_half_a_result_is_none(change: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        measured(POINT, ANSWER | {"result": json.dumps(RAW | change)}, KEYS)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "null", '{"completed": NaN}', "[" * 1000])
+def test_what_is_no_result_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="what the load generator wrote"):
+        measured(POINT, ANSWER | {"result": text}, KEYS)
+
+
+def test_others_that_ask_meanwhile_are_seen() -> None:
+    with pytest.raises(ValueError, match="others were answered 952 tokens meanwhile"):
+        measured(POINT, ANSWER | {"after": {"busy": 0, "answered": 4000}}, KEYS)
+
+
+def kept(**changes: Any) -> dict[str, Any]:
+    """A run of two points, as it is written and read again."""
+    alone = Point("512 tokens x 1", 512, 128, 1, 4)
+    results = [
+        {"point": point, "round": number, "figures": dict.fromkeys(BETTER, 10.0 + number), "raw": RAW}
+        for number in range(LEAST + 1)
+        for point in (alone, POINT)
+    ]
+    under = {
+        "driver": "580.95",
+        "engine": "vllm",
+        "flags": ["--max-num-seqs 8"],
+        "hosts": 1,
+        "image": "sha256:1",
+        "kernel": "6.11",
+        "model": "m",
+        "release": "0.32.0",
+        "variables": {},
+    }
+    found = run("chat-1", "2026-11-24T04:00:00Z", {"name": "chat", "definition": "d"}, under, results)
+    return earlier(json.dumps(found | changes).encode(), "chat-1.json")
+
+
+def test_a_run_is_read_as_it_was_kept() -> None:
+    found = kept()
+    assert found["values"]["512 tokens x 1"]["tokens/s"] == [11.0, 12.0, 13.0, 14.0]  # round 0 warms up
+    assert len(found["raw"]) == 2 * LEAST
+    assert {*found["conditions"]} == {*NAMES}
+
+
+@pytest.mark.parametrize("change", [{"points": []}, {"values": {}}, {"conditions": None}, {"at": 3}, {"raw": "x"}])
+def test_a_damaged_run_is_not_compared_with(change: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"chat-1\.json"):
+        kept(**change)
+
+
+@pytest.mark.parametrize("key", NAMES)
+def test_what_differs_has_to_be_asked_for(key: str) -> None:
+    before = kept()["conditions"]
+    other = {"hosts": 2, "flags": ["--max-num-seqs 16"], "variables": {"A": "1"}}.get(key, "another")
+    (found,) = differing(before, before | {key: other}, [], "chat-1")
+    assert f"-e changed={key}" in found.sentence()
+    assert [*differing(before, before | {key: other}, [key], "chat-1")] == []
+
+
+def test_another_workload_is_never_compared() -> None:
+    run_points = kept()["points"]
+    assert [*unlike(run_points, run_points, "chat-1")] == []
+    (found,) = unlike([asdict(POINT)], run_points, "chat-1")
+    assert "512 tokens x 1 (128 answered, 4 requests)" in found.sentence()
+
+
+def test_where_a_service_listens_is_no_difference() -> None:
+    plan = planned()
+    name, service = next((name, one) for name, one in plan["services"].items() if one["engine"] == "vllm")
+    slice_ = next(one for one in plan["hosts"][service["hosts"][0]]["services"] if one["name"] == name)
+    seen = {"driver": None, "image": "sha256:1", "kernel": "6.11", "model": "m"}
+    moved = json.loads(json.dumps(slice_).replace(slice_["proof"]["url"].rpartition(":")[2], "8999"))
+    assert moved != slice_
+    assert conditions(service, slice_, seen) == conditions(service, moved, seen)
+    flags = conditions(service, slice_, seen)["flags"]
+    assert not [flag for flag in flags if flag.startswith("--port")]
+
+
+@pytest.mark.parametrize(
+    ("name", "hosts", "sentence"),
+    [
+        ("", ["titan"], "write -e service=NAME"),
+        ("chatt", ["titan"], 'no service "chatt"'),
+        ("chat", [], "this run leaves out titan"),
+        ("gguf", ["titan"], "served by llama_cpp, whose images bring no load generator"),
+    ],
+)
+def test_what_cant_be_measured_is_refused_before(name: str, hosts: list[str], sentence: str) -> None:
+    service = {"hosts": ["titan"], "engine": "vllm"}
+    plan = {"services": {"chat": service, "gguf": service | {"engine": "llama_cpp"}}}
+    found = problems(plan, [name], hosts, {"vllm": ["x"], "llama_cpp": []})
+    assert sentence in "\n".join(one.sentence() for one in found)
+
+
+def test_an_engine_with_a_load_generator_names_what_it_measures_by() -> None:
+    needed = {"running", "waiting", "kv_use", "prompted", "generated"}
+    for engine in ENGINES.values():
+        if engine.spec.load:
+            assert needed <= {*engine.spec.series}
+            assert {*engine.spec.load_keys} == {"completed", "failed", "answered", *BETTER}
+            assert {"{url}", "{model}", "{served}", "{seed}", "{file}"} <= {*engine.spec.load}
+
+
+def test_the_page_escapes_and_shows_each_run() -> None:
+    before, after = kept(), kept(name="<script>", service="&")
+    found = differences(before["values"], after["values"], BETTER, True)
+    text = page([before, after], found, True)
+    assert "<script>" not in text
+    assert text.count("<svg") == len(BETTER)
+    assert text.count("<circle") == len(BETTER) * 2 * 2 * LEAST
+    assert text.count("no difference shown") == len(found)
+    assert page([after], [], False).count("<circle") == len(BETTER) * 2 * LEAST
+
+
+def test_what_a_person_reads() -> None:
+    found = kept()
+    assert table(found)[1].split() == ["512", "tokens", "x", "1", "12.45", "12.45", "12.45"]
+    prefill, decode = recipe_lines(found)
+    assert prefill["value"] == float(f"{512_000 / math.prod([11, 12, 13, 14]) ** 0.25:.4g}")
+    assert decode["conditions"] == "1 request, 512 random prompt tokens"
+    one = Difference("p", "tokens/s", 10, 11, 1.1, 1.05, 1.15, "faster")
+    assert comparison([one])[1].split()[-5:] == ["1.100", "1.050", "to", "1.150", "faster"]
+    assert {plot["figure"] for plot in plots([found])} == {*BETTER}
