@@ -12,6 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._bench import load as on_host
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.compare import (
     LEAST,
     WRONG,
@@ -22,8 +23,16 @@ from ansible_collections.gb10.fleet.plugins.module_utils._bench.compare import (
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.conditions import NAMES, conditions, differing, unlike
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import BETTER, earlier, measured, run
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.report import comparison, plots, recipe_lines, table
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.sweep import Point, points, problems, steps, words
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.sweep import (
+    Point,
+    asked,
+    points,
+    problems,
+    steps,
+    words,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
+from ansible_collections.gb10.fleet.plugins.module_utils._rank.client import Reply
 from ansible_collections.gb10.fleet.plugins.plugin_utils._bench_page import page
 from drift_fleet import planned
 from hypothesis import given
@@ -300,3 +309,73 @@ def test_what_a_person_reads() -> None:
     one = Difference("p", "tokens/s", 10, 11, 1.1, 1.05, 1.15, "faster")
     assert comparison([one])[1].split()[-5:] == ["1.100", "1.050", "to", "1.150", "faster"]
     assert {plot["figure"] for plot in plots([found])} == {*BETTER}
+
+
+def loaded(url: str, arguments: list[str]) -> dict[str, Any]:
+    spec = ENGINES["vllm"].spec
+    proof = {"url": url, "certificate": None, "key_file": None, "key_form": "%t"}
+    slice_ = {"engine": "vllm", "proof": proof, "container": {"name": "c", "arguments": arguments}}
+    parts = {key: getattr(spec, key) for key in ("load", "load_tls", "code_flags")}
+    return asked("chat", slice_, "m", parts, spec.series)
+
+
+def test_the_load_generator_is_given_what_the_service_has() -> None:
+    plain = loaded("http://127.0.0.1:8000", ["m"])["words"]
+    assert plain[plain.index("--base-url") + 1] == "http://127.0.0.1:8000"
+    assert plain[plain.index("--model") + 1] == "{model}"  # its host puts it in
+    assert not {"--insecure", "--trust-remote-code"} & {*plain}
+    whole = loaded("https://127.0.0.1:8000", ["m", "--trust-remote-code"])["words"]
+    assert {"--insecure", "--trust-remote-code"} <= {*whole}
+    assert not [word for word in words(whole, POINT, 1) if word.startswith("{") and word != "{model}"]
+
+
+METRICS = "vllm:generation_tokens_total 5\nvllm:num_requests_running %s\nvllm:num_requests_waiting 0\n"
+
+
+def on_a_host(
+    monkeypatch: pytest.MonkeyPatch, ends: dict[str, tuple[int, str, str]], running: int = 0
+) -> dict[str, Any]:
+    """What it answers with these ends of commands, by a word of them. The key is in no command."""
+    models = Reply(200, json.dumps({"data": [{"root": "org/m"}]}))
+    monkeypatch.setattr(on_host, "stranger", lambda *_: None)
+    monkeypatch.setattr(on_host, "read_key", lambda *_: "hidden")
+    monkeypatch.setattr(on_host, "read_driver", lambda _: None)
+    monkeypatch.setattr(on_host, "fetch", lambda *_, **__: models)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    monkeypatch.setattr(on_host, "_IDLE_S", 0.0)
+    text = Reply(200, METRICS % running)
+    monkeypatch.setattr(f"{on_host.metrics.__module__}.fetch", lambda *_, **__: text)
+
+    def run(command: Any, variables: Any) -> tuple[int, str, str]:
+        assert "hidden" not in " ".join(command)
+        assert variables.get("OPENAI_API_KEY", "hidden") == "hidden"
+        return next((end for word, end in ends.items() if word in command), (0, "", ""))
+
+    load = loaded("http://127.0.0.1:8000", ["m"])
+    return on_host.load(run, load, words(load["words"], POINT, 1))
+
+
+UP = {"inspect": (0, "17 sha256:1\n", "")}
+
+
+def test_a_run_on_its_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = on_a_host(monkeypatch, UP | {"cat": (0, json.dumps(RAW), "")})
+    assert found["seen"]["model"] == "org/m"
+    assert json.loads(found["result"]) == RAW
+    assert found["before"] == found["after"] == {"busy": 0, "answered": 5}
+
+
+@pytest.mark.parametrize(
+    ("ends", "running", "sentence"),
+    [
+        ({"inspect": (1, "", "No such object: c")}, 0, "its container c does not run"),
+        (UP | {"timeout": (137, "", "Killed")}, 0, "the load generator ended with 137: Killed"),
+        (UP | {"cat": (1, "", "No such file")}, 0, "the load generator left no result: No such file"),
+        (UP, 3, "3 requests of others run there, expected none"),
+    ],
+)
+def test_what_ends_on_the_host_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, ends: dict[str, tuple[int, str, str]], running: int, sentence: str
+) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        on_a_host(monkeypatch, ends, running)
