@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from statistics import fmean, variance
 from typing import Literal
 
@@ -92,6 +93,7 @@ def _apart(first: Sequence[float], second: Sequence[float], wrong: float) -> tup
     return fmean(second) - fmean(first), student(max(1, freedom), wrong) * math.sqrt(sum(parts))
 
 
+@cache
 def student(freedom: int, wrong: float) -> float:
     """The t beyond which, on either side, lies this share of Student's distribution."""
     low, high = 0.0, _MOST_T
