@@ -33,6 +33,8 @@ from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 PROBLEMS = 2  # the exit code of a status that lists problems
 # Tasks that only look: who is stopped by one of them has not been changed.
 _BEFORE_CHANGES = re.compile(r"/roles/preflight/|/tasks/preflight\.yml")
+# They show what they found by themselves; what stops a benchmark says nothing of the service.
+_OWN_TABLES = {"gb10.fleet.doctor", "gb10.fleet.bench"}
 _STATUS = re.compile(r"/playbooks/status\.yml")
 
 
@@ -62,7 +64,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core carrie
         self._shows_ok = C.config.get_config_value("display_ok_hosts", plugin_type="callback", plugin_name="default")
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
-        if task.resolved_action == "gb10.fleet.doctor":  # it shows a table of its own
+        if task.resolved_action in _OWN_TABLES:
             self._plan = None
         self._is_status = self._is_status or bool(_STATUS.search(task.get_path() or ""))
 

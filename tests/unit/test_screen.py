@@ -149,6 +149,20 @@ def test_a_status_with_problems_ends_with_2(
         assert code is None
 
 
+@pytest.mark.parametrize(("action", "shows"), [("gb10.fleet.bench", False), ("gb10.fleet.rank_info", True)])
+def test_what_stops_a_benchmark_is_no_state_of_its_service(
+    monkeypatch: pytest.MonkeyPatch, action: str, shows: bool
+) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr(fleet_table, "end_table", lambda *_: "titan  chat  failed")
+    monkeypatch.setattr(fleet_table, "show", shown.append)
+    table = fleet_table.CallbackModule()
+    table._plan, table._stopped = {}, {"titan": ("failed", "others asked meanwhile")}
+    table.v2_playbook_on_task_start(SimpleNamespace(resolved_action=action, get_path=lambda: "bench.yml"), False)
+    table.v2_playbook_on_stats(None)
+    assert bool(shown) == shows
+
+
 def test_the_plan_of_a_limit_that_splits_a_service_names_it(tmp_path: Path) -> None:
     """newcomer.md, day 2: the plan had no error for a limit that site.yml then refused."""
     pair = 'fleet_fabric: {cables: [["titan:1", "other:1"]]}\n' + SERVICES.replace("[titan]", "[titan, other]")
