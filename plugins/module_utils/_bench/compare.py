@@ -51,9 +51,8 @@ def differences(
     """All figures of all points that both have.
 
     before, after: by point, then by figure, the values of its repetitions in their order, all above 0. better: by
-    figure
-    whether more is better. paired: whether the n-th of both were measured one after the other. ValueError for fewer
-    repetitions than `LEAST`.
+    figure whether more is better. paired: whether the n-th of both were measured one after the other. ValueError for
+    fewer repetitions than `LEAST`.
     """
     asked = [(point, figure) for point in before if point in after for figure in better]
     return [
