@@ -10,6 +10,7 @@ import shlex
 from typing import Any
 
 from ansible.plugins.action import ActionBase
+from ansible_collections.gb10.fleet.plugins.module_utils._layout import INSTALLED
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.system import read_packages
 from ansible_collections.gb10.fleet.plugins.modules.host_packages import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
@@ -41,7 +42,14 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         unlisted = result.get("failed") and str(result.get("msg")).startswith(_NOT_LISTED)
         if unlisted and self._task.check_mode and arguments["assume_available"]:
             result = {"changed": True}
+        if not result.get("failed") and not self._task.check_mode:
+            self._noted(missing)
         return _explained(result) | {"missing": missing}
+
+    def _noted(self, packages: list[str]) -> None:
+        """For `host_removal`: which packages were not here before."""
+        noted = shlex.join(f"{INSTALLED}/{name}" for name in packages)
+        self._low_level_execute_command(f"mkdir -p {shlex.quote(INSTALLED)} && touch {noted}")
 
     def _command(self, arguments: list[str]) -> tuple[int, str, str]:
         answer = self._low_level_execute_command(shlex.join(arguments))

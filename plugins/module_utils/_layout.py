@@ -18,6 +18,8 @@ STATUS = "/run/gb10-fleet"
 SERVICES = f"{CONFIG}/services"
 SECRETS = f"{CONFIG}/secrets"
 FIREWALL = f"{CONFIG}/firewall.nft"
+UNDO = f"{CONFIG}/undo.json"  # what was there before the first change: `_undo.record`
+INSTALLED = f"{CONFIG}/installed"  # an empty file for each package that was missing
 HOTPLUG = f"{CONFIG}/cx7-hotplug"  # that the adapter's hot-plug was switched off by us
 NETPLAN = f"{CONFIG}/netplan"  # the network guard's record, and files of others that were moved
 PEER = f"{CONFIG}/peer"
@@ -51,6 +53,10 @@ BOOTS = f"{STATE}/boots"  # what starts have shown, by `_memory.boots.boot_key`
 CATALOGUES = f"{STATE}/catalogues"  # what images of unknown build hold, by `_engines.observed.image_key`
 COMPILED = "/var/cache/gb10-fleet"  # what torch.compile, Triton and FlashInfer build, by service and image
 
+# Folders that nobody else writes to, and what the names of files of ours elsewhere have.
+OWN_FOLDERS = (CONFIG, LIBRARY, STATE, COMPILED)
+_OWN_NAME = "gb10-"
+
 # In the container.
 IN_MODELS = "/hf"
 # Code that comes with a model is copied here (HF_MODULES_CACHE): the models themselves are mounted read-only.
@@ -61,6 +67,11 @@ IN_GROUP_TOKEN = "/run/secrets/group-token"
 
 # What units and containers that own services begin with. Releases before 0.2.0 wrote the second.
 _PREFIXES = ("gb10-service-", "gb10-vllm-")
+
+
+def is_own(path: str) -> bool:
+    """Whether a path that a slice names is of our making, whatever was there before. Any other may be an owner's."""
+    return _OWN_NAME in PurePosixPath(path).name or path.startswith(tuple(f"{folder}/" for folder in OWN_FOLDERS))
 
 
 def unit(service: str) -> str:

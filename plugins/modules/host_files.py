@@ -14,6 +14,8 @@ description:
   - Writes and removes exactly what it is given, in one call. All belongs to root.
   - Each new file is complete before it takes the old one's place. Other files beside them stay.
   - A folder in the place of a file, and a file in the place of a folder, is kept under its name with C(.damaged).
+  - What was there before the first change is noted in C(/etc/gb10-fleet/undo.json); M(gb10.fleet.host_removal) puts it
+    back.
   - systemd reads its unit files again when one of them changed, before a unit is enabled or started.
 options:
   files:
@@ -68,6 +70,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils._own_files import clear_of_folders, set_aside
+from ansible_collections.gb10.fleet.plugins.module_utils._undo import record
 
 UNITS = "/etc/systemd/system/"
 OWNER = "root"
@@ -108,6 +111,7 @@ def converge_folder(module: AnsibleModule, path: Path, mode: str | None) -> list
 def make_folders(module: AnsibleModule, path: Path) -> None:
     missing = [folder for folder in (path, *path.parents) if not folder.is_dir()]
     for folder in [] if module.check_mode else reversed(missing):
+        record.remember_folder(folder)
         if folder.exists() or folder.is_symlink():
             set_aside(folder)
         folder.mkdir(mode=0o755)
@@ -121,10 +125,12 @@ def converge_file(module: AnsibleModule, path: Path, wanted: dict[str, Any]) -> 
     text = path.read_text("utf-8", "replace") if path.is_file() and not path.is_symlink() else None
     if content is None:
         if is_there and not module.check_mode:
+            record.remember_file(path)
             path.unlink()
         return [headed(path, text or "", "")] if is_there else []
     found = [] if text == content else [headed(path, text or "", content)]
     if found and not module.check_mode:
+        record.remember_file(path)
         make_folders(module, path.parent)
         with NamedTemporaryFile("w", dir=module.tmpdir, encoding="utf-8", delete=False) as new:
             new.write(content)
@@ -145,6 +151,7 @@ def converge_link(module: AnsibleModule, path: Path, target: str | None) -> list
     if have == target:
         return []
     if not module.check_mode:
+        record.remember_file(path)
         path.unlink(missing_ok=True)
         if target is not None:
             make_folders(module, path.parent)

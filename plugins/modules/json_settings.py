@@ -14,6 +14,7 @@ description:
   - Merges the wanted keys into those of the file. Keys that are not named stay, and so does the file's text when it
     already says what is wanted, however it is formatted.
   - The new file is complete and valid before it takes the old one's place.
+  - What the keys said before the first change is noted for M(gb10.fleet.host_removal).
   - A diff shows the file. Use C(diff=false) on the task where it holds a secret.
 extends_documentation_fragment:
   - ansible.builtin.files
@@ -80,6 +81,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._settings.json_settings
     parsed,
     written,
 )
+from ansible_collections.gb10.fleet.plugins.module_utils._undo import record
 
 
 def main() -> None:
@@ -104,6 +106,7 @@ def main() -> None:
         module.fail_json(msg=str(error), findings=[finding.as_dict() for finding in error.findings])
     keys = changed_keys(before, after)
     if keys and not module.check_mode:
+        record.remember_json(path, module.params["settings"])
         replace(module, path, written(after))
     diff: list[dict[str, Any]] = [{"before": text, "after": written(after) if keys else text}]
     access_changed = False

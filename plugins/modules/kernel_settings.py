@@ -13,7 +13,8 @@ author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Compares the live values of sysctl keys, of the NVMe disks' read-ahead and of swap with what is wanted, and sets
     what differs.
-  - Writes no file that lasts. What holds after the next boot stands in files below C(/etc).
+  - Notes what the kernel said before the first change, for M(gb10.fleet.host_removal), and writes no other file that
+    lasts. What holds after the next boot stands in files below C(/etc).
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
 options:
@@ -56,10 +57,12 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._settings.kernel_settings import (
     Wanted,
+    before_us,
     contradictions,
     read_live,
     write_live,
 )
+from ansible_collections.gb10.fleet.plugins.module_utils._undo import record
 
 
 def main() -> None:
@@ -78,6 +81,7 @@ def main() -> None:
         live = read_live(wanted.sysctl)
         differing = wanted.differing(live)
         if not module.check_mode:
+            record.remember("kernel", before_us(wanted, live))
             write_live(wanted, differing, module.run_command)
     except FleetError as error:
         module.fail_json(msg=str(error), findings=[finding.as_dict() for finding in error.findings])

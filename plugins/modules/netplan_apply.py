@@ -49,6 +49,11 @@ options:
   ssh_interface:
     description: The interface that carries SSH, where it may be changed.
     type: str
+  restore:
+    description: Also put back the files of others that O(foreign=move) has moved aside, in the same change, with an
+      empty O(interfaces) and without O(content).
+    type: bool
+    default: false
 """
 
 EXAMPLES = r"""
@@ -87,6 +92,7 @@ transaction:
 """
 
 import base64
+import dataclasses
 import fcntl
 import json
 import os
@@ -105,12 +111,14 @@ from ansible_collections.gb10.fleet.plugins.module_utils._netplan import guard, 
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan.document import MARK
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan.links import (
     CommandError,
+    addresses,
     read_links,
     read_routes,
     run,
     unmet,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan.ssh_session import carriers, session_address
+from ansible_collections.gb10.fleet.plugins.module_utils._undo import record as undo
 
 # NetworkManager's own profiles. What netplan writes for it lies in /run.
 PROFILES = ("/etc/NetworkManager/system-connections", "/usr/lib/NetworkManager/system-connections")
@@ -122,6 +130,7 @@ OPTIONS = {
     "interfaces": {"type": "list", "elements": "dict", "required": True},
     "foreign": {"type": "str", "choices": ["refuse", "move"], "default": "refuse"},
     "ssh_interface": {"type": "str"},
+    "restore": {"type": "bool", "default": False},
 }
 
 
@@ -129,7 +138,8 @@ def main() -> None:
     module = AnsibleModule(argument_spec=OPTIONS, supports_check_mode=True)
     present = Path(module.params["path"]).exists()
     others = [path for path, text in module.params["files"].items() if text is not None or Path(path).exists()]
-    if not present and module.params["content"] is None and not module.params["interfaces"] and not others:
+    copies = _copies() if module.params["restore"] else []
+    if not (present or others or copies) and module.params["content"] is None and not module.params["interfaces"]:
         module.exit_json(changed=False, differs=False, diff=[], moved={}, live=[])
     if shutil.which("netplan") is None:
         module.fail_json(msg="there is no netplan on this host; apt-get install netplan.io [netplan-missing]")
@@ -140,15 +150,7 @@ def main() -> None:
         module.fail_json(msg=f"{error.filename}: {error.strerror}; repair or remove it [netplan-unreadable]")
     wanted = module.params["interfaces"]
     try:
-        decision = judge.decide(
-            host,
-            _render,
-            module.params["path"],
-            module.params["content"],
-            wanted,
-            move_foreign=module.params["foreign"] == "move",
-            ssh_interface=module.params["ssh_interface"],
-        )
+        decision = _decide(module, host, copies)
     except FleetError as refusal:
         module.fail_json(msg=str(refusal), findings=[finding.as_dict() for finding in refusal.findings])
     files = {path: _file(text) for path, text in decision.files.items()}
@@ -170,8 +172,39 @@ def main() -> None:
         )
     result = {"changed": changed, "differs": changed, "diff": diff, "moved": dict(decision.moved), "live": live}
     if changed and not module.check_mode:
+        undo.remember("links", {link["ifname"]: _link(link) for link in links if link["ifname"] in _names(wanted)})
         result["transaction"] = _start(module, files, wanted)
     module.exit_json(**result)
+
+
+def _decide(module: AnsibleModule, host: judge.Host, copies: list[Path]) -> judge.Decision:
+    path, ssh_interface = module.params["path"], module.params["ssh_interface"]
+    if module.params["restore"]:
+        there = {**host.files, **{str(copy): copy.read_bytes() for copy in copies}}
+        names = [str(copy) for copy in copies]
+        return judge.decide_back(dataclasses.replace(host, files=there), _render, path, names, ssh_interface)
+    return judge.decide(
+        host,
+        _render,
+        path,
+        module.params["content"],
+        module.params["interfaces"],
+        move_foreign=module.params["foreign"] == "move",
+        ssh_interface=ssh_interface,
+    )
+
+
+def _copies() -> list[Path]:
+    """What was moved aside, the oldest first."""
+    return sorted(Path(judge.MOVED).glob("*"), key=lambda path: (path.stat().st_mtime, path.name))
+
+
+def _names(interfaces: list[dict[str, Any]]) -> set[str]:
+    return {str(one["name"]) for one in interfaces}
+
+
+def _link(link: dict[str, Any]) -> dict[str, Any]:
+    return {"mtu": link["mtu"], "addresses": sorted(addresses(link))}
 
 
 def _read_host(links: list[dict[str, Any]]) -> judge.Host:

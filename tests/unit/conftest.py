@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import hub_server
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._undo import record as undo
 from ansible_collections.gb10.fleet.plugins.module_utils._weights import hub as hub_module
 from hypothesis import settings
 
@@ -23,6 +25,15 @@ def usual_umask() -> Iterator[None]:
     before = os.umask(0o022)
     yield
     os.umask(before)
+
+
+@pytest.fixture(autouse=True)
+def undo_record(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Modules note what they change; here not on this machine."""
+    file = tmp_path_factory.mktemp("undo") / "undo.json"
+    monkeypatch.setattr(undo, "FILE", file)
+    monkeypatch.setattr(undo, "_LIBRARY", file.parent / "library")
+    return file
 
 
 @pytest.fixture

@@ -80,6 +80,7 @@ MAY_IMPORT = {
     "_services": "_probe",
     "_system": f"{VLLM}/text _probe",
     "_subjects": " ".join(sorted(path.parent.name for path in UTILS.glob("*/subject.py"))),
+    "_undo": "_netplan _services _settings _transfer",
     "_drift": "_fabric _joins _netplan _probe _settings _subjects _system _transfer",
     "_doctor": "_container_engine _fabric _host _preflight _system",
     "_plan": "_clients _engines _fabric _firewall _gateway _host_tuning _lock _memory _memory_guard _models "
@@ -158,6 +159,8 @@ IO = {
     "_tls/declared.py": "the paths of certificates on the controller",
     "_tls/reading.py": "reads the certificates of services",
     "_verify/tables.py": "the terminal's width",
+    "_undo/record.py": "keeps what was on a host before us",
+    "_undo/survey.py": "reads a host, and puts it back",
     "_engines/llama_cpp/catalogue.py": "reads data/llama_cpp_catalogue.json",
     "_engines/vllm/api_key.py": "reads the middleware that containers mount",
     "_engines/vllm/text/image_facts.py": "reads data/vllm_images.yml",

@@ -14,7 +14,7 @@ import hashlib
 import ipaddress
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -102,6 +102,21 @@ def decide(
         wanted |= {path: host.files[path]} if path in host.files else {}
     _refuse_unrenderable(host, render, path, wanted, ssh_interface)
     return Decision(_difference(host.files, wanted) | {moved[other]: host.files[other] for other in moved}, moved)
+
+
+def decide_back(host: Host, render: Render, path: str, copies: Iterable[str], ssh_interface: str | None) -> Decision:
+    """The files to change so that all is as before our first change: ours goes, and what was moved aside comes back.
+
+    copies: those of ``host.files`` that lie in `MOVED`, the oldest first: of one name, it is what was there before us.
+    Raises FleetError for what may not be.
+    """
+    copies = [*copies]
+    before = {other: text for other, text in host.files.items() if other not in copies}
+    wanted = {other: text for other, text in before.items() if other != path or not _is_ours(text)}
+    for copy in copies:
+        wanted.setdefault(f"/etc/netplan/{Path(copy).name.rpartition('.')[0]}", host.files[copy])
+    _refuse_unrenderable(replace(host, files=before), render, path, wanted, ssh_interface)
+    return Decision(_difference(before, wanted), {})
 
 
 def _difference(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> dict[str, bytes | None]:

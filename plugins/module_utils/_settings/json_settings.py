@@ -40,6 +40,34 @@ def merged(current: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str,
     return result
 
 
+def restored(now: Mapping[str, Any], before: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, Any]:
+    """``now`` with the values of before for the keys that ``ours``, all that was ever merged, names; others stay.
+
+    A map that we made goes when nothing of others is in it."""
+    result = dict(now)
+    for key, inner in ours.items():
+        there, was = now.get(key), before.get(key, {})
+        if isinstance(inner, Mapping) and isinstance(there, Mapping) and isinstance(was, Mapping):
+            result[key] = restored(there, was, inner)
+            if result[key] or key in before:
+                continue
+        elif key in before:
+            result[key] = was
+            continue
+        result.pop(key, None)
+    return result
+
+
+def both(ours: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
+    """Two settings as one for `restored`: what either names, a whole key where one of them names it whole."""
+    result = {**ours, **later}
+    for key in {*ours} & {*later}:
+        one, other = ours[key], later[key]
+        are_maps = isinstance(one, Mapping) and isinstance(other, Mapping)
+        result[key] = both(one, other) if are_maps else None
+    return result
+
+
 def changed_keys(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """The top-level keys that were added, removed or changed."""
     return sorted(key for key in {*before, *after} if before.get(key) != after.get(key))

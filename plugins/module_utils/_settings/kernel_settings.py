@@ -121,13 +121,57 @@ def read_live(sysctl: Mapping[str, object]) -> Values:
     return values | {SWAP: swap_areas(Path("/proc/swaps").read_text(encoding="utf-8"))}
 
 
+def before_us(wanted: Wanted, live: Values) -> Values:
+    """What the undo record keeps of the values that are declared, whether they differ or not.
+
+    Of a pair that can't both be set, the one that holds."""
+    values = {name: live[name] for name in wanted.sysctl}
+    for amount, ratio in _COUNTERPARTS:
+        for asked, other in ((amount, ratio), (ratio, amount)):
+            if values.get(asked) == "0":
+                values[other] = normalised(sysctl_path(other).read_text(encoding="utf-8"))
+                del values[asked]
+    if wanted.read_ahead_kb is not None:
+        values |= {name: value for name, value in live.items() if name.endswith(_READ_AHEAD)}
+    return values | ({SWAP: live[SWAP]} if wanted.swap is not None else {})
+
+
+def unlike_before(before: Values) -> Values:
+    """Of what `before_us` kept, the values that are others now; none of what this machine no longer has."""
+    now = {SWAP: swap_areas(Path("/proc/swaps").read_text(encoding="utf-8"))}
+    for name in before:
+        if name != SWAP and _path(name).exists():
+            now[name] = normalised(_path(name).read_text(encoding="utf-8"))
+    return {name: now[name] for name, value in before.items() if name in now and not _same(name, now[name], value)}
+
+
+def put_back(before: Values, run: Run) -> None:
+    """Set the running kernel to what `before_us` kept. Raises FleetError for what the kernel did not take."""
+    for name, now in unlike_before(before).items():
+        if name == SWAP:
+            _switch_swap(ON if now == OFF else OFF, run)
+            continue
+        try:
+            _path(name).write_text(f"{before[name]}\n", encoding="utf-8")
+        except OSError as cause:
+            raise FleetError(_refused(name, before[name], f"{cause.strerror} on writing {_path(name)}")) from cause
+
+
+def _same(name: str, now: str, before: str) -> bool:
+    return (now == OFF) == (before == OFF) if name == SWAP else now == before
+
+
+def _path(name: str) -> Path:
+    return Path("/sys/block") / name if name.endswith(_READ_AHEAD) else sysctl_path(name)
+
+
 def write_live(wanted: Wanted, values: Values, run: Run) -> None:
     """Sets each value in the running kernel, and reads all back. Raises FleetError for what the kernel did not take."""
     for name, value in values.items():
         if name == SWAP:
             _switch_swap(value, run)
             continue
-        path = Path("/sys/block") / name if name.endswith(_READ_AHEAD) else sysctl_path(name)
+        path = _path(name)
         try:
             path.write_text(f"{value}\n", encoding="utf-8")
         except OSError as cause:

@@ -1,0 +1,36 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action of gb10.fleet.host_removal: takes from the host's slice what the host has to look for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.gb10.fleet.plugins.module_utils._managed import managed
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
+    _requires_connection = True
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        arguments = {**self._task.args, "slice": looked_for(self._task.args["slice"])}
+        result |= self._execute_module("gb10.fleet.host_removal", arguments, task_vars=task_vars)
+        return result
+
+
+def looked_for(mine: Mapping[str, Any]) -> dict[str, Any]:
+    """``{inventory, paths, links, sysctl}``: by whom, which files and links there may be, which addresses by
+    interface, and which values of the kernel."""
+    # a netplan file goes by a transaction of its own
+    paths = {one.path for one in managed(mine) if one.kind != "folder" and not one.path.startswith("/etc/netplan/")}
+    return {
+        "inventory": mine["tls"]["inventory"],
+        "paths": sorted(paths),
+        "links": {one["name"]: one["address"] for one in mine["fabric"]["interfaces"] if one["address"]},
+        "sysctl": sorted({*mine["host_tuning"].get("sysctl", {}), *mine["fabric"]["sysctl"]}),
+    }

@@ -1,0 +1,239 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The way back of a host: what is noted before a change, what is found and undone afterwards, and who needs it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.module_utils.testing import patch_module_args
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+from ansible_collections.gb10.fleet.plugins.module_utils._netplan import judge
+from ansible_collections.gb10.fleet.plugins.module_utils._netplan.document import MARK
+from ansible_collections.gb10.fleet.plugins.module_utils._settings import kernel_settings
+from ansible_collections.gb10.fleet.plugins.module_utils._settings.json_settings import both, merged, restored
+from ansible_collections.gb10.fleet.plugins.module_utils._undo import record, survey
+from ansible_collections.gb10.fleet.plugins.module_utils._undo.dependents import removal
+from ansible_collections.gb10.fleet.plugins.modules import host_files, json_settings
+from hypothesis import given
+from hypothesis import strategies as st
+
+MAPS = st.recursive(
+    st.dictionaries(st.sampled_from("abc"), st.integers(0, 3), max_size=3),
+    lambda inner: st.dictionaries(st.sampled_from("abc"), inner | st.integers(0, 3), max_size=3),
+    max_leaves=8,
+)
+
+
+@given(MAPS, MAPS, MAPS)
+def test_keys_of_a_json_file_come_back(before: dict[str, Any], ours: dict[str, Any], later: dict[str, Any]) -> None:
+    now = merged(merged(before, ours), later)
+    assert restored(now, before, both(ours, later)) == before
+
+
+def written(capsys: pytest.CaptureFixture[str], module: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    with patch_module_args(dict(arguments)), pytest.raises(SystemExit):
+        module.main()
+    result: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return result
+
+
+def undo(*paths: str) -> list[str]:
+    """Of files and keys alone: this machine is no host of a fleet."""
+    known, why = record.read()
+    assert known is not None and why == ""
+    steps = [*survey._files(survey.Asked(paths), known), *survey._json(known["json"])]
+    steps += survey._made(known["folders"], [step.place for step in steps])
+    for step in steps:
+        step.act()
+    return [step.place for step in steps]
+
+
+def test_files_and_links_are_as_they_were(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_files, "OWNER", tmp_path.owner())
+    (tmp_path / "theirs").write_text("theirs\n")
+    (tmp_path / "theirs").chmod(0o640)
+    (tmp_path / "link").symlink_to("/theirs")
+    files = {str(tmp_path / name): {"mode": "0644", "content": "ours\n"} for name in ("theirs", "new/deep/file")}
+    for text in ("ours\n", "ours, later\n"):
+        for file in files.values():
+            file["content"] = text
+        links = {str(tmp_path / "link"): "/ours", str(tmp_path / "gb10-x"): "/ours"}
+        assert written(capsys, host_files, {"files": files, "links": links})["changed"]
+    assert str(tmp_path / "gb10-x") in undo(str(tmp_path / "gb10-x"))
+    assert (tmp_path / "theirs").read_text() == "theirs\n"
+    assert (tmp_path / "theirs").stat().st_mode & 0o777 == 0o640
+    assert str((tmp_path / "link").readlink()) == "/theirs"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "theirs"]
+    assert undo() == []
+
+
+def test_check_mode_notes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, undo_record: Path
+) -> None:
+    monkeypatch.setattr(host_files, "OWNER", tmp_path.owner())
+    arguments = {"files": {str(tmp_path / "a"): {"mode": "0644", "content": "x"}}, "_ansible_check_mode": True}
+    assert written(capsys, host_files, arguments)["changed"]
+    assert not undo_record.exists()
+
+
+def test_a_json_file_gets_its_very_bytes_back_or_goes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    theirs, new = tmp_path / "theirs.json", tmp_path / "new.json"
+    theirs.write_text('{"a":1, "b": {"c": 2}}')
+    for path in (theirs, new):
+        for settings in ({"a": 2}, {"b": {"c": 3, "d": 4}}):
+            written(capsys, json_settings, {"path": str(path), "settings": settings})
+    undo()
+    assert theirs.read_text() == '{"a":1, "b": {"c": 2}}'
+    assert not new.exists()
+
+
+def test_what_an_owner_has_changed_meanwhile_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "daemon.json"
+    path.write_text('{"a": 1}')
+    written(capsys, json_settings, {"path": str(path), "settings": {"a": 2, "ours": True}})
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"theirs": 7}))
+    undo()
+    assert json.loads(path.read_text()) == {"a": 1, "theirs": 7}
+
+
+def test_a_record_that_is_late_takes_nothing_of_ours_for_an_owners(tmp_path: Path) -> None:
+    record._LIBRARY.mkdir()
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    ours.write_text("# Managed by gb10.fleet: ...")
+    theirs.write_text("x")
+    record.remember_file(ours)
+    record.remember_file(theirs)
+    record.remember("kernel", {"vm.swappiness": "1"})
+    record.remember_json(theirs, {"a": None})
+    known, _why = record.read()
+    assert known is not None and known["late"]
+    assert known["files"][str(ours)] is None and known["files"][str(theirs)] is not None
+    assert (known["kernel"], known["json"]) == ({}, {})
+    [sentence] = survey.stays(known, (), ["vm.swappiness"])
+    assert "kept no record" in sentence and "vm.swappiness" in sentence
+
+
+def test_a_damaged_record_is_late(undo_record: Path) -> None:
+    undo_record.write_text('{"late": false}')
+    assert record.read() == (None, "it has no 'files'")
+    assert record.begin()["late"]
+
+
+def test_the_record_is_for_root_alone(undo_record: Path) -> None:
+    record.begin()
+    assert undo_record.stat().st_mode & 0o777 == 0o600
+
+
+def test_of_a_pair_of_kernel_values_the_one_that_holds_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def path(key: str) -> Path:
+        return tmp_path / key
+
+    monkeypatch.setattr(kernel_settings, "sysctl_path", path)
+    for key, value in {"vm.dirty_bytes": "0", "vm.dirty_ratio": "20", "vm.swappiness": "60"}.items():
+        path(key).write_text(f"{value}\n")
+    wanted = kernel_settings.Wanted({"vm.dirty_bytes": 1, "vm.swappiness": 1})
+    before = kernel_settings.before_us(wanted, {"vm.dirty_bytes": "0", "vm.swappiness": "60"})
+    assert before == {"vm.dirty_ratio": "20", "vm.swappiness": "60"}
+    assert kernel_settings.unlike_before(before) == {}
+    path("vm.dirty_ratio").write_text("0\n")
+    path("vm.swappiness").unlink()  # as of an interface that is gone
+    assert kernel_settings.unlike_before(before) == {"vm.dirty_ratio": "0"}
+    kernel_settings.put_back(before, lambda _command: (0, "", ""))
+    assert path("vm.dirty_ratio").read_text() == "20\n"
+
+
+def test_what_was_moved_aside_for_netplan_comes_back() -> None:
+    ours, path = f"{MARK}\nnetwork: {{}}\n".encode(), "/etc/netplan/40-cx7.yaml"
+    first, second = (f"{judge.MOVED}/50-theirs.yaml.{digest}" for digest in ("aaaaaaaa", "bbbbbbbb"))
+    named = f"{judge.MOVED}/40-cx7.yaml.cccccccc"
+    files = {path: ours, "/etc/netplan/01.yaml": b"x", first: b"first", second: b"second", named: b"nvidia's"}
+    decision = judge.decide_back(judge.Host(files, {}, []), lambda _files: {}, path, [first, second, named], None)
+    assert decision.files == {path: b"nvidia's", "/etc/netplan/50-theirs.yaml": b"first"}
+    assert judge.decide_back(judge.Host({path: b"theirs"}, {}, []), lambda _files: {}, path, [], None).files == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "is_own"),
+    [
+        ("/etc/gb10-fleet/x", True),
+        ("/etc/systemd/system/gb10-drift.timer", True),
+        ("/etc/sysctl.d/99-zz-gb10-fleet.conf", True),
+        ("/etc/systemd/system/default.target", False),
+        ("/etc/docker/daemon.json", False),
+        ("/etc/gb10-fleet-of-mine.d/x", False),
+    ],
+)
+def test_what_bears_our_name_is_ours(path: str, is_own: bool) -> None:
+    assert _layout.is_own(path) == is_own
+
+
+def fleet(**changes: Any) -> dict[str, Any]:
+    """a and b serve `pair`; a has the gateway, m the monitoring; c serves `solo`."""
+    bare = {"images": [], "models": [], "fabric": {"interfaces": []}}
+    plan: dict[str, Any] = {
+        "hosts": {name: dict(bare) for name in "abcm"},
+        "services": {"pair": {"hosts": ["a", "b"]}, "solo": {"hosts": ["c"]}},
+        "gateway": None,
+        "monitoring": None,
+    }
+    return plan | changes
+
+
+MODELS = [{"model": "m1", "services": ["pair"]}, {"model": "m2", "services": ["solo"]}]
+GATEWAY = {"hosts": ["a"], "models": MODELS}
+TWICE = {"hosts": ["m"], "models": [{"model": "m1", "services": ["pair", "solo"]}]}
+FROM_C = {"images": [{"reference": "r", "source": {"kind": "host", "host": "c"}}]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "leaving", "errors", "warnings"),
+    [
+        ({}, ["c"], [], []),
+        ({}, ["a"], ["pair has a rank there, and others on b"], []),
+        ({}, ["a", "b"], [], []),
+        ({"gateway": GATEWAY}, ["a", "b"], ["its gateway is the only one, and leads to solo"], []),
+        ({"gateway": GATEWAY}, ["c"], ["m2, which the gateway on a offers, is served nowhere else"], []),
+        ({"gateway": TWICE}, ["c"], [], ["the gateway on m loses solo; others serve m1"]),
+        ({"monitoring": {"host": "m", "hosts": ["a", "m"]}}, ["m"], ["it watches a"], []),
+        ({"monitoring": {"host": "m", "hosts": ["c", "m"]}}, ["c"], [], ["m collects from it"]),
+        ({"monitoring": {"host": "m", "hosts": ["m"]}}, ["m"], [], []),
+        ({}, ["a", "b", "c", "m"], [], []),
+    ],
+)
+def test_who_needs_a_host(changes: dict[str, Any], leaving: list[str], errors: list[str], warnings: list[str]) -> None:
+    found = removal(fleet(**changes), leaving, ",".join(leaving), False)
+    for kind, expected in (("errors", errors), ("warnings", warnings)):
+        assert len(found[kind]) == len(expected), found
+        assert all(words in sentence for words, sentence in zip(expected, found[kind], strict=True)), found
+
+
+def test_a_source_and_a_cable_are_named() -> None:
+    plan = fleet()
+    plan["hosts"]["b"] = plan["hosts"]["b"] | FROM_C | {"fabric": {"interfaces": [{"peers": [{"host": "c"}]}]}}
+    found = removal(plan, ["c"], "c", False)
+    assert "b takes r from it" in found["errors"][0] and "b has a cable to it" in found["warnings"][0]
+
+
+@pytest.mark.parametrize(
+    ("named", "check", "refused"), [("", False, 1), ("c", False, 0), ("a", False, 1), ("", True, 0)]
+)
+def test_a_host_has_to_be_named(named: str, check: bool, refused: int) -> None:
+    errors = removal(fleet(), ["c"], named, check)["errors"]
+    assert len(errors) == refused
+    assert all("-e remove=c" in sentence for sentence in errors)
+
+
+def test_the_probe_of_the_lab_is_a_shell_script() -> None:
+    script = Path(__file__).parents[2] / "molecule" / "cluster" / "tests" / "first_state.sh"
+    assert subprocess.run(["sh", "-n", script], check=False).returncode == 0
