@@ -144,13 +144,15 @@ def test_of_a_pair_of_kernel_values_the_one_that_holds_comes_back(
         path(key).write_text(f"{value}\n")
     wanted = kernel_settings.Wanted({"vm.dirty_bytes": 1, "vm.swappiness": 1})
     before = kernel_settings.before_us(wanted, {"vm.dirty_bytes": "0", "vm.swappiness": "60"})
-    assert before == {"vm.dirty_ratio": "20", "vm.swappiness": "60"}
+    assert before == {"vm.dirty_bytes": "0", "vm.dirty_ratio": "20", "vm.swappiness": "60"}
     assert kernel_settings.unlike_before(before) == {}
+    path("vm.dirty_bytes").write_text("1\n")
     path("vm.dirty_ratio").write_text("0\n")
     path("vm.swappiness").unlink()  # as of an interface that is gone
-    assert kernel_settings.unlike_before(before) == {"vm.dirty_ratio": "0"}
-    kernel_settings.put_back(before, lambda _command: (0, "", ""))
-    assert path("vm.dirty_ratio").read_text() == "20\n"
+    assert list(kernel_settings.unlike_before(before).items()) == [("vm.dirty_ratio", "0"), ("vm.dirty_bytes", "1")]
+    for name in kernel_settings.unlike_before(before):
+        kernel_settings.put_back({name: before[name]}, lambda _command: (0, "", ""))
+    assert kernel_settings.unlike_before(before) == {}
 
 
 def test_what_was_moved_aside_for_netplan_comes_back() -> None:

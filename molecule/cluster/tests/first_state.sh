@@ -5,7 +5,7 @@ export LC_ALL
 {
   find /etc /usr/local /var/cache /opt /srv -xdev \( -path /etc/machine-id -o -path /srv/lab -o -path /var/cache/apt -o -path /etc/ld.so.cache \
     -o -name '*.pyc' -o -name __pycache__ \) -prune -o \( -type l -printf 'link %p %l\n' -o -type d -printf 'folder %p %m\n' \) 2>/dev/null
-  find /etc /usr/local -xdev \( -path /etc/machine-id -o -path /etc/ld.so.cache -o -name '*.pyc' \) -prune -o -type f -printf '%m %p\n' | while read -r mode path; do
+  find /etc /usr/local -xdev \( -path /etc/machine-id -o -path /etc/ld.so.cache -o -name '*.pyc' -o -name '*-' \) -prune -o -type f -printf '%m %p\n' | while read -r mode path; do
     printf 'file %s %s %s\n' "$path" "$mode" "$(sha256sum < "$path")"
   done
   ls -d /var/lib/gb10* /run/gb10* 2>/dev/null | sed 's/^/ours /'

@@ -122,27 +122,27 @@ def read_live(sysctl: Mapping[str, object]) -> Values:
 
 
 def before_us(wanted: Wanted, live: Values) -> Values:
-    """What the undo record keeps of the values that are declared, whether they differ or not.
-
-    Of a pair that can't both be set, the one that holds."""
+    """What the undo record keeps of the values that are declared, whether they differ or not, with the other one of a
+    pair."""
     values = {name: live[name] for name in wanted.sysctl}
-    for amount, ratio in _COUNTERPARTS:
-        for asked, other in ((amount, ratio), (ratio, amount)):
-            if values.get(asked) == "0":
-                values[other] = normalised(sysctl_path(other).read_text(encoding="utf-8"))
-                del values[asked]
+    for pair in _COUNTERPARTS:
+        if {*pair} & {*values}:
+            values |= {name: normalised(sysctl_path(name).read_text(encoding="utf-8")) for name in pair}
     if wanted.read_ahead_kb is not None:
         values |= {name: value for name, value in live.items() if name.endswith(_READ_AHEAD)}
     return values | ({SWAP: live[SWAP]} if wanted.swap is not None else {})
 
 
 def unlike_before(before: Values) -> Values:
-    """Of what `before_us` kept, the values that are others now; none of what this machine no longer has."""
+    """Of what `before_us` kept, the values that are others now, in the order in which they can be set; none of what
+    this machine no longer has."""
     now = {SWAP: swap_areas(Path("/proc/swaps").read_text(encoding="utf-8"))}
     for name in before:
         if name != SWAP and _path(name).exists():
             now[name] = normalised(_path(name).read_text(encoding="utf-8"))
-    return {name: now[name] for name, value in before.items() if name in now and not _same(name, now[name], value)}
+    # of a pair the kernel zeroes one when the other is written, and takes no zero itself
+    ordered = sorted(before.items(), key=lambda item: (item[1] == "0", item[0]))
+    return {name: now[name] for name, value in ordered if name in now and not _same(name, now[name], value)}
 
 
 def put_back(before: Values, run: Run) -> None:
