@@ -75,6 +75,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._undo.survey import (
     Run,
     Step,
     foreign,
+    locks,
+    remove,
     running,
     stays,
     survey,
@@ -120,6 +122,8 @@ def main() -> None:
             last = Step(_layout.CONFIG, "is there", "not there", partial(shutil.rmtree, _layout.CONFIG))
             steps.append(last)
             left += [] if module.check_mode else undo([last], run)
+        for path in [] if module.check_mode else locks():
+            remove(path)
     except (FleetError, OSError) as error:
         module.fail_json(msg=f"{error}; what is done stays done: mend that, and run this again [remove]")
     module.exit_json(

@@ -26,6 +26,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._netplan.record import 
 from ansible_collections.gb10.fleet.plugins.module_utils._services.reading import read_units
 from ansible_collections.gb10.fleet.plugins.module_utils._settings import json_settings, kernel_settings
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.access import ACCOUNT
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import LOCKS
 
 # What the choice of each keeps: of models and images also the notes by which they are known.
 KEPT: Mapping[str, tuple[str, ...]] = {"models": ("hf", "models"), "images": ("images",), "data": ("clients",)}
@@ -123,7 +124,7 @@ def _files(asked: Asked, known: Mapping[str, Any]) -> Iterator[Step]:
     units = [str(path) for path in Path(_layout.UNITS).glob("gb10-*")]
     for path in sorted({*asked.paths, *units} - {*known["files"]}):
         if not path.startswith(tuple(f"{folder}/" for folder in _layout.OWN_FOLDERS)) and _there(path):
-            yield Step(path, "is there", "not there", partial(_remove, Path(path)), _reread(path))
+            yield Step(path, "is there", "not there", partial(remove, Path(path)), _reread(path))
     for path, file in known["files"].items():
         if snapshot(Path(path)) != file:
             was = "not there" if file is None else f"a link to {file['link']}" if "link" in file else "another file"
@@ -155,22 +156,32 @@ def _json(known: Mapping[str, Any]) -> Iterator[Step]:
 def _certificates() -> Iterator[Step]:
     for path in sorted(_CERTIFICATES.glob("gb10-fleet-*.crt")):
         then = (("update-ca-certificates",),)
-        yield Step(str(path), "this host trusts it", "not there", partial(_remove, path), then)
+        yield Step(str(path), "this host trusts it", "not there", partial(remove, path), then)
 
 
 def _folders(keep: Iterable[str]) -> Iterator[Step]:
     """All of ours but `_RECORDS`."""
     kept = {f"{_layout.STATE}/{name}" for kind in keep for name in KEPT[kind]}
     kept |= {*_STATE_FOLDERS} if "data" in keep else set()
-    run = sorted(str(path) for path in Path("/run").glob("gb10-*"))
+    run = sorted(str(path) for path in Path("/run").glob("gb10-*") if path not in locks())
     inside = [str(path) for path in sorted(Path(_layout.STATE).glob("*"))]
     inside += [path for path in sorted(map(str, Path(_layout.CONFIG).glob("*"))) if path not in _RECORDS]
     for path in (*inside, _layout.LIBRARY, _layout.COMPILED, *_STATE_FOLDERS, *run):
         if path not in kept and _there(path):
-            yield Step(path, "is there", "not there", partial(_remove, Path(path)))
+            yield Step(path, "is there", "not there", partial(remove, Path(path)))
     state = Path(_layout.STATE)
     if state.is_dir() and not any(str(path) in kept for path in state.iterdir()):
-        yield Step(str(state), "is there", "not there", partial(_remove, state))
+        yield Step(str(state), "is there", "not there", partial(remove, state))
+
+
+def locks() -> list[Path]:
+    """What a run that finds nothing leaves as well: no difference, and gone at its end."""
+    found = Path("/run").glob("gb10-*")
+    return [path for path in found if path.suffix == ".lock" or {*_names(path)} == {LOCKS.name}]
+
+
+def _names(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()] if folder.is_dir() else []
 
 
 def _account(run: Run) -> Iterator[Step]:
@@ -240,7 +251,7 @@ def _there(path: str) -> bool:
     return Path(path).exists() or Path(path).is_symlink()
 
 
-def _remove(path: Path) -> None:
+def remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
