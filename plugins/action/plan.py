@@ -48,6 +48,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._recipes.kept_models im
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.kept_models import keep, read_hub, read_kept
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._tls.judge import of_owner
+from ansible_collections.gb10.fleet.plugins.module_utils._tracing.declared import headers_problems
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.hub_api import HubApi
 from ansible_collections.gb10.fleet.plugins.modules.plan import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
@@ -146,6 +147,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
                 with contextlib.suppress(AnsibleError):
                     content = self._loader.get_text_file_contents(str(path)).encode()
                     findings += key_problems(f"fleet_services.{name}.api_key_file", path, content)
+            headers = _of_head(plan, name)["trace_headers"]
+            if headers and _secret_files.is_encrypted(path := Path(headers["source"])):
+                with contextlib.suppress(AnsibleError):
+                    content = self._loader.get_text_file_contents(str(path)).encode()
+                    findings += headers_problems(f"fleet_services.{name}.tracing.headers_file", path, content)
         gateway = _gateway(plan)
         if gateway and _secret_files.is_encrypted(path := Path(gateway["clients"]["source"])):
             with contextlib.suppress(AnsibleError):

@@ -153,6 +153,11 @@ def key_file(service: str) -> str:
     return f"{SECRETS}/{service}.key"
 
 
+def trace_headers(service: str) -> str:
+    """Headers for the collector of its traces, on the head, as OpenTelemetry's variable has them."""
+    return f"{SECRETS}/{service}.trace-headers"
+
+
 def gateway_key(backend: str) -> str:
     """The key by which a gateway asks the heads of a backend, as HAProxy's map."""
     return f"{GATEWAY}/keys/{backend}.map"

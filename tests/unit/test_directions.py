@@ -75,16 +75,17 @@ MAY_IMPORT = {
     "_verify": "_engines _probe _rank",
     "_container_engine": "_probe _settings",
     "_tls": "_probe",
+    "_tracing": "",
     "_gateway": "_probe _tls",
     "_clients": "_gateway",
-    "_services": "_probe",
+    "_services": "_probe _tracing",
     "_system": f"{VLLM}/text _probe",
     "_subjects": " ".join(sorted(path.parent.name for path in UTILS.glob("*/subject.py"))),
     "_undo": "_netplan _services _settings _transfer",
     "_drift": "_fabric _joins _netplan _probe _settings _subjects _system _transfer",
     "_doctor": "_container_engine _fabric _host _preflight _system",
     "_plan": "_clients _engines _fabric _firewall _gateway _host_tuning _lock _memory _memory_guard _models "
-    "_monitoring _recipes _subjects _tls _transfer",
+    "_monitoring _recipes _subjects _tls _tracing _transfer",
 }
 
 # Modules that read or change the machine. pathlib's PurePath and urllib.parse only handle text.
@@ -156,6 +157,7 @@ IO = {
     "_transfer/places.py": "paths of parts under way",
     "_transfer/spool.py": "writes parts",
     "_transfer/staging.py": "locks and free space",
+    "_tracing/declared.py": "the headers for a collector on the controller",
     "_tls/declared.py": "the paths of certificates on the controller",
     "_tls/reading.py": "reads the certificates of services",
     "_verify/tables.py": "the terminal's width",

@@ -120,7 +120,7 @@ def test_a_host_that_can_not_trust_it_fails_and_the_next_run_tries_again(place: 
 
 def service(name: str, folder: Path, form: str) -> dict[str, Any]:
     key = {"source": str(folder / f"{name}.key"), "path": f"/etc/{name}.yml", "form": form}
-    return {"name": name, "key": key, "tls": None, "files": {"/etc/unit": {"content": "x"}}}
+    return {"name": name, "key": key, "tls": None, "trace_headers": None, "files": {"/etc/unit": {"content": "x"}}}
 
 
 def act(

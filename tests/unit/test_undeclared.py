@@ -99,6 +99,7 @@ def test_all_that_was_written_for_it_goes() -> None:
         "/etc/gb10-fleet/secrets/old.tls.key",
         "/etc/gb10-fleet/secrets/old.group",
         "/etc/gb10-fleet/secrets/old.tls.crt",
+        "/etc/gb10-fleet/secrets/old.trace-headers",
     )
     assert one.folders == ("/var/cache/gb10-fleet/old", "/etc/gb10-fleet/secrets/.way-back/old")
 

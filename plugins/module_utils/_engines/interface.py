@@ -65,6 +65,8 @@ class EngineSpec:
     head's, which calls them, instead of one of the head's. single_files: a model is files of its repository, which
     ``model.file`` names, instead of all of them. head_loads: the head alone reads the weights, and sends the other
     ranks theirs. abbreviates: whether it takes the beginning of an option's name for the option, as argparse does.
+    trace_headers: where it finds the headers for the collector of its traces, as OpenTelemetry's variable has them;
+    empty for an engine that sends none.
     load: words of the load generator in its images, with {url}, {model}, {served}, {prompt}, {answer} (tokens),
     {at_once}, {requests}, {seed}, {file} (its result, below /tmp); empty for none. load_tls: further ones for an
     endpoint with TLS. load_keys: in its result (a JSON map) completed, failed (requests), answered (tokens), and the
@@ -94,6 +96,7 @@ class EngineSpec:
     head_loads: bool = False
     abbreviates: bool = True
     series: Mapping[str, str] = field(default_factory=dict)
+    trace_headers: str = ""
     load: Sequence[str] = ()
     load_tls: Sequence[str] = ()
     load_keys: Mapping[str, str] = field(default_factory=dict)

@@ -132,6 +132,16 @@ class Placed:
         return _layout.key_file(self.name) if self.settings.get("api_key_file") else None
 
     @property
+    def tracing(self) -> Mapping[str, Any] | None:
+        """`_tracing.declared.decide`; None for a service that sends no traces."""
+        return self.settings.get("tracing")
+
+    @property
+    def trace_headers(self) -> str | None:
+        """The headers for the collector, on the head; None where it asks for none."""
+        return _layout.trace_headers(self.name) if self.tracing and self.tracing["headers_file"] else None
+
+    @property
     def adapter_folders(self) -> list[str]:
         """Adapters that lie on the host; the containers see them at the same place."""
         return [source for source in self.adapters if source.startswith("/")]

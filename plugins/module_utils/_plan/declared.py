@@ -49,6 +49,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._sizes import quantity
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects import SUBJECTS
 from ansible_collections.gb10.fleet.plugins.module_utils._tls.declared import NONE, TLS, authority
 from ansible_collections.gb10.fleet.plugins.module_utils._tls.declared import decide as decide_tls
+from ansible_collections.gb10.fleet.plugins.module_utils._tracing.declared import TRACING
+from ansible_collections.gb10.fleet.plugins.module_utils._tracing.declared import decide as decide_tracing
 from ansible_collections.gb10.fleet.plugins.module_utils._yaml_text import written_twice
 
 _OF_THE_FLEET = (
@@ -126,6 +128,7 @@ SERVICE: Spec = {
         "drain_s": {"type": "int", "min": 0, "max": 86_400},
         "on_creep": {"type": "str", "choices": ["report", "restart"], "default": "report"},
         "tls": TLS,
+        "tracing": TRACING,
         "trust": {"type": "list", "default": [], "elements": {"type": "str", "choices": [*TRUST]}},
         "silence": {"type": "map", "default": {}, "values": {"type": "str", "min": 1, "expected": "the reason"}},
     },
@@ -379,6 +382,7 @@ def _services(
                 *problems,
                 *([_taken(place, replica)] if replica != name and replica in named else []),
                 *key_file(name, own, folder),
+                *decide_tracing(name, own, folder),
                 *_declared_twice(place, own),
                 *_ports_of_the_host(place, own, hosts),
                 *_tls(replica, own, hosts, folder, tls),

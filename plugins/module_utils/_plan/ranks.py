@@ -210,9 +210,11 @@ def _container(service: Configured, rank: int, launch: Launch) -> Container:
 
 
 def _secret_mounts(placed: Placed) -> Iterator[Mount]:
-    """The API key and the certificate, for the container that answers clients."""
+    """The API key, the certificate and the headers for the collector, for the container that answers clients."""
     if placed.key_file:
         yield Mount(placed.key_file, placed.engine.spec.key.target)
+    if placed.trace_headers:
+        yield Mount(placed.trace_headers, placed.engine.spec.trace_headers)
     if placed.tls and placed.engine.spec.tls:
         yield Mount(_layout.certificate_file(placed.name), placed.engine.spec.tls.certificate)
         yield Mount(_layout.certificate_key(placed.name), placed.engine.spec.tls.key)

@@ -71,7 +71,7 @@ def place(
     findings += wrong
     placed = Placed(name, engine, settings, recipe, hosts, image, model, config)
     findings += [*engine.problems(placed), *_host_count(placed), *_without_tls(placed), *_without_aliases(placed)]
-    findings += _without_files(placed)
+    findings += [*_without_files(placed), *_without_traces(placed)]
     overlays, wrong = _overlays(placed, library)
     findings += wrong
     if any(finding.severity == "error" for finding in findings):
@@ -127,6 +127,17 @@ def _without_tls(placed: Placed) -> Iterator[Finding]:
             found=f"{placed.engine.spec.title} speaks no TLS by itself",
             expected="tls: none",
             remedy="write it, listen: 127.0.0.1, and put a proxy of your own before it",
+        )
+
+
+def _without_traces(placed: Placed) -> Iterator[Finding]:
+    if placed.tracing and not placed.engine.spec.trace_headers:
+        yield error(
+            "service-tracing-engine",
+            f"{placed.place}.tracing",
+            found=f"{placed.engine.spec.title} sends no traces",
+            expected="no tracing, or an engine that has it",
+            remedy="take it out",
         )
 
 

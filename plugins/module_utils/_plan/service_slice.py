@@ -27,12 +27,12 @@ def service_slice(service: Decided, host: str, inventory: str) -> dict[str, Any]
     rank, ranks: its rank here, 0 for the head, and how many there are. hosts: of all ranks, head first. files: what is
     written here, ``{path: {mode, content}}``; merged: JSON files that get the keys of ``json_merge``. models: folders
     of the weights that it reads. folders: what the container writes to, and where its overlays are. container:
-    `_plan.container.Container`. exec: a command that is run in it once all ranks are in. key, tls, secret: what no plan
-    holds, and where it goes. proof: on the head, what to ask for; else None.
+    `_plan.container.Container`. exec: a command that is run in it once all ranks are in. key, tls, trace_headers,
+    secret: what no plan holds, and where it goes. proof: on the head, what to ask for; else None.
     """
     placed, rank = service.placed, service.rank_on(host)
     is_head = rank.number == 0
-    key, tls = (_key(placed), _tls(placed)) if is_head else (None, None)
+    key, tls, trace_headers = (_key(placed), _tls(placed), _trace_headers(placed)) if is_head else (None, None, None)
     secret = _secret(placed) if placed.is_group else None
     return {
         "name": placed.name,
@@ -44,12 +44,13 @@ def service_slice(service: Decided, host: str, inventory: str) -> dict[str, Any]
         "definition": rank.supervisor["definition"],
         "container": rank.container,
         "exec": rank.exec,
-        "files": _files(placed, rank, inventory) | _without(placed.name, key, tls, secret),
+        "files": _files(placed, rank, inventory) | _without(placed.name, key, tls, trace_headers, secret),
         "merged": [file for file in placed.overlays.files if "json_merge" in file],
         "models": _models(placed, host),
         "folders": _folders(placed),
         "key": key,
         "tls": tls,
+        "trace_headers": trace_headers,
         "secret": secret,
         "rank_file": _layout.rank_file(placed.name),
         "status_file": _layout.status_file(placed.name),
@@ -71,10 +72,17 @@ def _files(placed: Placed, rank: Rank, inventory: str) -> dict[str, dict[str, st
     return {path: {"mode": "0644", "content": content} for path, content in sorted(contents.items())}
 
 
-def _without(service: str, key: object, tls: object, secret: object) -> dict[str, dict[str, str | None]]:
+def _without(
+    service: str, key: object, tls: object, trace_headers: object, secret: object
+) -> dict[str, dict[str, str | None]]:
     """Secrets that a rank had, when it was a head, encrypted or one of a group, and has no longer."""
     certificate = (_layout.certificate_file(service), _layout.certificate_key(service))
-    parts = ((key, (_layout.key_file(service),)), (tls, certificate), (secret, (_layout.group_secret(service),)))
+    parts = (
+        (key, (_layout.key_file(service),)),
+        (tls, certificate),
+        (trace_headers, (_layout.trace_headers(service),)),
+        (secret, (_layout.group_secret(service),)),
+    )
     gone = (path for part, paths in parts if part is None for path in paths)
     return {path: {"mode": "0600", "content": None} for path in gone}
 
@@ -112,6 +120,13 @@ def _tls(placed: Placed) -> dict[str, Any] | None:
     paths = {"certificate": _layout.certificate_file(placed.name), "key": _layout.certificate_key(placed.name)}
     files = {kind: {"source": decided[kind], "path": path} for kind, path in paths.items()}
     return {**files, "ca": decided["ca"], "names": decided["names"]}
+
+
+def _trace_headers(placed: Placed) -> dict[str, str] | None:
+    """source: on the controller."""
+    if not placed.tracing or not placed.trace_headers:
+        return None
+    return {"source": placed.tracing["headers_file"], "path": placed.trace_headers}
 
 
 def _secret(placed: Placed) -> dict[str, str]:

@@ -26,6 +26,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._subject import (
     Unknown,
     View,
 )
+from ansible_collections.gb10.fleet.plugins.module_utils._tracing.declared import headers_text
 
 SSH_PORT = 22
 # What listens on every Ubuntu: SSH on another port, and the resolver for LLMNR (port 5355).
@@ -57,11 +58,15 @@ def _files(services: Sequence[Mapping[str, Any]]) -> Iterator[Managed | ManagedJ
 
 
 def credentials(service: Mapping[str, Any]) -> Iterator[Managed]:
-    """Its API key and its certificate, made of the controller's files. service: of a host's slice."""
+    """Its API key, certificate and headers for a collector, made of the controller's files. service: of a host's
+    slice."""
     name, key = service["name"], service["key"]
     if key:
         made = {"source": key["source"], "rendered": keyed(key["form"])}
         yield Managed(key["path"], "file", "0600", secret=True, service=name, **made)
+    if service["trace_headers"]:
+        made = {"source": service["trace_headers"]["source"], "rendered": headers_text}
+        yield Managed(service["trace_headers"]["path"], "file", "0600", secret=True, service=name, **made)
     if service["tls"]:
         for kind, mode in (("certificate", "0644"), ("key", "0600")):
             file = service["tls"][kind]

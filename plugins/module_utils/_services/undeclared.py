@@ -117,7 +117,7 @@ def _files_of(name: str, *, goes_on: bool) -> list[str]:
     if goes_on:
         return [former]
     secrets = [_layout.key_file(name), former, _layout.certificate_key(name), _layout.group_secret(name)]
-    return [_layout.rank_file(name), *secrets, _layout.certificate_file(name)]
+    return [_layout.rank_file(name), *secrets, _layout.certificate_file(name), _layout.trace_headers(name)]
 
 
 def findings(found: Iterable[Undeclared], run: Mapping[str, Any]) -> Iterator[Finding]:

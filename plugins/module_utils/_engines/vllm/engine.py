@@ -74,7 +74,7 @@ class Vllm:
         return adapters.sources(flags)
 
     def problems(self, placed: Placed) -> Iterable[Finding]:
-        return [*placement.own_middleware(placed), *placement.foreign_image(placed)]
+        return [*placement.own_middleware(placed), *placement.foreign_image(placed), *placement.traces(placed)]
 
     def overlays(self, placed: Placed) -> Overlays:
         return placement.key_check(placed)

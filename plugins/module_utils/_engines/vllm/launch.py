@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Launch
@@ -14,24 +15,40 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import ranks_port, spare_port
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.parallel import RAY
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.placement import uses_ray
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.spec import SPEC
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.flags import flags_to_argv
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, merge
 
 # What only the rank that answers clients gets.
-_OF_THE_ENDPOINT = ("config", "host", "middleware", "port", "ssl-certfile", "ssl-keyfile")
+_OF_THE_ENDPOINT = ("config", "host", "middleware", "otlp-traces-endpoint", "port", "ssl-certfile", "ssl-keyfile")
+# A variable that `docker inspect` would show is read from its file in the container.
+_WITH_HEADERS = ("/bin/sh", "-c", f'OTEL_EXPORTER_OTLP_TRACES_HEADERS="$(cat {SPEC.trace_headers})" exec "$0" "$@"')
 
 
 def launch(placed: Placed, flags: Mapping[str, Value], rank: int) -> Launch:
     image = placed.image
     if not uses_ray(placed):
-        return judged_launch(placed, flags, rank)
+        return _with_headers(placed, judged_launch(placed, flags, rank), rank)
     serve = ["vllm", "serve", *_serve_words(placed, flags)] if rank == 0 else None
+    if serve and placed.trace_headers:
+        serve = [*_WITH_HEADERS, *serve]
     words = _ray_words(placed, rank)
     # upstream's entrypoint is `vllm serve`, other images run what they are given
     if image["family"] == "upstream":
         return Launch(words[1:], words[0], serve, token=RAY)
     return Launch(words, image["entrypoint"], serve, token=RAY)
+
+
+def _with_headers(placed: Placed, launch: Launch, rank: int) -> Launch:
+    """Upstream's entrypoint is vLLM itself; any other one runs the words that it is given."""
+    if rank or not placed.trace_headers:
+        return launch
+    if placed.image["family"] == "upstream":
+        shell, *words = _WITH_HEADERS
+        own = [launch.entrypoint] if launch.entrypoint else ["vllm", "serve"]
+        return replace(launch, entrypoint=shell, arguments=[*words, *own, *launch.arguments])
+    return replace(launch, arguments=[*_WITH_HEADERS, *launch.arguments])
 
 
 def judged_launch(placed: Placed, flags: Mapping[str, Value], rank: int = 0) -> Launch:

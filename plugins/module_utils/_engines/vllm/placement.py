@@ -18,7 +18,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.division 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.parallel import EXECUTOR, RAY, split
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.spec import SPEC
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.image_facts import image_of
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, warning
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, merge
 from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import POOLING
@@ -27,6 +27,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import 
 _MEDIA_SINCE = (0, 11)
 # vllm/envs.py: CUDA graphs are estimated, and taken from a pool that a utilization sizes.
 ESTIMATE, ESTIMATES_SINCE = "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS", "0.20"
+_TRACES_SINCE = "0.17"
 # The one that asks for the API key on every route.
 _KEY_CHECK = "gb10_api_key"
 
@@ -69,6 +70,22 @@ def foreign_image(placed: Placed) -> Iterator[Finding]:
             expected="an image that holds vLLM",
             remedy="name an image of vLLM: vllm/vllm-openai, nvcr.io/nvidia/vllm, or a build of your own",
         )
+
+
+def traces(placed: Placed) -> Iterator[Finding]:
+    """vLLM's own packages bring OpenTelemetry since 0.17 (their Requires-Dist); without it vLLM does not start."""
+    build = parse(placed.image["release"] or "")
+    if not placed.tracing or (build is not None and build.since(_TRACES_SINCE)):
+        return
+    shown = placed.image["release"] or "vLLM of a release that is not known"
+    known = build is not None and placed.image["family"] == "upstream"
+    yield (error if known else warning)(
+        "service-tracing-image",
+        f"{placed.place}.tracing",
+        found=f"{shown} in {placed.image['reference']}, {'without' if known else 'maybe without'} OpenTelemetry",
+        expected=f"vLLM {_TRACES_SINCE} or later, or opentelemetry-sdk and opentelemetry-exporter-otlp in the image",
+        remedy="take a newer image, or take tracing out",
+    )
 
 
 def key_check(placed: Placed) -> Overlays:
@@ -140,6 +157,9 @@ def _from_placement(placed: Placed) -> Layer:
         values["config"], reasons["config"] = SPEC.key.target, "holds the API key, which no process list may show"
         values["middleware"] = f"{_KEY_CHECK}.{api_key.KeyOnEveryRoute.__name__}"
         reasons["middleware"] = "the key is asked for on every route but /health; vLLM's own check knows /v1 alone"
+    if placed.tracing:
+        name = "otlp-traces-endpoint"
+        values[name], reasons[name] = placed.tracing["endpoint"], "the service's tracing"
     if placed.tls and SPEC.tls:
         values |= {"ssl-certfile": SPEC.tls.certificate, "ssl-keyfile": SPEC.tls.key}
         reasons |= dict.fromkeys(("ssl-certfile", "ssl-keyfile"), "the service's tls")
@@ -164,7 +184,8 @@ def group_layers(placed: Placed, host: Host) -> list[Layer]:
 
 
 def variables(placed: Placed, written: Mapping[str, Value]) -> Layer:
-    """Where vLLM finds the module that checks the key, and that it sizes a pool without guessing at graphs."""
+    """Where vLLM finds the module that checks the key, that it sizes a pool without guessing at graphs, and how it
+    sends traces."""
     values: dict[str, Any] = {}
     reasons: dict[str, str] = {}
     build = parse(placed.image["release"] or "")
@@ -175,6 +196,12 @@ def variables(placed: Placed, written: Mapping[str, Value]) -> Layer:
         own = written.get("PYTHONPATH")
         values["PYTHONPATH"] = _layout.IN_LIBRARY + (f":{own.value}" if own else "")
         reasons["PYTHONPATH"] = f"where vLLM finds {_KEY_CHECK}"
+    if placed.tracing:
+        values["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"] = placed.tracing["protocol"]
+        reasons["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"] = "the service's tracing"
+        if "OTEL_SERVICE_NAME" not in written:
+            values["OTEL_SERVICE_NAME"] = placed.name
+            reasons["OTEL_SERVICE_NAME"] = "by which the collector shows its traces"
     return Layer("computed", values, reasons)
 
 

@@ -34,6 +34,7 @@ _CALCULATED_FLAGS: dict[str, Spec] = {
 _TAKE_OUT = "take it out"
 _BY_KEY_FILE = "write api_key_file in the service"
 _BY_TLS = "write tls in the service"
+_BY_TRACING = "write tracing in the service"
 _NO_CLIENT_CERTIFICATES = "take it out; the service's own supervisor asks without a certificate of a client"
 
 # vllm/v1/metrics/loggers.py, 0.19 to 0.32.
@@ -85,6 +86,7 @@ SPEC = EngineSpec(
         "model": _TAKE_OUT,
         "nnodes": _TAKE_OUT,
         "node-rank": _TAKE_OUT,
+        "otlp-traces-endpoint": _BY_TRACING,
         "port": _TAKE_OUT,
         "ssl-ca-certs": _NO_CLIENT_CERTIFICATES,
         "ssl-cert-reqs": _NO_CLIENT_CERTIFICATES,
@@ -92,13 +94,19 @@ SPEC = EngineSpec(
         "ssl-keyfile": _BY_TLS,
     },
     planned_env={
+        "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": _BY_TRACING,
         "RAY_AUTH_MODE": "take it out; Ray asks for the group's own token",
         "RAY_AUTH_TOKEN_PATH": "take it out; Ray asks for the group's own token",
         "VLLM_HOST_IP": "take it out; to change a rank's address, change the host's address in fleet_fabric",
     },
-    secrets={"VLLM_API_KEY": _BY_KEY_FILE},
+    secrets={
+        "VLLM_API_KEY": _BY_KEY_FILE,
+        "OTEL_EXPORTER_OTLP_HEADERS": "write tracing.headers_file in the service",
+        "OTEL_EXPORTER_OTLP_TRACES_HEADERS": "write tracing.headers_file in the service",
+    },
     # --config: YAML, which reads JSON as well
     key=KeyFile("/run/secrets/vllm.yaml", "api-key: %s\n"),
+    trace_headers="/run/secrets/trace-headers",
     tls=TlsFiles("/run/secrets/tls.crt", "/run/secrets/tls.key"),
     # what is worth keeping between starts (source 001, section 3; peers.md 4.6)
     caches={"flashinfer": "/root/.cache/flashinfer", "triton": "/root/.triton", "vllm": "/root/.cache/vllm"},
