@@ -96,7 +96,8 @@ def main() -> None:
         for path in too_many:
             path.unlink()
         if is_trusted:
-            _have_trusted(module)
+            # links to one that is gone stay but for this
+            _have_trusted(module, [*_TRUST, *(["--fresh"] if too_many else [])])
     diffs = [_diff(path, "", "another content, which is not shown\n") for path in other]
     diffs += [_diff(path, "a CA that nothing here is of\n", "") for path in too_many]
     diffs += [_diff(link, "as it was\n", f"as {' '.join(_TRUST)} makes it\n")] if is_trusted else []
@@ -104,11 +105,11 @@ def main() -> None:
     module.exit_json(changed=bool(diffs), changed_files=changed, diff=diffs)
 
 
-def _have_trusted(module: AnsibleModule) -> None:
-    code, out, error = module.run_command(_TRUST)
+def _have_trusted(module: AnsibleModule, command: list[str]) -> None:
+    code, out, error = module.run_command(command)
     if code:
         module.fail_json(
-            msg=f"{' '.join(_TRUST)}: {(error or out).strip()[-500:]}; expected a host that trusts the CAs of its own "
+            msg=f"{' '.join(command)}: {(error or out).strip()[-500:]}; expected a host that trusts the CAs of its own "
             "folder; mend what it names, and run site.yml again"
         )
 

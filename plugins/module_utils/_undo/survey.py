@@ -35,7 +35,8 @@ _STATE_FOLDERS = ("/var/lib/gb10-prometheus", "/var/lib/gb10-alertmanager")
 # These go when nothing is left to be undone.
 _RECORDS = (_layout.UNDO, _layout.INSTALLED)
 _DOCKER = "/etc/docker/daemon.json"
-_CERTIFICATES = Path("/usr/local/share/ca-certificates")
+_CERTIFICATES = Path(_layout.trusted_ca("")).parent
+_TRUSTED = Path(_layout.trusted_link(_layout.trusted_ca(""))).parent
 _LAST = ("gb10-memory-guard", "gb10-firewall", "gb10-netplan")  # what guards the host goes after what it guards
 
 # (exit code, stdout, stderr) of an argument list
@@ -154,8 +155,9 @@ def _json(known: Mapping[str, Any]) -> Iterator[Step]:
 
 
 def _certificates() -> Iterator[Step]:
-    for path in sorted(_CERTIFICATES.glob("gb10-fleet-*.crt")):
-        then = (("update-ca-certificates",),)
+    """What this host trusts by us. Without `--fresh` the links to what is gone stay."""
+    for path in (*sorted(_CERTIFICATES.glob("gb10-fleet-*.crt")), *sorted(_TRUSTED.glob("gb10-fleet-*.pem"))):
+        then = (("update-ca-certificates", "--fresh"),)
         yield Step(str(path), "this host trusts it", "not there", partial(remove, path), then)
 
 
