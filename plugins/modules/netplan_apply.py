@@ -118,6 +118,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._netplan.links import (
     unmet,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan.ssh_session import carriers, session_address
+from ansible_collections.gb10.fleet.plugins.module_utils._settings.kernel_settings import normalised, sysctl_path
 from ansible_collections.gb10.fleet.plugins.module_utils._undo import record as undo
 
 # NetworkManager's own profiles. What netplan writes for it lies in /run.
@@ -172,7 +173,7 @@ def main() -> None:
         )
     result = {"changed": changed, "differs": changed, "diff": diff, "moved": dict(decision.moved), "live": live}
     if changed and not module.check_mode:
-        undo.remember("links", {link["ifname"]: _link(link) for link in links if link["ifname"] in _names(wanted)})
+        _remember([link for link in links if link["ifname"] in {one["name"] for one in wanted}])
         result["transaction"] = _start(module, files, wanted)
     module.exit_json(**result)
 
@@ -199,12 +200,11 @@ def _copies() -> list[Path]:
     return sorted(Path(judge.MOVED).glob("*"), key=lambda path: (path.stat().st_mtime, path.name))
 
 
-def _names(interfaces: list[dict[str, Any]]) -> set[str]:
-    return {str(one["name"]) for one in interfaces}
-
-
-def _link(link: dict[str, Any]) -> dict[str, Any]:
-    return {"mtu": link["mtu"], "addresses": sorted(addresses(link))}
+def _remember(links: list[dict[str, Any]]) -> None:
+    """What the interfaces are before the first change, and what the renderer itself sets on them by it."""
+    undo.remember("links", {one["ifname"]: {"mtu": one["mtu"], "addresses": sorted(addresses(one))} for one in links})
+    keys = [key for one in links if sysctl_path(key := f"net.ipv6.conf.{one['ifname']}.disable_ipv6").exists()]
+    undo.remember("kernel", {key: normalised(sysctl_path(key).read_text(encoding="ascii")) for key in keys})
 
 
 def _read_host(links: list[dict[str, Any]]) -> judge.Host:

@@ -20,7 +20,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._settings import kernel
 from ansible_collections.gb10.fleet.plugins.module_utils._settings.json_settings import both, merged, restored
 from ansible_collections.gb10.fleet.plugins.module_utils._undo import record, survey
 from ansible_collections.gb10.fleet.plugins.module_utils._undo.dependents import removal
-from ansible_collections.gb10.fleet.plugins.modules import host_files, json_settings
+from ansible_collections.gb10.fleet.plugins.modules import host_files, json_settings, netplan_apply
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -153,6 +153,19 @@ def test_of_a_pair_of_kernel_values_the_one_that_holds_comes_back(
     for name in kernel_settings.unlike_before(before):
         kernel_settings.put_back({name: before[name]}, lambda _command: (0, "", ""))
     assert kernel_settings.unlike_before(before) == {}
+
+
+def test_what_a_renderer_sets_on_an_interface_is_noted_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It sets disable_ipv6, which our own settings find only afterwards; what was known first stays."""
+    monkeypatch.setattr(netplan_apply, "sysctl_path", lambda key: tmp_path / key)
+    key = "net.ipv6.conf.enp1s0f1np1.disable_ipv6"
+    (tmp_path / key).write_text("0\n")
+    link = {"mtu": 1500, "addr_info": [{"family": "inet", "local": "10.0.0.1", "prefixlen": 24}]}
+    netplan_apply._remember([{"ifname": "enp1s0f1np1", **link}, {"ifname": "enP2p1s0f1np1", **link}])
+    record.remember("kernel", {key: "1", "vm.swappiness": "60"})
+    known, _why = record.read()
+    assert known is not None and known["kernel"] == {key: "0", "vm.swappiness": "60"}
+    assert known["links"]["enP2p1s0f1np1"] == {"mtu": 1500, "addresses": ["10.0.0.1/24"]}
 
 
 def test_what_was_moved_aside_for_netplan_comes_back() -> None:
