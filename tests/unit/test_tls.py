@@ -292,10 +292,12 @@ def _going(service: dict[str, Any]) -> set[str]:
 
 def test_what_a_service_has_no_more_goes_from_its_hosts() -> None:
     """Encryption that was withdrawn, a group that became one rank, a key that another rank has as the head now."""
-    assert [_going(one) - {"key"} for one in ranks_of(LOCAL, "tiny")] == [{"group"}]
-    assert [_going(one) - {"key"} for one in ranks_of(planned(), "tiny")] == [{"group", "tls.crt", "tls.key"}]
+    assert [_going(one) - {"key", "trace-headers"} for one in ranks_of(LOCAL, "tiny")] == [{"group"}]
+    assert [_going(one) - {"key", "trace-headers"} for one in ranks_of(planned(), "tiny")] == [
+        {"group", "tls.crt", "tls.key"}
+    ]
     head, worker = ranks_of(planned(fleet_tls="local", **PAIR), "pair")
-    assert _going(head) <= {"key"} and _going(worker) == {"key", "tls.crt", "tls.key"}
+    assert _going(head) <= {"key", "trace-headers"} and _going(worker) == {"key", "trace-headers", "tls.crt", "tls.key"}
 
 
 def test_every_host_trusts_the_ca_and_none_does_without_one() -> None:
