@@ -133,6 +133,13 @@ def test_the_record_is_for_root_alone(undo_record: Path) -> None:
     assert undo_record.stat().st_mode & 0o777 == 0o600
 
 
+def test_of_nothing_nothing_is_noted(undo_record: Path) -> None:
+    record.remember("kernel", {})
+    assert not undo_record.exists()
+    record.remember("kernel", {"vm.swappiness": "60"})
+    assert undo_record.exists()
+
+
 def test_of_a_pair_of_kernel_values_the_one_that_holds_comes_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,7 +84,10 @@ def remember_json(path: Path, keys: Mapping[str, Any]) -> None:
 
 
 def remember(kind: str, values: Mapping[str, Any]) -> None:
-    """Before any of these are set, of ``kernel`` and ``links``; what is known stays."""
+    """Before any of these are set, of ``kernel`` and ``links``; what is known stays. Of nothing, nothing is written: a
+    host of which nothing is asked has no folder of ours."""
+    if not values:
+        return
     found = begin()
     if not found["late"] and not {*values} <= {*found[kind]}:
         found[kind] = {**values, **found[kind]}
