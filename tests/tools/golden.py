@@ -178,7 +178,9 @@ def main() -> int:
     if not chosen.wishes.is_file():
         kept = {name: digest for name, digest in json.loads(DIGESTS.read_text()).items() if name.startswith("wishes/")}
         found |= kept
-        print(f"not renewed: the {len(kept)} plans of owners' wishes, since {chosen.wishes} is not here", file=sys.stderr)
+        print(
+            f"not renewed: the {len(kept)} plans of owners' wishes, since {chosen.wishes} is not here", file=sys.stderr
+        )
     DIGESTS.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", "utf-8")
     return 0
 
