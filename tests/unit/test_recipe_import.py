@@ -206,7 +206,7 @@ def test_the_authors_share_of_memory_is_kept_as_a_wish() -> None:
 
 
 def test_of_another_engine_the_model_is_taken_over() -> None:
-    recipe, warned = imported(SPARKRUN_MINIMAX.replace("vllm-distributed", "sglang"), "m")
+    recipe, warned = imported(SPARKRUN_MINIMAX.replace("vllm-distributed", "atlas"), "m")
     assert ("import-runtime", "m.runtime") in warned
     assert recipe["host_counts"] == [2]
     assert recipe["flags"]["tool-call-parser"] == "minimax_m2"

@@ -22,6 +22,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import 
 LIBRARY, FINDINGS = load_all([SHIPPED_RECIPES])
 SIZED = {"max_model_len": 8192, "max_num_seqs": 1, "kv_cache_dtype": "fp8", "tensor_parallel_size": 4}
 RECIPES = sorted(LIBRARY.recipes.values(), key=lambda recipe: recipe.name)
+OF_VLLM = [recipe for recipe in RECIPES if recipe.data["engine"] == "vllm"]
 EXPECTED = {
     "bge-base-en-v1.5",
     "diffusiongemma-26b-a4b-it-nvfp4",
@@ -44,6 +45,7 @@ EXPECTED = {
     "nemotron-3-nano-30b-a3b-fp8",
     "nemotron-3-nano-30b-a3b-nvfp4",
     "nemotron-3-nano-30b-a3b-nvfp4-ngc",
+    "nemotron-3-nano-30b-a3b-nvfp4-sglang",
     "nemotron-3-nano-omni-30b-a3b-nvfp4",
     "nemotron-3-super-120b-a12b-nvfp4",
     "nemotron-3-ultra-550b-a55b-nvfp4",
@@ -52,6 +54,7 @@ EXPECTED = {
     "qwen3-32b-nvfp4",
     "qwen3-8b-fp8",
     "qwen3-8b-nvfp4",
+    "qwen3-8b-nvfp4-sglang",
     "qwen3-coder-next-fp8",
     "qwen3-coder-next-int4-autoround",
     "qwen3-vl-235b-a22b-instruct-awq",
@@ -78,10 +81,17 @@ EXPECTED = {
 }
 
 
-@pytest.fixture(params=RECIPES, ids=lambda recipe: recipe.name)
+@pytest.fixture(params=OF_VLLM, ids=lambda recipe: recipe.name)
 def recipe(request: pytest.FixtureRequest) -> Recipe:
     chosen: Recipe = request.param
     return chosen
+
+
+@pytest.mark.parametrize("other", [one for one in RECIPES if one not in OF_VLLM], ids=lambda recipe: recipe.name)
+def test_a_recipe_of_another_engine_is_somebody_elses_report_and_can_be_planned(other: Recipe) -> None:
+    assert (other.data["status"]["state"], bool(other.data["status"]["when"])) == ("reported", True)
+    for count in other.data["host_counts"]:
+        assert [row for row in planned(other, count)["findings"] if row["severity"] == "error"] == []
 
 
 def _listed(heading: str) -> list[list[str]]:
@@ -144,15 +154,20 @@ def test_speculation_with_dflash_has_what_it_needs_on_gb10(recipe: Recipe) -> No
         assert "kv-cache-dtype" not in recipe.data["flags"]
 
 
+def planned(recipe: Recipe, count: int) -> dict[str, Any]:
+    """On so many hosts of a switch."""
+    hosts = [f"host-{number}" for number in range(count)]
+    fabric = {"switches": {"switch": {"ports": {f"{host}:1": at for at, host in enumerate(hosts, 1)}}}}
+    service = {"recipe": recipe.name, "hosts": hosts, "port": 8000, "trust": ["code"]}
+    variables = {"fleet_services": {"s": service}, **({"fleet_fabric": fabric} if count > 1 else {})}
+    inventory = {host: {"address": f"192.0.2.{at}", "variables": variables} for at, host in enumerate(hosts, 1)}
+    return plan_fleet({"hosts": inventory, "folder": "/inventory"}, LIBRARY, FINDINGS)
+
+
 def test_the_pool_of_a_recipe_is_known_on_each_number_of_hosts(recipe: Recipe) -> None:
     """But of an encoder, which has none."""
     for count in recipe.data["host_counts"]:
-        hosts = [f"host-{number}" for number in range(count)]
-        fabric = {"switches": {"switch": {"ports": {f"{host}:1": at for at, host in enumerate(hosts, 1)}}}}
-        service = {"recipe": recipe.name, "hosts": hosts, "port": 8000, "trust": ["code"]}
-        variables = {"fleet_services": {"s": service}, **({"fleet_fabric": fabric} if count > 1 else {})}
-        inventory = {host: {"address": f"192.0.2.{at}", "variables": variables} for at, host in enumerate(hosts, 1)}
-        plan = plan_fleet({"hosts": inventory, "folder": "/inventory"}, LIBRARY, FINDINGS)
+        plan = planned(recipe, count)
         assert [row for row in plan["findings"] if row["severity"] == "error"] == []
         kv = plan["services"]["s"]["kv"]
         assert kv["bytes_per_request"] or recipe.name == "bge-base-en-v1.5"

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Engine
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.engine import LlamaCpp
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.engine import Sglang
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.engine import Vllm
 
 DEFAULT = "vllm"
-ENGINES: dict[str, Engine] = {DEFAULT: Vllm(), "llama.cpp": LlamaCpp()}
+ENGINES: dict[str, Engine] = {DEFAULT: Vllm(), "llama.cpp": LlamaCpp(), "sglang": Sglang()}

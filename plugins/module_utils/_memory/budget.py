@@ -56,6 +56,7 @@ class Share:
     Known, by its own boot where there was one: non_kv and kv_pool (None where the weights aren't known), taken: like
     footprint. pool_source: what the pool's size comes from. workload_bytes: the pool that would hold the workload,
     where nobody declared less; enough: the utilization for it. with_rest: the pool with all that is left, or None.
+    total: the host's bytes. free: those of them that neither the system nor other services take at the most.
     """
 
     service: str
@@ -70,6 +71,8 @@ class Share:
     workload_bytes: int | None = None
     enough: float | None = None
     with_rest: int | None = None
+    total: int = 0
+    free: int = 0
     slack: Interval = NOTHING
     processes: Interval = NOTHING
     offload: int = 0
@@ -157,7 +160,7 @@ def plan_host(
         available = total - system.high - others.high
         if _is_blind(demand):
             available = min(available, total - system.expected - others.expected - floor)
-        share = _share(demand, total, _decide(demand, total, available, decided.get(demand.service)))
+        share = _share(demand, total, available, _decide(demand, total, available, decided.get(demand.service)))
         shares[demand.service] = share
         findings += _share_findings(demand, share, total, total - system.expected - others.high)
         if len(demands) > 1 and share.kv_cache_memory_bytes is None and demand.kv_bytes != 0:
@@ -238,7 +241,7 @@ def _taken(demand: Demand, total: int, utilization: float, pool: int | None, non
     return vllm + beside_engine(demand)
 
 
-def _share(demand: Demand, total: int, decided: _Decision) -> Share:
+def _share(demand: Demand, total: int, available: int, decided: _Decision) -> Share:
     """The decision, and what it comes to as far as it is known."""
     non_kv = known(demand)
     pool = decided.pinned
@@ -263,6 +266,8 @@ def _share(demand: Demand, total: int, decided: _Decision) -> Share:
         workload_bytes=_wanted_pool(demand, decided, kv_pool),
         enough=_enough(demand, non_kv, total),
         with_rest=decided.pool.with_rest if decided.pool and not demand.takes_rest else None,
+        total=total,
+        free=available,
         slack=slack(demand),
         processes=processes(demand),
         offload=demand.offload,
@@ -368,7 +373,7 @@ def _boot_differs(demand: Demand, shown: NonKv) -> Iterator[Finding]:
 def _written_utilization(demand: Demand, share: Share, non_kv: NonKv, total: int) -> Iterator[Finding]:
     """A utilization that the owner wrote must cover the weights and runtime, and should hold the workload."""
     requested = demand.requested(total, share.utilization)
-    place = f"{demand.place}.flags.gpu-memory-utilization"
+    place = f"{demand.place}.flags.{demand.share_option}"
     needed = size(non_kv.total.expected)
     found = f"{share.utilization} of {size(total)} is {size(requested)}; weights and runtime take {needed}"
     if requested <= non_kv.total.high:
@@ -390,10 +395,10 @@ def _written_utilization(demand: Demand, share: Share, non_kv: NonKv, total: int
 def _shared_profile(demand: Demand, host: str) -> Finding:
     return warning(
         "memory-shared-profile",
-        f"{demand.place}.flags.gpu-memory-utilization",
+        f"{demand.place}.flags.{demand.share_option}",
         found=f"the KV pool is what profiling leaves, on {host}, where other services start as well",
         expected="a pool that a neighbour's start doesn't change",
-        remedy="take gpu-memory-utilization out, so that the workload decides, or write kv-cache-memory-bytes",
+        remedy=f"take {demand.share_option} out, so that the workload decides, or write {demand.pool_option}",
         source="docs/memory.md",
         kind="memory",
     )
@@ -407,7 +412,7 @@ def _crowded(demand: Demand, host: str) -> Finding:
         expected="at most one service a host whose weights or KV pool have no known size, and none with it that takes "
         "the rest",
         remedy="write what isn't known, model.config and model.weights_bytes (docs/recipes.md), or, for one of them, "
-        "workload.pool in GiB and gpu-memory-utilization",
+        f"workload.pool in GiB and {demand.share_option}",
         source="docs/memory.md",
         kind="memory",
     )
@@ -443,11 +448,12 @@ def _host_findings(
 
 def _smaller(demands: Sequence[Demand], shares: Mapping[str, Share]) -> Iterator[str]:
     """What would take less of a host: one clause for each way, with the services that it holds for."""
-    written = sorted(one.service for one in demands if one.utilization is not None)
+    written = [one for one in demands if one.utilization is not None]
     blind = sorted(one.service for one in demands if _is_blind(one))
     pooled = sorted(one.service for one in demands if shares[one.service].kv_cache_memory_bytes)
-    if written:
-        yield f"take gpu-memory-utilization out of {' and '.join(written)}, so that the plan sizes it"
+    for option in sorted({one.share_option for one in written}):
+        of = sorted(one.service for one in written if one.share_option == option)
+        yield f"take {option} out of {' and '.join(of)}, so that the plan sizes it"
     if blind:
         yield f"let the plan size {' and '.join(blind)}: model.config and model.weights_bytes (docs/recipes.md)"
     if pooled:

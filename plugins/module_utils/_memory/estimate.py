@@ -86,7 +86,8 @@ class Demand:
     which holds one request of full length; as kv_bytes where None. takes_rest, pool_weight: the pool is declared to
     be what is left, and its part of that. utilization, kv_cache_memory_bytes: what the owner declared, else None.
     own_processes: what the server's processes take beside all that, where its engine knows it. limits: utilizations
-    between which the recipe is known to work. head: whether it is a group's first rank.
+    between which the recipe is known to work. share_option, pool_option: by which an owner declares a utilization and
+    a pool. head: whether it is a group's first rank.
     flashinfer: whether FlashInfer's kernels compute NVFP4 experts. estimates_graphs: whether the engine takes an
     estimate of the CUDA graphs from a pool that it sizes itself. calibration: of the recipe. observed: of a boot of
     this very service on this host; it makes the figures exact, and decides nothing, so that a boot changes no command
@@ -123,6 +124,8 @@ class Demand:
     load_format: str = "auto"
     load_strategy: str = "lazy"
     own_processes: Interval | None = None
+    share_option: str = "gpu-memory-utilization"
+    pool_option: str = "kv-cache-memory-bytes"
 
     @property
     def place(self) -> str:
@@ -291,18 +294,18 @@ BATCHED = "max-num-batched-tokens"
 
 
 def published_calibration(
-    records: Iterable[Mapping[str, Any]], ranks: int, flags: Mapping[str, Any]
+    records: Iterable[Mapping[str, Any]], ranks: int, flags: Mapping[str, Any], batched: str = BATCHED
 ) -> Calibration | None:
     """The recipe's own record (``memory.calibrations``) that is nearest to this launch, if it has one for these ranks.
 
-    flags: the launch's. The record's non-KV part counts only where all options that it names are the launch's, and it
-    names the batched tokens, which decide most of it.
+    flags: the launch's. batched: the option for the batched tokens. The record's non-KV part counts only where all
+    options that it names are the launch's, and it names the batched tokens, which decide most of it.
     """
     fitting = [record for record in records if record["hosts"] == ranks]
     for record in fitting:
         named = {"enforce-eager": False, **record["flags"]}
         same = all(flags.get(name, False) == value for name, value in named.items())
-        if record["non_kv_gib"] is not None and BATCHED in named and same:
+        if record["non_kv_gib"] is not None and batched in named and same:
             return _calibration(record, record["non_kv_gib"])
     return _calibration(fitting[0], None) if fitting else None
 

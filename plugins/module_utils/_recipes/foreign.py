@@ -33,7 +33,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import (
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._models.facts import config_name, model_of
 from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import CHAT
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes import foreign_llama
+from ansible_collections.gb10.fleet.plugins.module_utils._recipes import foreign_llama, foreign_python
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.formats import as_known
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import (
     parse,
@@ -171,6 +171,8 @@ def _unknown_keys(source: Mapping[Any, Any], spec: Mapping[str, Spec], name: str
 def _convert(theirs: Mapping[str, Any], name: str, project: str, findings: list[Finding]) -> dict[str, Any] | None:
     if theirs.get("runtime") == foreign_llama.RUNTIME:
         return _of_llama_cpp(theirs, name, project, findings)
+    if theirs.get("runtime") in foreign_python.RUNTIMES:
+        return _of_catalogued(theirs, name, project, findings)
     if not theirs.get("runtime", "vllm").removeprefix("eugr-").startswith("vllm") and "model" in theirs:
         theirs = _of_another_engine(theirs, name, findings)
     model, flags = _command(theirs, name, findings)
@@ -230,6 +232,37 @@ def _of_llama_cpp(theirs: Mapping[str, Any], name: str, project: str, findings: 
         "image": {key: value for key, value in image.items() if key != "entrypoint"},
         "flags": found.flags,
         "env": _environment(theirs["env"], ENGINES[foreign_llama.ENGINE].spec, name, findings),
+        "status": _status(theirs, project),
+        "sources": [f"{project}, {name}"],
+    }
+
+
+def _of_catalogued(
+    theirs: Mapping[str, Any], name: str, project: str, findings: list[Finding]
+) -> dict[str, Any] | None:
+    """Of an engine whose options we have a list of."""
+    written = _words(theirs, name, findings) if "command" in theirs else None
+    if "command" in theirs and written is None:
+        return None
+    found = foreign_python.served(theirs, written, name)
+    if isinstance(found, list):
+        findings += found
+        return None
+    engine = ENGINES[foreign_python.RUNTIMES[theirs["runtime"]].engine]
+    findings += [*found.findings, *_mods(theirs["mods"], name)]
+    image = _image(theirs, name, findings)
+    facts = engine.image_facts(image["reference"])
+    image |= {"family": facts.get("family") or "custom", "release": facts.get("release")}
+    return {
+        "name": name,
+        "summary": _summary(theirs, found.repository),
+        "engine": engine.spec.name,
+        "kind": found.kind,
+        "host_counts": found.host_counts,
+        "model": _model(theirs, found.repository, found.flags, name, findings),
+        "image": {key: value for key, value in image.items() if key != "entrypoint"},
+        "flags": found.flags,
+        "env": _environment(theirs["env"], engine.spec, name, findings),
         "status": _status(theirs, project),
         "sources": [f"{project}, {name}"],
     }

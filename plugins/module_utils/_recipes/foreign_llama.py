@@ -6,10 +6,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import EngineSpec
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.words import name_of, read_flags
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, hint, warning
@@ -45,7 +46,7 @@ def served(theirs: Mapping[str, Any], words: list[str] | None, name: str) -> Ser
     if file is None and isinstance(flags.get("model"), str):
         file = flags["model"].rpartition("/")[2]
     kind = next((kind for option, kind in _WHICH if flags.get(option) is True), CHAT)
-    found = Served(repository, file, flags, _host_counts(theirs), kind)
+    found = Served(repository, file, flags, host_counts(theirs), kind)
     if file is None:
         wanted = f"{size} of {repository}" if size else repository
         found.findings.append(
@@ -66,16 +67,19 @@ def served(theirs: Mapping[str, Any], words: list[str] | None, name: str) -> Ser
             remedy="python tools/gguf_facts.py FILE.gguf reads it: name it in model.config",
         )
     )
-    for option in sorted(_SPEC.planned_flags.keys() & flags.keys()):
-        value = flags.pop(option)
-        if option in ("hf-repo", "hf-file", "model"):
-            continue
-        shown = "an API key" if option == "api-key" else f"{option} {value}"
-        remedy = _SPEC.planned_flags[option]
-        found.findings.append(
-            hint("import-planned", f"{name}.command", found=shown, expected="what the plan decides", remedy=remedy)
-        )
+    found.findings += take_planned(flags, _SPEC, name, ("hf-repo", "hf-file", "model"))
     return found
+
+
+def take_planned(flags: dict[str, Any], spec: EngineSpec, name: str, silent: Sequence[str]) -> Iterator[Finding]:
+    """Takes out what nobody sets by hand. silent: options that the recipe says otherwise."""
+    for option in sorted(spec.planned_flags.keys() & flags.keys()):
+        value = flags.pop(option)
+        if option in silent:
+            continue
+        shown = "an API key" if "api-key" in option else f"{option} {value}"
+        remedy = spec.planned_flags[option]
+        yield hint("import-planned", f"{name}.command", found=shown, expected="what the plan decides", remedy=remedy)
 
 
 def _defaults(defaults: Mapping[str, Any]) -> dict[str, Any]:
@@ -83,19 +87,23 @@ def _defaults(defaults: Mapping[str, Any]) -> dict[str, Any]:
     return {name_of(_NAMES.get(key, key).replace("_", "-")): value for key, value in taken.items()}
 
 
-def _host_counts(theirs: Mapping[str, Any]) -> list[int]:
+def host_counts(theirs: Mapping[str, Any]) -> list[int]:
     least = theirs.get("min_nodes", 1)
     most = theirs.get("max_nodes") or least
     return sorted({least, max(least, most)})
 
 
-def behind_program(words: list[str], name: str) -> tuple[list[str] | None, list[Finding]]:
-    """What follows `llama-server` in a command; None, with an error, where it is something else."""
+def behind_program(
+    words: list[str], name: str, programs: Sequence[str] = (PROGRAM,)
+) -> tuple[list[str] | None, list[Finding]]:
+    """What follows a program in a command; None, with an error, where it is something else. programs: as one may write
+    them, the usual one first."""
     operators = sorted({"&&", "||", "|", ";", "&"} & set(words))
-    start = next((at + 1 for at, word in enumerate(words) if word.rpartition("/")[2] == PROGRAM), None)
-    if start is not None and not operators:
-        return words[start:], []
-    found = f"a program with {operators[0]}" if operators else f"no {PROGRAM}"
-    return None, [
-        error("import-command", f"{name}.command", found=found, expected=f"one command that begins with {PROGRAM}")
-    ]
+    bare = [word.rpartition("/")[2] for word in words]
+    for begins in (program.split() for program in programs):
+        for at in range(len(words)):
+            if not operators and bare[at : at + len(begins)] == begins:
+                return words[at + len(begins) :], []
+    found = f"a program with {operators[0]}" if operators else f"no {programs[0]}"
+    expected = f"one command that begins with {programs[0]}"
+    return None, [error("import-command", f"{name}.command", found=found, expected=expected)]

@@ -10,12 +10,16 @@ import shutil
 from dataclasses import asdict
 from pathlib import Path
 
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.options import Release
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang import catalogue as sglang_catalogue
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import DATA, Catalogue
 
 from .packages import SITE, VLLM
 
 _HERE = Path(__file__).resolve().parent
 _PROGRAMS = "usr/local/bin"
+# What the images of SGLang run, `python3 -m sglang.launch_server`.
+_SGLANG = "import sys\n\nfrom other_engines.sglang import main\n\nsys.exit(main(sys.argv[1:]))\n"
 
 
 def build_real(root: Path) -> None:
@@ -25,7 +29,7 @@ def build_real(root: Path) -> None:
 
 
 def build_stand_in(root: Path) -> None:
-    """The program, with the options of the release that it stands for, from the collection's catalogue."""
+    """The programs, each with the options of the release that it stands for, from the collection's catalogues."""
     site = root / SITE.lstrip("/")
     _copy(_HERE / "stand_in" / "lib", site)
     _copy(_HERE / "stand_in" / "bin", root / _PROGRAMS)
@@ -34,6 +38,15 @@ def build_stand_in(root: Path) -> None:
     options = [asdict(option) for option in release.options.values() if option.name != "--help"]
     (site / "vllm_stand_in" / "options.json").write_text(json.dumps(options, indent=0))
     (site / "vllm_stand_in" / "release.json").write_text(json.dumps(VLLM))
+    (site / "sglang").mkdir()
+    (site / "sglang" / "launch_server.py").write_text(_SGLANG)
+    of_sglang = sglang_catalogue.load()[sglang_catalogue.NEWEST]
+    (site / "other_engines" / "sglang.json").write_text(_options(of_sglang))
+
+
+def _options(release: Release) -> str:
+    rows = [asdict(option) for option in {*release.options.values()}]
+    return json.dumps({"release": release.version, "options": sorted(rows, key=lambda row: row["names"])}, indent=0)
 
 
 def _copy(source: Path, target: Path) -> None:

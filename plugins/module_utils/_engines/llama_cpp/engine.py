@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines import openai
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import (
     EngineSpec,
-    Example,
     Facts,
     Launch,
     Sizing,
@@ -21,7 +19,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp impo
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.boot_log import parse_boot_log
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.spec import RPC_CACHE, SPEC
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Overlays, Placed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Placed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.plain import Plain
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value
@@ -31,7 +30,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._rank.probes import Pro
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import quantity
 
 
-class LlamaCpp:
+class LlamaCpp(Plain):
     @property
     def spec(self) -> EngineSpec:
         return SPEC
@@ -44,17 +43,6 @@ class LlamaCpp:
         if reference.startswith("ghcr.io/ggml-org/llama.cpp:"):
             return {"reference": reference, "family": "upstream", "release": None}
         return {"reference": reference}
-
-    def propose(
-        self, checkpoint: Mapping[str, Any], names_image: bool, names_template: bool
-    ) -> tuple[None, list[Finding]]:
-        return None, []
-
-    def draft(self, flags: Mapping[str, Any]) -> str | None:
-        return None
-
-    def adapters(self, flags: Mapping[str, Any]) -> Sequence[str]:
-        return ()
 
     def problems(self, placed: Placed) -> Iterable[Finding]:
         if "file" not in placed.model:
@@ -74,9 +62,6 @@ class LlamaCpp:
                 expected=f"one of {', '.join(launch.KINDS)}: llama-server has no requests of other kinds here",
                 remedy="write another engine in the recipe",
             )
-
-    def overlays(self, placed: Placed) -> Overlays:
-        return Overlays()
 
     def workload_flags(self, workload: Mapping[str, Any]) -> dict[str, Any]:
         many = quantity(workload.get("max_num_seqs"))
@@ -125,14 +110,8 @@ class LlamaCpp:
     def warm_up(self, placed: Placed, flags: Mapping[str, Value]) -> list[Request]:
         return probes.warm_up(placed, flags, self.served_name(placed, flags))
 
-    def example(self, kind: str, model: str) -> Example:
-        return openai.example(kind, model)
-
     def boot(self, log: str) -> BootLog:
         return parse_boot_log(log)
-
-    def same_release(self, planned: str, shown: str) -> bool:
-        return planned == shown
 
     def ranks_of(self, fingerprint: str) -> int | None:
         """It has the build alone, b11669-Debian."""
@@ -150,6 +129,3 @@ class LlamaCpp:
 
     def judge(self, request: Mapping[str, Any]) -> Sequence[Finding]:
         return lint.judge(request)
-
-    def for_host(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        return dict(request)

@@ -1,0 +1,234 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The memory of engines that keep keys and values in pages and whose pool an option caps in tokens.
+
+Known of models alone whose layers all attend to everything and keep both keys and values; of others nothing is planned,
+and the plan says so. What such an engine takes beside weights and pool nobody has measured on a GB10: it is planned by
+the figure that the engine itself sets aside.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import EMPTY_POOL
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, hint, warning
+from ansible_collections.gb10.fleet.plugins.module_utils._layers import Value
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import boot_key, own_calibration
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Share
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import Demand, published_calibration
+from ansible_collections.gb10.fleet.plugins.module_utils._models.config import ConfigJson, number
+from ansible_collections.gb10.fleet.plugins.module_utils._models.parameters import size_of_weights
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import is_bytes, quantity, size
+
+# Model types whose every layer keeps keys and values of every token, but for those with a window.
+_PLAIN = ("llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe")
+# More of free memory than that is not asked for. A pool is capped in tokens, so that no more than planned is taken.
+_MOST = 0.99
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the decided options say of the pool. context: tokens of the longest request, None for the model's own.
+    at_once: requests. value_bytes: of one number in the cache, None where that isn't known. tensor, pipeline: how the
+    model is divided. page: tokens by which the pool is cut. aside: bytes that the engine sets aside to compute in.
+    batched: the option for the tokens that it computes at once. tokens: the one that caps the pool."""
+
+    context: int | None
+    at_once: int
+    value_bytes: int | None
+    tensor: int
+    pipeline: int
+    page: int
+    aside: int
+    batched: str
+    tokens: str
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """demand: of one rank. key: of its boots. token_bytes: what one token takes of the rank's pool; None where that
+    isn't known. context: tokens of the longest request."""
+
+    demand: Demand
+    key: str
+    token_bytes: int | None
+    context: int
+    page: int
+
+    def demand_on(self, host: str, observed: Observed) -> Demand:
+        record = observed.boots.get(host, {}).get(self.key)
+        return replace(self.demand, observed=own_calibration(record, None)) if record else self.demand
+
+    def pool(self, placed: Placed, shares: Sequence[Share]) -> tuple[dict[str, Any], list[Finding]]:
+        pinned = pool_bytes(shares)
+        if self.token_bytes is None or pinned is None:
+            return dict(EMPTY_POOL), []
+        tokens = self.tokens(pinned)
+        found = {
+            "bytes": pinned,
+            "context": self.context,
+            "tokens": tokens,
+            "block_size": self.page,
+            "num_blocks": tokens // self.page,
+            "max_concurrency": tokens / self.context,
+            "bytes_per_request": self.context * self.token_bytes,
+            "exact": True,
+        }
+        return EMPTY_POOL | found, [*self._small(placed, tokens)]
+
+    def tokens(self, pool: int) -> int:
+        """Whole pages of a pool. One page more is allocated, for requests that pad a batch."""
+        pages = pool // ((self.token_bytes or 1) * self.page)
+        return max(0, pages - 1) * self.page
+
+    def _small(self, placed: Placed, tokens: int) -> Iterator[Finding]:
+        declared = placed.settings["workload"].get("pool") not in (None, "least")
+        if tokens < self.context * self.demand.max_num_seqs and not declared:
+            yield warning(
+                "memory-pool-small",
+                f"{placed.place}.workload",
+                found=f"the KV pool holds {tokens / self.context:.2f} requests of {self.context:,} tokens at once, of "
+                f"{self.demand.max_num_seqs}; further ones wait",
+                expected=f"{size(self.demand.kv_bytes)}, which hold them all",
+                remedy="write workload.pool: rest if requests are mostly shorter; else lower max_model_len or "
+                "max_num_seqs",
+                kind="memory",
+            )
+
+    def requested_bytes(self, flags: Mapping[str, Value], total: int) -> int | None:
+        """It asks for a part of what is free, which its host alone knows."""
+        return None
+
+
+def pool_bytes(shares: Sequence[Share]) -> int | None:
+    """The decided pool of each rank; None where it follows from what is free."""
+    pools = [share.kv_cache_memory_bytes for share in shares if share.kv_cache_memory_bytes is not None]
+    return min(pools) if len(pools) == len(shares) else None
+
+
+def free_part(needed: int, share: Share) -> float:
+    """The part of what is free at the least before a start that so many bytes are, rounded up to four digits."""
+    free = share.free - share.processes.high
+    return _MOST if free <= 0 else max(0.0, min(_MOST, -(-needed * 10_000 // free) / 10_000))
+
+
+def size_service(
+    placed: Placed, settings: Settings, option: str, ignored: frozenset[str]
+) -> tuple[Sizing, list[Finding]]:
+    """The demand of one rank, from what is decided before memory is. option: by which an owner gives it a part of what
+    is free. ignored: options that change no memory."""
+    config = ConfigJson(placed.config or {})
+    context = settings.context or config.positions or 0
+    cell = _token_bytes(config, settings) if context else None
+    least = None if cell is None else _pool_for(settings.at_once * context, cell, settings.page)
+    one = None if cell is None else _pool_for(context, cell, settings.page)
+    values = {name: decided.value for name, decided in placed.flags.items()}
+    asked = placed.settings["workload"].get("pool")
+    declared = _declared(asked, cell, settings.page, least)
+    limits = placed.recipe["memory"].get("utilization", {"min": 0.0, "max": 1.0})
+    written = values.get(option)
+    records = placed.recipe["memory"].get("calibrations", [])
+    weights, known = _weights(placed), placed.model["weights_bytes"]
+    demand = Demand(
+        service=placed.name,
+        # a written part is of weights and pool, beside which it computes
+        requested=lambda total, share: int(total * share) + (settings.aside if written is not None else 0),
+        ranks=len(placed.hosts),
+        enforce_eager=False,
+        max_num_seqs=settings.at_once,
+        max_num_batched_tokens=0,
+        vocab_size=0,
+        weights_bytes=known if known is not None or weights is None else weights.expected,
+        weights_bounds=None if known is not None or weights is None else (weights.low, weights.high),
+        weights_source="model.weights_bytes" if known is not None else "estimated: parameters by config.json",
+        weights_copied=weights.copied if weights else None,
+        calibration=published_calibration(records, len(placed.hosts), values, settings.batched),
+        kv_bytes=least,
+        kv_start=one,
+        takes_rest=asked == "rest",
+        kv_cache_memory_bytes=declared,
+        utilization=written,
+        share_option=option,
+        pool_option=settings.tokens,
+        pool_weight=placed.settings["workload"].get("pool_weight", 1),
+        activations=settings.aside,
+        limits=(limits["min"], limits["max"]),
+    )
+    image, model = placed.image, placed.model
+    relevant = {name: value for name, value in values.items() if name not in ignored}
+    reference = image["digest"] or image["reference"]
+    key = boot_key(reference, model["repository"], model["revision"], relevant, {}, len(placed.hosts))
+    findings = [*_not_measured(placed)] if cell else [*_unknown(placed, config, settings, option)]
+    return Sizing(demand, key, cell, context, settings.page), findings
+
+
+def _weights(placed: Placed) -> Any:
+    if placed.config is None:
+        return None
+    return size_of_weights(placed.config, placed.model["repository"], placed.model["quantization"], drafts=False)
+
+
+def _pool_for(tokens: int, cell: int, page: int) -> int:
+    return (-(-tokens // page) + 1) * page * cell
+
+
+def _declared(asked: int | str | None, cell: int | None, page: int, least: int | None) -> int | None:
+    """The bytes that `workload.pool` stands for, where it does."""
+    if is_bytes(asked):
+        return quantity(asked)
+    if asked == "least":
+        return least
+    tokens = quantity(asked)
+    return None if tokens is None or cell is None else _pool_for(tokens, cell, page)
+
+
+def _token_bytes(config: ConfigJson, settings: Settings) -> int | None:
+    """Of one rank: keys and values of its heads in its layers."""
+    text = config.text
+    windowed = text.get("sliding_window") and text.get("use_sliding_window", True)
+    if text.get("model_type") not in _PLAIN or windowed or settings.value_bytes is None:
+        return None
+    heads, layers = number(text, "num_attention_heads"), number(text, "num_hidden_layers")
+    width = number(text, "head_dim") or (number(text, "hidden_size") // heads if heads else 0)
+    kept = number(text, "num_key_value_heads") or heads
+    if not (width and kept and layers):
+        return None
+    return 2 * max(1, kept // settings.tensor) * width * settings.value_bytes * math.ceil(layers / settings.pipeline)
+
+
+def _unknown(placed: Placed, config: ConfigJson, settings: Settings, option: str) -> Iterator[Finding]:
+    title, found = placed.engine.spec.title, "nothing is known of the model"
+    if config.values:
+        shape = config.text.get("model_type") or config.architecture or "a kind that its config.json does not name"
+        found = f"a model of {shape}, whose cache in {title} is not known here"
+    if config.values and settings.value_bytes is None:
+        found = "a cache of numbers whose size the checkpoint alone says"
+    yield hint(
+        "memory-not-judged",
+        placed.place,
+        found=f"{found}: its pool is not planned, and takes what is free",
+        expected=f"a model.config of one of {', '.join(_PLAIN)}, and an option that says how its cache is kept",
+        remedy=f"write {option} where it shares its host, and watch its first start",
+        kind="memory",
+    )
+
+
+def _not_measured(placed: Placed) -> Iterator[Finding]:
+    if not placed.recipe["memory"].get("calibrations"):
+        yield hint(
+            "memory-not-measured",
+            placed.place,
+            found=f"beside weights and pool {placed.engine.spec.title} is planned to take what it sets aside itself",
+            expected="a start on a GB10 that shows it",
+            remedy="watch its first start, and write what it took into memory.calibrations of the recipe",
+            source="docs/engines.md",
+            kind="memory",
+        )

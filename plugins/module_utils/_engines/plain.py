@@ -1,0 +1,45 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What an engine answers that drafts nothing, takes no adapters, proposes nothing and needs no file of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines import openai
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Example
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Overlays, Placed
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+
+
+class Plain:
+    """The answers of `_engines.interface.Engine` that are the same for such engines."""
+
+    def propose(
+        self, checkpoint: Mapping[str, Any], names_image: bool, names_template: bool
+    ) -> tuple[None, list[Finding]]:
+        return None, []
+
+    def draft(self, flags: Mapping[str, Any]) -> str | None:
+        return None
+
+    def adapters(self, flags: Mapping[str, Any]) -> Sequence[str]:
+        return ()
+
+    def overlays(self, placed: Placed) -> Overlays:
+        return Overlays()
+
+    def example(self, kind: str, model: str) -> Example:
+        return openai.example(kind, model)
+
+    def same_release(self, planned: str, shown: str) -> bool:
+        return planned == shown
+
+    def ranks_of(self, fingerprint: str) -> int | None:
+        return None
+
+    def for_host(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        return dict(request)

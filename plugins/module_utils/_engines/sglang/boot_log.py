@@ -1,0 +1,29 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What SGLang logs of its memory while it starts.
+
+Source: model_executor/model_runner.py ("Load weight end") and managers/scheduler.py ("max_total_num_tokens="), the same
+from 0.5.3 to 0.5.23. It counts in GiB and prints GB.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import BootLog
+
+_WEIGHTS = re.compile(r"Load weight end\..*mem usage=([\d.]+) GB")
+_POOL = re.compile(r"max_total_num_tokens=(\d+), .*context_len=(\d+)")
+
+
+def parse_boot_log(log: str) -> BootLog:
+    weights, pools = _WEIGHTS.findall(log), _POOL.findall(log)
+    tokens, context = (int(pools[-1][0]), int(pools[-1][1])) if pools else (None, None)
+    return BootLog(
+        weights_gib=float(weights[0]) if weights else None,
+        kv_cache_tokens=tokens,
+        max_model_len=context,
+        max_concurrency=tokens / context if tokens and context else None,
+    )

@@ -1,0 +1,22 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The options of `sglang.launch_server` by release, as its own parser has them: ``data/sglang_catalogue.json``."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.options import Release, releases_of
+
+DATA = Path(__file__).resolve().parents[4] / "data" / "sglang_catalogue.json"
+NEWEST = "0.5.23"
+
+
+@functools.cache
+def load() -> Mapping[str, Release]:
+    """The catalogued releases by version."""
+    return releases_of(DATA.read_text("utf-8"))

@@ -1,0 +1,105 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""SGLang as an engine (`_engines.interface.Engine`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import EngineSpec, Facts, Launch
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Sizing as AnySizing
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.options import Judged, judge
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Placed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.plain import Plain
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang import catalogue, launch, probes, sizing
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.boot_log import parse_boot_log
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.spec import SPEC, image_facts
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer
+from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import BootLog
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Share
+from ansible_collections.gb10.fleet.plugins.module_utils._rank.probes import Probes, Request
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import quantity
+
+_BY = Judged("sglang", "SGLang", "sglang/srt/server_args.py")
+
+
+class Sglang(Plain):
+    @property
+    def spec(self) -> EngineSpec:
+        return SPEC
+
+    def default_layers(self) -> tuple[Layer, Layer]:
+        return default_layer("sglang_flags"), default_layer("offline_env")
+
+    def image_facts(self, reference: str) -> dict[str, str | None]:
+        return image_facts(reference)
+
+    def problems(self, placed: Placed) -> Iterable[Finding]:
+        return launch.problems(placed)
+
+    def workload_flags(self, workload: Mapping[str, Any]) -> dict[str, Any]:
+        names = {"max_model_len": "context-length", "max_num_seqs": "max-running-requests"}
+        return {names[key]: quantity(workload[key]) for key in names if key in workload}
+
+    def flags(self, placed: Placed, written: Sequence[Layer]) -> dict[str, Value]:
+        return launch.flags(placed, written)
+
+    def group_problems(self, placed: Placed) -> Iterable[Finding]:
+        return launch.divided(placed)
+
+    def group_layers(self, placed: Placed, host: Host) -> list[Layer]:
+        return launch.group_layers(placed, host)
+
+    def variables(self, placed: Placed, written: Mapping[str, Value]) -> Layer:
+        return Layer("computed", {})
+
+    def served_name(self, placed: Placed, flags: Mapping[str, Value]) -> str:
+        return str(flags["served-model-name"].value)
+
+    def sequences(self, flags: Mapping[str, Value]) -> int:
+        return sizing.sequences({name: value.value for name, value in flags.items()})
+
+    def launch(self, placed: Placed, flags: Mapping[str, Value], rank: int) -> Launch:
+        return launch.launch(placed, flags, rank)
+
+    def judged_launch(self, placed: Placed, flags: Mapping[str, Value]) -> Launch:
+        return launch.launch(placed, flags, 0)
+
+    def listens(self, placed: Placed) -> Iterable[tuple[int, str]]:
+        return ()
+
+    def probes(self, placed: Placed, flags: Mapping[str, Value]) -> Probes:
+        return probes.probes(placed, self.served_name(placed, flags))
+
+    def warm_up(self, placed: Placed, flags: Mapping[str, Value]) -> list[Request]:
+        return probes.warm_up(placed, flags, self.served_name(placed, flags))
+
+    def boot(self, log: str) -> BootLog:
+        return parse_boot_log(log)
+
+    def size(self, placed: Placed, observed: Observed) -> tuple[AnySizing, list[Finding]]:
+        sized, findings = sizing.size_service(placed)
+        return sized, [*findings, *([] if placed.is_group else launch.divided(placed))]
+
+    def memory_flags(self, placed: Placed, shares: Sequence[Share]) -> Layer:
+        return sizing.memory_flags(placed, shares)
+
+    def request(self, facts: Facts) -> dict[str, Any] | None:
+        placed = facts.placed
+        return {
+            "flags": {name: decided.value for name, decided in placed.flags.items()},
+            "host": {},
+            "release": placed.image["release"],
+            "silence": [*placed.recipe["silence"], *placed.settings["silence"]],
+            "place": placed.place,
+        }
+
+    def judge(self, request: Mapping[str, Any]) -> Sequence[Finding]:
+        found = judge(_BY, catalogue.load(), request["release"], request["flags"], request["place"])
+        return [finding for finding in found if finding.rule not in request["silence"]]

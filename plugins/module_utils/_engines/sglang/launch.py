@@ -1,0 +1,134 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The words of each rank: the same program on each host, which meets the others at the head's address."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Launch
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.options import first_of, words_of
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Placed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import ranks_port
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.spec import PIPELINE, SPEC, TENSOR
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, warning
+from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, merge
+
+# The option that a model needs for what it is asked, by the recipe's kind.
+KINDS = {"chat": None, "embed": "is-embedding"}
+# What only the rank that answers clients gets.
+_OF_THE_ENDPOINT = ("config", "ssl-certfile", "ssl-keyfile")
+# The image in which an owner saw it hang.
+_HUNG = "nvcr.io/nvidia/sglang:25.11-py3"
+
+
+def flags(placed: Placed, written: Sequence[Layer]) -> dict[str, Value]:
+    """The written options, and what follows from the placement."""
+    asked = {name: value.value for name, value in merge(written).items()}
+    layers = [*written, _from_placement(placed)]
+    if first_of(asked, TENSOR) is None and first_of(asked, PIPELINE) is None and placed.is_group:
+        layers.append(Layer("computed", {TENSOR[0]: len(placed.hosts)}, {TENSOR[0]: "one GPU a host"}))
+    return merge(layers)
+
+
+def _from_placement(placed: Placed) -> Layer:
+    settings, model = placed.settings, placed.model
+    values: dict[str, Any] = {
+        "enable-metrics": True,
+        "host": settings["listen"] if placed.is_group else "0.0.0.0",
+        "model-path": "{model_path}",
+        "port": settings["port"],
+        "served-model-name": settings.get("served_name") or model["repository"],
+    }
+    reasons = {
+        "enable-metrics": "what its supervisor sees that it lives by",
+        "host": "the service; its container is on the host's network"
+        if placed.is_group
+        else "all addresses of the container's own network; the host publishes the port",
+        "model-path": "the staged files",
+        "port": "the service",
+        "served-model-name": "the model's name for clients",
+    }
+    if mode := KINDS.get(placed.recipe["kind"]):
+        values[mode], reasons[mode] = True, "the recipe's kind"
+    if placed.key_file:
+        values["config"], reasons["config"] = SPEC.key.target, "holds the API key, which no process list may show"
+    if placed.tls and SPEC.tls:
+        values |= {"ssl-certfile": SPEC.tls.certificate, "ssl-keyfile": SPEC.tls.key}
+        reasons |= dict.fromkeys(("ssl-certfile", "ssl-keyfile"), "the service's tls")
+    return Layer("computed", values, reasons)
+
+
+def launch(placed: Placed, decided: Mapping[str, Value], rank: int) -> Launch:
+    """A rank that is not the head answers on its port that it is there (engine.py, launch_dummy_health_check_server):
+    to its own host alone."""
+    values = placed.filled(decided)
+    if placed.is_group:
+        address = f"{placed.addresses[0]}:{ranks_port(placed.port)}"
+        values |= {"nnodes": len(placed.hosts), "node-rank": rank, "dist-init-addr": address}
+    if rank:
+        values = {name: value for name, value in values.items() if name not in _OF_THE_ENDPOINT} | {"host": "127.0.0.1"}
+    words = [*words_of(values)]
+    if placed.image["entrypoint"] is not None:
+        return Launch(words, placed.image["entrypoint"])
+    return Launch(["-m", "sglang.launch_server", *words], "python3")
+
+
+def group_layers(placed: Placed, host: Host) -> list[Layer]:
+    """The variables of a host's place in the group: those of its fabric, and its own address."""
+    if not placed.is_group:
+        return []
+    member = placed.members[host.name]
+    values = {variable["name"]: variable["value"] for variable in member.variables}
+    reasons = {variable["name"]: variable["reason"] for variable in member.variables}
+    values["SGLANG_HOST_IP"] = str(member.address)
+    reasons["SGLANG_HOST_IP"] = "the address that other ranks reach this one by"
+    return [Layer("fabric", values, reasons)]
+
+
+def problems(placed: Placed) -> Iterator[Finding]:
+    """What can't be, alone or over hosts, before flags are decided."""
+    kind = placed.recipe["kind"]
+    if kind not in KINDS:
+        yield error(
+            "sglang-kind",
+            f"{placed.place}.kind",
+            found=kind,
+            expected=f"one of {', '.join(KINDS)}: SGLang's answers to other requests are not known here",
+            remedy="write another engine in the recipe",
+        )
+    named = f"{placed.model['repository']} {placed.model['quantization'] or ''}".lower()
+    if placed.is_group and "awq" in named and "sglang-awq-group" not in _silenced(placed):
+        seen = placed.image["reference"] == _HUNG
+        yield (error if seen else warning)(
+            "sglang-awq-group",
+            placed.place,
+            found=f"an AWQ checkpoint over {len(placed.hosts)} hosts",
+            expected="another quantization, one host, or another engine",
+            remedy="take an NVFP4 or FP8 checkpoint of the model, or a recipe of another engine; or silence it with "
+            "your reason",
+            reason=f"with {_HUNG} the ranks met and the weights never began to load",
+            source="cluster owner's notes, SGLang multi-node TP=2",
+            kind="combination",
+        )
+
+
+def divided(placed: Placed) -> Iterator[Finding]:
+    """One GPU a host: the parts of the model are as many as the hosts."""
+    decided = {name: value.value for name, value in placed.flags.items()}
+    tensor, pipeline = first_of(decided, TENSOR) or 1, first_of(decided, PIPELINE) or 1
+    if tensor * pipeline != len(placed.hosts):
+        yield error(
+            "sglang-ranks",
+            f"{placed.place}.flags",
+            found=f"{TENSOR[0]} {tensor} and {PIPELINE[0]} {pipeline} on {len(placed.hosts)} hosts",
+            expected=f"a product of {len(placed.hosts)}: one GPU a host",
+            remedy="take both out, or write the one that makes it so",
+        )
+
+
+def _silenced(placed: Placed) -> set[str]:
+    return {*placed.recipe["silence"], *placed.settings["silence"]}

@@ -1,0 +1,60 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""How SGLang is asked whether it loads, serves and lives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines import openai
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.spec import CHUNK
+from ansible_collections.gb10.fleet.plugins.module_utils._layers import Value
+from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import CHAT
+from ansible_collections.gb10.fleet.plugins.module_utils._rank.probes import Metrics, Probes, Request
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import quantity
+
+# Names of 0.5.9 and 0.5.23, as `spec.SPEC.series`. The first two count a request once it has been answered, the third
+# moves with every batch (since 0.5.9), the fourth with every piece of an answer that is streamed.
+_METRICS = Metrics(
+    path="/metrics",
+    tokens=[
+        "sglang:prompt_tokens_total",
+        "sglang:generation_tokens_total",
+        "sglang:realtime_tokens_total",
+        "sglang:inter_token_latency_seconds_count",
+    ],
+    answered=["sglang:generation_tokens_total"],
+    running=["sglang:num_running_reqs"],
+    waiting=["sglang:num_queue_reqs"],
+    kv_use=["sglang:token_usage"],
+)
+# Its own watchdog gives up on a step after that time (--watchdog-timeout, 0.5.3 to 0.5.23).
+_STEP_S = 300
+# Of PyTorch, NCCL and its queues between ranks.
+_SHARED_MEMORY = ["psm_", "nccl-", "torch_", "sem.mp-"]
+_WORD, _WARM_UP_WORDS, _WARM_UP_TOKENS = "word ", 1024, 16
+
+
+def probes(placed: Placed, model: str) -> Probes:
+    """model: its name for clients. /health computes a token itself, and answers 503 until the server's own warm-up is
+    over (entrypoints/http_server.py); without a key, as /metrics does (utils/auth.py)."""
+    return Probes(
+        health="/health",
+        proof=openai.request(placed.recipe["kind"], model, "gb10"),
+        metrics=_METRICS,
+        patience_s=_STEP_S,
+        exit_words={"0": "as SGLang does when one of its processes has failed"},
+        shared_memory=_SHARED_MEMORY,
+    )
+
+
+def warm_up(placed: Placed, decided: Mapping[str, Value], model: str) -> list[Request]:
+    """One longer prompt, so that no client waits for what its first batch compiles."""
+    if placed.recipe["kind"] != CHAT:
+        return []
+    context = quantity(decided["context-length"].value) if "context-length" in decided else CHUNK
+    words = max(1, min(_WARM_UP_WORDS, ((context or CHUNK) - _WARM_UP_TOKENS) // (2 * len(_WORD))))
+    return [openai.request(CHAT, model, _WORD * words, _WARM_UP_TOKENS)]
