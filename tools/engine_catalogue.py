@@ -46,11 +46,11 @@ from tensorrt_llm.commands.serve import serve
 from tensorrt_llm.version import __version__
 rows = []
 for option in serve.params:
-    names = [name[2:] for name in option.opts if name.startswith("--")]
+    names = [name[2:].replace("_", "-") for name in option.opts if name.startswith("--")]
     if names:
         rows.append({
             "names": names,
-            "negative": [name[2:] for name in option.secondary_opts],
+            "negative": [name[2:].replace("_", "-") for name in option.secondary_opts],
             "switch": option.is_flag,
             "many": False,
             "choices": [str(choice) for choice in getattr(option.type, "choices", ())],

@@ -44,14 +44,18 @@ def entries(wishes: Path = WISHES) -> Iterator[tuple[str, dict[str, Any], list[P
     fourth = {"address": "192.168.1.34", "port": 22, "variables": example["hosts"]["spark-2"]["variables"]}
     example["hosts"].setdefault("spark-4", fourth)
     for path in sorted((ROOT / "recipes").glob("*.yml")):
-        for count in yaml.safe_load(path.read_text("utf-8")).get("host_counts", [1]):
+        recipe = yaml.safe_load(path.read_text("utf-8"))
+        for count in recipe.get("host_counts", [1]):
             hosts = ["titan"] if count == 1 else ["spark-2", "spark-3"]
             variables: dict[str, Any] = {}
             if count > 2:
                 hosts = ["titan", "spark-2", "spark-3", "spark-4"][:count]
                 ports = {f"{host}:1": number for number, host in enumerate(hosts, 1)}
                 variables["fleet_fabric"] = {"switches": {"switch": {"ports": ports}}}
-            variables["fleet_services"] = {"s": {"recipe": path.stem, "hosts": hosts, "port": 8000, "trust": ["code"]}}
+            service = {"recipe": path.stem, "hosts": hosts, "port": 8000, "trust": ["code"]}
+            # an engine that asks for no key
+            asks_nobody = {"open": True} if recipe.get("engine") == "trtllm" else {}
+            variables["fleet_services"] = {"s": service | asks_nobody}
             yield f"recipes/{path.stem} on {count}", with_variables(example, variables), []
     if wishes.is_file():
         for name, variables in yaml.safe_load(wishes.read_text("utf-8").split("---", 1)[1]).items():

@@ -165,6 +165,7 @@ IO = {
     "_undo/survey.py": "reads a host, and puts it back",
     "_engines/llama_cpp/catalogue.py": "reads data/llama_cpp_catalogue.json",
     "_engines/sglang/catalogue.py": "reads data/sglang_catalogue.json",
+    "_engines/trtllm/catalogue.py": "reads data/trtllm_catalogue.json",
     "_engines/vllm/api_key.py": "reads the middleware that containers mount",
     "_engines/vllm/text/image_facts.py": "reads data/vllm_images.yml",
     "_models/facts.py": "reads data/vllm_models.yml",

@@ -21,6 +21,7 @@ import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang import probes as sglang_probes
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.boot_log import parse_boot_log
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.trtllm import catalogue as trtllm_catalogue
 from ansible_collections.gb10.fleet.plugins.module_utils._rank.client import Reply
 from ansible_collections.gb10.fleet.plugins.module_utils._rank.endpoint import judged
 from ansible_collections.gb10.fleet.plugins.module_utils._rank.judge import parse_metrics
@@ -60,12 +61,12 @@ class Ranks:
     def __init__(self, image: Path) -> None:
         self.image, self.processes = image, list[subprocess.Popen[str]]()
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
+    def start(self, *words: str, **environment: str) -> subprocess.Popen[str]:
         path = str(self.image / "root" / SITE.lstrip("/"))
         self.processes.append(
             subprocess.Popen(
                 [sys.executable, *words],
-                env={"PATH": os.environ["PATH"], "PYTHONPATH": path},
+                env={"PATH": os.environ["PATH"], "PYTHONPATH": path, **environment},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
@@ -119,6 +120,26 @@ def test_sglang_over_two_ranks(ranks: Ranks, tmp_path: Path) -> None:
     boot = parse_boot_log(log)
     assert (boot.kv_cache_tokens, boot.max_model_len) == (2048, 1024)
     assert KEY in log, "as SGLang itself prints it; the supervisor hides it"
+
+
+def test_trtllm_serve(ranks: Ranks, tmp_path: Path) -> None:
+    """As `_engines.trtllm.launch` writes them."""
+    port, engine = free_port(), ENGINES["trtllm"]
+    snapshot = tmp_path / "hub" / "models--org--tiny" / "snapshots" / "main"
+    snapshot.parent.mkdir(parents=True)
+    snapshot.symlink_to(ranks.image / "tiny")
+    (tmp_path / "extra.yml").write_text('{"kv_cache_config":{"free_gpu_memory_fraction":0.5,"max_tokens":2048}}')
+    program = str(ranks.image / "root" / "usr/local/bin/trtllm-serve")
+    words = [program, "org/tiny", "--extra_llm_api_options", str(tmp_path / "extra.yml"), "--backend", "pytorch"]
+    words += ["--host", "127.0.0.1", "--port", str(port), "--max_seq_len", "1024", "--max_batch_size", "2"]
+    process = ranks.start(*words, HF_HOME=str(tmp_path))
+    eventually(lambda: ask(port, "/health", key="")[0] == 200)
+    example = engine.example("chat", "org/tiny")
+    status, reply = ask(port, example.path, dict(example.body), key="")
+    assert judged(["usage", "completion_tokens"], Reply(status, reply)).ok
+    process.terminate()
+    boot = engine.boot(process.communicate()[0])
+    assert (boot.kv_cache_tokens, boot.max_model_len, boot.release) == (2048, 1024, trtllm_catalogue.NEWEST)
 
 
 def test_an_option_that_the_release_does_not_have_is_refused_as_by_the_real_one(ranks: Ranks) -> None:

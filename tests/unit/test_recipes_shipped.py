@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import classes_of, load
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import size_pool
@@ -33,9 +34,11 @@ EXPECTED = {
     "glm-4.7-flash-awq",
     "gpt-oss-120b",
     "gpt-oss-20b",
+    "gpt-oss-20b-trtllm",
     "laguna-xs.2",
     "llama-3.1-8b-instruct-fp8",
     "llama-3.1-8b-instruct-nvfp4",
+    "llama-3.1-8b-instruct-nvfp4-trtllm",
     "llama-3.3-70b-instruct-nvfp4",
     "minimax-m2-awq",
     "minimax-m2.5",
@@ -158,7 +161,8 @@ def planned(recipe: Recipe, count: int) -> dict[str, Any]:
     """On so many hosts of a switch."""
     hosts = [f"host-{number}" for number in range(count)]
     fabric = {"switches": {"switch": {"ports": {f"{host}:1": at for at, host in enumerate(hosts, 1)}}}}
-    service = {"recipe": recipe.name, "hosts": hosts, "port": 8000, "trust": ["code"]}
+    asks = bool(ENGINES[recipe.data["engine"]].spec.key.target)
+    service = {"recipe": recipe.name, "hosts": hosts, "port": 8000, "trust": ["code"], "open": not asks}
     variables = {"fleet_services": {"s": service}, **({"fleet_fabric": fabric} if count > 1 else {})}
     inventory = {host: {"address": f"192.0.2.{at}", "variables": variables} for at, host in enumerate(hosts, 1)}
     return plan_fleet({"hosts": inventory, "folder": "/inventory"}, LIBRARY, FINDINGS)

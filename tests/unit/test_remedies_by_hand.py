@@ -394,6 +394,7 @@ ELSEWHERE = {
     ),
     "an engine that ends no TLS: test_tls": ("service-tls-engine",),
     "an engine without traces: test_tracing": ("service-tracing-engine",),
+    "an engine that asks for no key: test_trtllm": ("service-key-engine",),
 }
 PLANNING = (
     *("_plan", "_fabric/addresses.py", "_fabric/declared.py", "_fabric/environment.py", "_fabric/plan.py"),

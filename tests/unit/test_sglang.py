@@ -151,6 +151,16 @@ def test_awq_over_two_hosts_is_what_an_owner_saw_hang(
     assert "sglang-awq-group" not in [*found(silenced), *found(silenced, "warning"), *found(alone, "warning")]
 
 
+@pytest.mark.parametrize(("release", "rules"), [("0.5.9", ["sglang-tls"]), ("0.5.23", [])])
+def test_a_release_without_tls_is_named(tmp_path: Path, release: str, rules: list[str]) -> None:
+    image = {**RECIPE["image"], "release": release}
+    planned = plan(tmp_path, {"tls": "local"}, image=image)
+    assert found(planned) == rules
+    for rank in ranks_of(planned, "m") if not rules else ():
+        given = values(rank["container"]["arguments"])
+        assert (given["--ssl-certfile"], given["--ssl-keyfile"]) == ("/run/secrets/tls.crt", "/run/secrets/tls.key")
+
+
 def test_what_nobody_knows_is_not_judged(tmp_path: Path) -> None:
     image = {**RECIPE["image"], "release": "0.9.0"}
     planned = plan(

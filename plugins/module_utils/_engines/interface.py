@@ -23,8 +23,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 
 @dataclass(frozen=True)
 class KeyFile:
-    """The API key as the engine reads it. target: the file in the container. form: its text, with ``%s`` for the key as
-    JSON, or ``%t`` for it as it is."""
+    """The API key as the engine reads it. target: the file in the container, empty for an engine that asks for no key.
+    form: its text, with ``%s`` for the key as JSON, or ``%t`` for it as it is."""
 
     target: str
     form: str

@@ -71,7 +71,7 @@ def place(
     findings += wrong
     placed = Placed(name, engine, settings, recipe, hosts, image, model, config)
     findings += [*engine.problems(placed), *_host_count(placed), *_without_tls(placed), *_without_aliases(placed)]
-    findings += [*_without_files(placed), *_without_traces(placed)]
+    findings += [*_without_files(placed), *_without_traces(placed), *_without_key(placed)]
     overlays, wrong = _overlays(placed, library)
     findings += wrong
     if any(finding.severity == "error" for finding in findings):
@@ -138,6 +138,17 @@ def _without_traces(placed: Placed) -> Iterator[Finding]:
             found=f"{placed.engine.spec.title} sends no traces",
             expected="no tracing, or an engine that has it",
             remedy="take it out",
+        )
+
+
+def _without_key(placed: Placed) -> Iterator[Finding]:
+    if placed.key_file and not placed.engine.spec.key.target:
+        yield error(
+            "service-key-engine",
+            f"{placed.place}.api_key_file",
+            found=f"{placed.engine.spec.title} asks nobody for a key",
+            expected="open: true, behind a gateway, which asks, or at an address that nobody else reaches",
+            remedy="write open: true and let fleet_gateway serve its model: then gateways alone reach its port",
         )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.options import Release
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang import catalogue as sglang_catalogue
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.trtllm import catalogue as trtllm_catalogue
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import DATA, Catalogue
 
 from .packages import SITE, VLLM
@@ -42,10 +43,15 @@ def build_stand_in(root: Path) -> None:
     (site / "sglang" / "launch_server.py").write_text(_SGLANG)
     of_sglang = sglang_catalogue.load()[sglang_catalogue.NEWEST]
     (site / "other_engines" / "sglang.json").write_text(_options(of_sglang))
+    of_trtllm = trtllm_catalogue.load()[trtllm_catalogue.NEWEST]
+    (site / "other_engines" / "trtllm.json").write_text(_options(of_trtllm, underscores=True))
 
 
-def _options(release: Release) -> str:
+def _options(release: Release, underscores: bool = False) -> str:
+    """underscores: whether the program's own names have them."""
     rows = [asdict(option) for option in {*release.options.values()}]
+    for row in rows if underscores else ():
+        row["names"] = [name.replace("-", "_") for name in row["names"]]
     return json.dumps({"release": release.version, "options": sorted(rows, key=lambda row: row["names"])}, indent=0)
 
 

@@ -13,6 +13,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface impo
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.options import first_of, words_of
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Placed
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import ranks_port
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang import catalogue
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.spec import PIPELINE, SPEC, TENSOR
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, warning
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, merge
@@ -99,6 +100,16 @@ def problems(placed: Placed) -> Iterator[Finding]:
             found=kind,
             expected=f"one of {', '.join(KINDS)}: SGLang's answers to other requests are not known here",
             remedy="write another engine in the recipe",
+        )
+    release = catalogue.load().get(placed.image["release"] or "")
+    if placed.tls and release is not None and "ssl-certfile" not in release.options:
+        yield error(
+            "sglang-tls",
+            f"{placed.place}.tls",
+            found=f"SGLang {release.version}, which speaks no TLS",
+            expected="a later release, as 0.5.15, or tls: none",
+            remedy="take a later image, or write tls: none, listen: 127.0.0.1, and put a proxy of your own before it",
+            source=f"sglang/srt/server_args.py, release {release.version}",
         )
     named = f"{placed.model['repository']} {placed.model['quantization'] or ''}".lower()
     if placed.is_group and "awq" in named and "sglang-awq-group" not in _silenced(placed):

@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 
-def parse(words: Sequence[str], program: str, file: str) -> argparse.Namespace:
-    """file: beside this one, ``{release, options}``. Ends the process with status 2 where the real parser does."""
+def parse(words: Sequence[str], program: str, file: str, positional: str = "") -> argparse.Namespace:
+    """file: beside this one, ``{release, options}``. positional: a word without an option. Ends the process with status
+    2 where the real parser does."""
     given = json.loads(Path(__file__).with_name(file).read_text())
     parser = argparse.ArgumentParser(prog=program)
+    if positional:
+        parser.add_argument(positional)
     for option in given["options"]:
         _add(parser, option)
     asked = parser.parse_args(words)

@@ -1,0 +1,26 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The options of `trtllm-serve` by release, with dashes for its underscores: ``data/trtllm_catalogue.json``.
+
+The one entry is the list of its source at commit 00209af149e7 (tensorrt_llm/commands/serve.py), which belongs to no
+release: images are not judged by it. Releases come in by ``tools/engine_catalogue.py``, from their images.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.options import Release, releases_of
+
+DATA = Path(__file__).resolve().parents[4] / "data" / "trtllm_catalogue.json"
+NEWEST = "0.0.0+main.00209af149e7"
+
+
+@functools.cache
+def load() -> Mapping[str, Release]:
+    """The catalogued releases by version."""
+    return releases_of(DATA.read_text("utf-8"))

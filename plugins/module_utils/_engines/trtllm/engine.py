@@ -1,0 +1,121 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""TensorRT-LLM as an engine (`_engines.interface.Engine`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines import openai
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import EngineSpec, Facts, Launch, Sizing
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.options import Judged, judge
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Placed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.plain import Plain
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.trtllm import catalogue, launch, sizing
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.trtllm.spec import SPEC, image_facts
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer
+from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import BootLog
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Share
+from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import CHAT
+from ansible_collections.gb10.fleet.plugins.module_utils._rank.probes import Probes, Request
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import quantity
+
+_BY = Judged("trtllm", "TensorRT-LLM", "tensorrt_llm/commands/serve.py")
+_POOL = re.compile(r"for max tokens in paged KV cache \((\d+)\)")
+_LONGEST = re.compile(r"max_seq_len=(\d+), max_num_requests=")
+_RELEASE = re.compile(r"TensorRT-LLM version: (\S+)")
+_WARM_UP_WORDS, _WARM_UP_TOKENS = 256, 16
+
+
+class TrtLlm(Plain):
+    @property
+    def spec(self) -> EngineSpec:
+        return SPEC
+
+    def default_layers(self) -> tuple[Layer, Layer]:
+        return default_layer("trtllm_flags"), default_layer("offline_env")
+
+    def image_facts(self, reference: str) -> dict[str, str | None]:
+        return image_facts(reference)
+
+    def problems(self, placed: Placed) -> Iterable[Finding]:
+        return launch.problems(placed)
+
+    def workload_flags(self, workload: Mapping[str, Any]) -> dict[str, Any]:
+        names = {"max_model_len": "max-seq-len", "max_num_seqs": "max-batch-size"}
+        return {names[key]: quantity(workload[key]) for key in names if key in workload}
+
+    def flags(self, placed: Placed, written: Sequence[Layer]) -> dict[str, Value]:
+        return launch.flags(placed, written)
+
+    def group_problems(self, placed: Placed) -> Iterable[Finding]:
+        return ()
+
+    def group_layers(self, placed: Placed, host: Host) -> list[Layer]:
+        return []
+
+    def variables(self, placed: Placed, written: Mapping[str, Value]) -> Layer:
+        return Layer("computed", {})
+
+    def served_name(self, placed: Placed, flags: Mapping[str, Value]) -> str:
+        return str(placed.model["repository"])
+
+    def sequences(self, flags: Mapping[str, Value]) -> int:
+        return sizing.sequences({name: value.value for name, value in flags.items()})
+
+    def launch(self, placed: Placed, flags: Mapping[str, Value], rank: int) -> Launch:
+        return launch.launch(placed, flags)
+
+    def judged_launch(self, placed: Placed, flags: Mapping[str, Value]) -> Launch:
+        return launch.launch(placed, flags)
+
+    def listens(self, placed: Placed) -> Iterable[tuple[int, str]]:
+        return ()
+
+    def probes(self, placed: Placed, flags: Mapping[str, Value]) -> Probes:
+        """Its Prometheus text counts no tokens and is there only where an option asks for it (openai_server.py), so
+        that it shows by the proof alone that it lives."""
+        proof = openai.request(CHAT, self.served_name(placed, flags), "gb10")
+        return Probes(health="/health", proof=proof, metrics=None, shared_memory=["psm_", "nccl-", "torch_", "sem.mp-"])
+
+    def warm_up(self, placed: Placed, flags: Mapping[str, Value]) -> list[Request]:
+        return [openai.request(CHAT, self.served_name(placed, flags), "word " * _WARM_UP_WORDS, _WARM_UP_TOKENS)]
+
+    def boot(self, log: str) -> BootLog:
+        """cpp/tensorrt_llm/batch_manager/kvCacheManager.cpp and _torch/pyexecutor, 1.0; a first, small pool is set up
+        to measure with, so that the last counts."""
+        tokens, longest, release = (
+            found[-1] if found else None for found in (one.findall(log) for one in (_POOL, _LONGEST, _RELEASE))
+        )
+        return BootLog(
+            kv_cache_tokens=int(tokens) if tokens else None,
+            max_model_len=int(longest) if longest else None,
+            release=release,
+        )
+
+    def size(self, placed: Placed, observed: Observed) -> tuple[Sizing, list[Finding]]:
+        return sizing.size_service(placed)
+
+    def memory_flags(self, placed: Placed, shares: Sequence[Share]) -> Layer:
+        return sizing.memory_flags(placed, shares)
+
+    def request(self, facts: Facts) -> dict[str, Any] | None:
+        placed = facts.placed
+        return {
+            "flags": {name: decided.value for name, decided in placed.flags.items()},
+            "host": {},
+            "release": placed.image["release"],
+            "silence": [*placed.recipe["silence"], *placed.settings["silence"]],
+            "place": placed.place,
+        }
+
+    def judge(self, request: Mapping[str, Any]) -> Sequence[Finding]:
+        found = judge(_BY, catalogue.load(), request["release"], request["flags"], request["place"])
+        return [finding for finding in found if finding.rule not in request["silence"]]

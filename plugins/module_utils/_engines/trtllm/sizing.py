@@ -1,0 +1,94 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""TensorRT-LLM's memory: a pool of so many tokens, and a part of what is free once the model has computed a batch.
+
+Source: tensorrt_llm/_torch/pyexecutor/_util.py, `_cal_max_tokens` of 1.0 and `_cal_max_memory` after it: what is free
+beside the peak of a batch, times kv_cache_config.free_gpu_memory_fraction, and kv_cache_config.max_tokens at the most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._engines import paged
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.options import first_of
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.trtllm.spec import (
+    AT_ONCE,
+    BATCHED,
+    EXTRA,
+    PIPELINE,
+    TENSOR,
+    WITHOUT_MEMORY,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer
+from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Share
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import MIB, quantity
+
+_KV, _FRACTION, _TOKENS = "kv_cache_config", "free_gpu_memory_fraction", "max_tokens"
+_VALUE_BYTES = {"fp8": 1, "bfloat16": 2, "float16": 2}
+# By itself 64 tokens in the PyTorch backend's older releases, 32 since 1.0 (kv_cache_config.tokens_per_block).
+_PAGE = 64
+# The most that a batched token took of the profiling pass of another engine (data/gb10.yml, activation_mib_per_token):
+# no start of this one was read on a GB10.
+_MIB_A_TOKEN = 0.65
+
+
+def size_service(placed: Placed) -> tuple[paged.Sizing, list[Finding]]:
+    values = {name: decided.value for name, decided in placed.flags.items()}
+    return paged.size_service(placed, _settings(placed, values), f"{EXTRA}: {_KV}.{_FRACTION}", WITHOUT_MEMORY)
+
+
+def sequences(values: Mapping[str, Any]) -> int:
+    """Requests that it works on at once."""
+    return quantity(values.get("max-batch-size")) or AT_ONCE
+
+
+def cache_options(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`kv_cache_config` of the written options."""
+    found = (values.get(EXTRA) or {}).get(_KV)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _settings(placed: Placed, values: Mapping[str, Any]) -> paged.Settings:
+    batched = quantity(values.get("max-num-tokens")) or BATCHED
+    named = f"{placed.model['repository']} {placed.model['quantization'] or ''}".lower()
+    kind = str(cache_options(values).get("dtype", "auto"))
+    # a ModelOpt checkpoint decides by itself, which config.json does not show
+    unquantized = None if "modelopt" in named or "fp4" in named else 2
+    return paged.Settings(
+        context=quantity(values.get("max-seq-len")),
+        at_once=sequences(values),
+        value_bytes=unquantized if kind == "auto" else _VALUE_BYTES.get(kind),
+        tensor=first_of(values, TENSOR) or 1,
+        pipeline=first_of(values, PIPELINE) or 1,
+        page=_PAGE,
+        aside=int(batched * _MIB_A_TOKEN * MIB),
+        batched="max-num-tokens",
+        tokens=f"{EXTRA}: {_KV}.{_TOKENS}",
+    )
+
+
+def memory_flags(placed: Placed, shares: Sequence[Share]) -> Layer:
+    """The written map with what the memory plan adds to its `kv_cache_config`; what an owner writes there stays."""
+    values = {name: decided.value for name, decided in placed.flags.items()}
+    written, (share,) = cache_options(values), shares
+    pool, (sized, _) = paged.pool_bytes(shares), size_service(placed)
+    planned: dict[str, Any] = {_FRACTION: _fraction(share, pool, sized.demand.activations or 0)}
+    if pool is not None and sized.token_bytes:
+        planned[_TOKENS] = sized.tokens(pool)
+    whole = {**(values.get(EXTRA) or {}), _KV: {**planned, **written}}
+    return Layer("computed", {EXTRA: whole}, {EXTRA: "as written, and the pool's part of what is free and its tokens"})
+
+
+def _fraction(share: Share, pool: int | None, aside: int) -> float:
+    """The pool, of what is free at the least beside weights and the peak of a batch; where they aren't known, the part
+    that leaves the host what it needs."""
+    if share.non_kv is None or pool is None:
+        return paged.free_part(int(share.utilization * share.total) - aside, share)
+    free = share.free - share.processes.high - share.non_kv.weights - share.non_kv.runtime.high
+    return 0.99 if free <= pool else min(0.99, -(-pool * 10_000 // free) / 10_000)
