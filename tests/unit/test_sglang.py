@@ -136,19 +136,25 @@ def test_what_it_would_refuse_is_refused_before(
 
 
 @pytest.mark.parametrize(
-    ("reference", "release", "severity"),
-    [("nvcr.io/nvidia/sglang:25.11-py3", None, "error"), ("lmsysorg/sglang:v0.5.23", "0.5.23", "warning")],
+    ("settings", "changes", "rule"),
+    [
+        ({"hosts": ["a", "b"]}, {"model": {"repository": "org/m-AWQ"}}, "sglang-awq-group"),
+        (
+            {},
+            {"image": {"reference": "lmsysorg/sglang:spark"}, "model": {"config": "qwen3-vl-8b"}},
+            "sglang-spark-image",
+        ),
+        ({"flags": {"kv-cache-dtype": "nvfp4"}}, {}, "sglang-fp4-cache"),
+        ({"hosts": ["a", "b"], "flags": {"fp4-gemm-backend": "cutlass"}}, {}, "sglang-fp4-cutlass"),
+    ],
 )
-def test_awq_over_two_hosts_is_what_an_owner_saw_hang(
-    tmp_path: Path, reference: str, release: str | None, severity: str
+def test_what_others_saw_is_shown_until_it_is_silenced(
+    tmp_path: Path, settings: dict[str, Any], changes: dict[str, Any], rule: str
 ) -> None:
-    image = {**RECIPE["image"], "reference": reference, "family": "ngc", "release": release}
-    model = {**RECIPE["model"], "repository": "org/m-AWQ", "quantization": "awq"}
-    there = {"hosts": ["a", "b"]}
-    assert "sglang-awq-group" in found(plan(tmp_path, there, image=image, model=model), severity)
-    silenced = plan(tmp_path, {**there, "silence": {"sglang-awq-group": "mended here"}}, image=image, model=model)
-    alone = plan(tmp_path, {}, image=image, model=model)
-    assert "sglang-awq-group" not in [*found(silenced), *found(silenced, "warning"), *found(alone, "warning")]
+    recipe = {part: RECIPE[part] | changed for part, changed in changes.items()}
+    assert rule in found(plan(tmp_path, settings, **recipe), "warning")
+    assert rule not in found(plan(tmp_path, {**settings, "silence": {rule: "seen otherwise"}}, **recipe), "warning")
+    assert not {rule} & {*found(plan(tmp_path, {}), "warning")}
 
 
 @pytest.mark.parametrize(("release", "rules"), [("0.5.9", ["sglang-tls"]), ("0.5.23", [])])

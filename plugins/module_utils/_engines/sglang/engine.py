@@ -17,6 +17,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.plain import Plain
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang import catalogue, launch, probes, sizing
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.boot_log import parse_boot_log
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.reports import reported
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.spec import SPEC, image_facts
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer
@@ -92,9 +93,14 @@ class Sglang(Plain):
 
     def request(self, facts: Facts) -> dict[str, Any] | None:
         placed = facts.placed
+        sees = None if placed.config is None else "vision_config" in placed.config
         return {
             "flags": {name: decided.value for name, decided in placed.flags.items()},
             "host": {},
+            "hosts": len(placed.hosts),
+            "image": placed.image["reference"],
+            "model": f"{placed.model['repository']} {placed.model['quantization'] or ''}".lower(),
+            "sees": sees,
             "release": placed.image["release"],
             "silence": [*placed.recipe["silence"], *placed.settings["silence"]],
             "place": placed.place,
@@ -102,4 +108,4 @@ class Sglang(Plain):
 
     def judge(self, request: Mapping[str, Any]) -> Sequence[Finding]:
         found = judge(_BY, catalogue.load(), request["release"], request["flags"], request["place"])
-        return [finding for finding in found if finding.rule not in request["silence"]]
+        return [one for one in [*found, *reported(request)] if one.rule not in request["silence"]]

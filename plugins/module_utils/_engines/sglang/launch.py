@@ -15,15 +15,13 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import ranks_port
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang import catalogue
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.spec import PIPELINE, SPEC, TENSOR
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, warning
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, merge
 
 # The option that a model needs for what it is asked, by the recipe's kind.
 KINDS = {"chat": None, "embed": "is-embedding"}
 # What only the rank that answers clients gets.
 _OF_THE_ENDPOINT = ("config", "ssl-certfile", "ssl-keyfile")
-# The image in which an owner saw it hang.
-_HUNG = "nvcr.io/nvidia/sglang:25.11-py3"
 
 
 def flags(placed: Placed, written: Sequence[Layer]) -> dict[str, Value]:
@@ -111,20 +109,6 @@ def problems(placed: Placed) -> Iterator[Finding]:
             remedy="take a later image, or write tls: none, listen: 127.0.0.1, and put a proxy of your own before it",
             source=f"sglang/srt/server_args.py, release {release.version}",
         )
-    named = f"{placed.model['repository']} {placed.model['quantization'] or ''}".lower()
-    if placed.is_group and "awq" in named and "sglang-awq-group" not in _silenced(placed):
-        seen = placed.image["reference"] == _HUNG
-        yield (error if seen else warning)(
-            "sglang-awq-group",
-            placed.place,
-            found=f"an AWQ checkpoint over {len(placed.hosts)} hosts",
-            expected="another quantization, one host, or another engine",
-            remedy="take an NVFP4 or FP8 checkpoint of the model, or a recipe of another engine; or silence it with "
-            "your reason",
-            reason=f"with {_HUNG} the ranks met and the weights never began to load",
-            source="cluster owner's notes, SGLang multi-node TP=2",
-            kind="combination",
-        )
 
 
 def divided(placed: Placed) -> Iterator[Finding]:
@@ -139,7 +123,3 @@ def divided(placed: Placed) -> Iterator[Finding]:
             expected=f"a product of {len(placed.hosts)}: one GPU a host",
             remedy="take both out, or write the one that makes it so",
         )
-
-
-def _silenced(placed: Placed) -> set[str]:
-    return {*placed.recipe["silence"], *placed.settings["silence"]}
