@@ -151,10 +151,17 @@ def test_what_it_can_not_be_is_refused_before(
 
 
 def test_options_are_judged_where_the_release_is_known(tmp_path: Path) -> None:
-    image = {**RECIPE["image"], "release": catalogue.NEWEST}
-    assert found(plan(tmp_path, {"flags": {"max-num-tokenz": 1}}, image=image)) == ["trtllm-option-unknown"]
-    assert found(plan(tmp_path, {"flags": {"backend": "cpp"}}, image=image)) == ["trtllm-option-value"]
-    assert found(plan(tmp_path, {}, image=image)) == []
+    image, model = {**RECIPE["image"], "release": catalogue.NEWEST}, {**RECIPE["model"], "revision": None}
+    unknown = plan(tmp_path, {"flags": {"max-num-tokenz": 1}}, image=image, model=model)
+    assert found(unknown) == ["trtllm-option-unknown"]
+    assert found(plan(tmp_path, {"flags": {"backend": "cpp"}}, image=image, model=model)) == ["trtllm-option-value"]
+    assert found(plan(tmp_path, {}, image=image, model=model)) == []
+
+
+@pytest.mark.parametrize(("release", "rules"), [("1.1.0", ["trtllm-revision"]), ("1.2.0rc6", []), (None, [])])
+def test_a_release_that_knows_no_revision_is_refused(tmp_path: Path, release: str | None, rules: list[str]) -> None:
+    image = {**RECIPE["image"], "release": release}
+    assert found(plan(tmp_path, {}, image=image)) == rules
 
 
 def test_what_hung_a_host_is_named(tmp_path: Path) -> None:

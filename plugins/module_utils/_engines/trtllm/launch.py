@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import 
 _PROGRAM, _FILE = "trtllm-serve", "/tmp/gb10-trtllm.yml"
 # The program reads a file alone; JSON is YAML, too.
 _WITH_FILE = ("-c", f'printf \'%s\' "$0" > {_FILE} && exec "$@"')
+_NUMBERS, _REVISIONS_SINCE = re.compile(r"(\d+)\.(\d+)"), (1, 2)
 # Where gpt-oss finds the vocabularies that it would fetch (NVIDIA playbook, trt-llm).
 _VOCABULARIES = "TIKTOKEN_ENCODINGS_BASE"
 
@@ -66,6 +68,16 @@ def problems(placed: Placed) -> Iterator[Finding]:
             expected="one: over several it begins by mpirun, which needs a login from container to container",
             remedy="name one host, or take a recipe of another engine",
             source="NVIDIA playbook, trt-llm, run on two Sparks",
+        )
+    release = _NUMBERS.match(placed.image["release"] or "")
+    if placed.model["revision"] and release and (int(release[1]), int(release[2])) < _REVISIONS_SINCE:
+        yield error(
+            "trtllm-revision",
+            f"{placed.place}.image.release",
+            found=f"TensorRT-LLM {placed.image['release']}, whose trtllm-serve has no --revision",
+            expected="1.2.0 or later: weights are pinned by their commit",
+            remedy="take a later image",
+            source="TensorRT-LLM, pull request 9498 (November 2025)",
         )
     named = placed.settings.get("served_name")
     if named and named != placed.model["repository"]:
