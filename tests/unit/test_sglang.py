@@ -312,9 +312,10 @@ def test_images_are_known_by_their_names(reference: str, family: str, release: s
     assert image_facts(reference) == {"reference": reference, "family": family, "release": release}
 
 
-def test_a_part_of_nothing_is_the_most() -> None:
-    share: Any = type("Share", (), {"free": 5, "processes": type("P", (), {"high": 5})})
-    assert paged.free_part(1, share) == 0.99
+@pytest.mark.parametrize(("needed", "free", "part"), [(1, 0, 0.99), (-1, 0, 0.0), (1, 3, 0.3334), (3, 3, 0.99)])
+def test_a_part_is_of_what_is_free_beside_the_processes(needed: int, free: int, part: float) -> None:
+    share: Any = type("Share", (), {"free": free + 5, "processes": type("Processes", (), {"high": 5})})
+    assert paged.free_part(needed, share) == part
 
 
 def series() -> Iterator[str]:

@@ -117,7 +117,9 @@ def pool_bytes(shares: Sequence[Share]) -> int | None:
 def free_part(needed: int, share: Share) -> float:
     """The part of what is free at the least before a start that so many bytes are, rounded up to four digits."""
     free = share.free - share.processes.high
-    return _MOST if free <= 0 else max(0.0, min(_MOST, -(-needed * 10_000 // free) / 10_000))
+    if needed <= 0:
+        return 0.0
+    return _MOST if free <= needed else min(_MOST, -(-needed * 10_000 // free) / 10_000)
 
 
 def size_service(
