@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from . import drift, gateway, images, plans, weights
+from . import drift, gateway, images, monitoring, plans, weights
 from .figures import Figure
 from .fleet import Fleet
 
@@ -57,6 +57,10 @@ def of_gateway(directory: Path, _: argparse.Namespace) -> Iterator[Figure]:
         yield from gateway.figures(fleet)
 
 
+def of_monitoring(directory: Path, options: argparse.Namespace) -> Iterator[Figure]:
+    yield from monitoring.figures(directory, options.minutes)
+
+
 BENCHMARKS: dict[str, Callable[[Path, argparse.Namespace], Iterator[Figure]]] = {
     "images": of_images,
     "fan-out": of_fan_out,
@@ -65,18 +69,20 @@ BENCHMARKS: dict[str, Callable[[Path, argparse.Namespace], Iterator[Figure]]] = 
     "plan": of_plans,
     "drift": of_drift,
     "gateway": of_gateway,
+    "monitoring": of_monitoring,
 }
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="bench",
-        description="Staging and drift in the lab against the peers' ways, what the gateway adds, and a plan's time: "
-        "one JSON line a figure.",
+        description="Staging and drift in the lab against the peers' ways, what the gateway adds, what a plan and the "
+        "monitoring of many hosts cost: one JSON line a figure.",
     )
     parser.add_argument("benchmark", nargs="*", choices=[[], *BENCHMARKS], help="default: all")
     parser.add_argument("--kills", type=int, default=20, help="how often a transfer is broken (default: %(default)s)")
     parser.add_argument("--hosts", type=int, default=8, help="of the drift check's fleet (default: %(default)s)")
+    parser.add_argument("--minutes", type=int, default=40, help="of the monitoring (default: %(default)s)")
     options = parser.parse_args()
     met = True
     for name in options.benchmark or BENCHMARKS:
