@@ -82,6 +82,14 @@ def test_it_alerts_of_the_disk_where_drift_does(tmp_path: Path) -> None:
     assert f"gb10_disk_free_bytes < {7 << 30}" in files[prometheus.RULES]["content"]
 
 
+def test_no_load_is_long_that_a_recipe_gives_its_time(tmp_path: Path) -> None:
+    # whose startup_limit_s is an hour
+    recipe = "nemotron-3-super-120b-a12b-nvfp4"
+    files = planned(tmp_path, {"host": "titan"}, recipe=recipe)["hosts"]["titan"]["monitoring"]["files"]
+    found = read(files[prometheus.RULES]["content"])["groups"][-1]["rules"]
+    assert {rule["for"] for rule in found if rule["alert"] == "Gb10ServiceLoadsLong"} == {"3600s"}
+
+
 def test_its_ports_are_open_to_the_monitoring_host_alone(tmp_path: Path) -> None:
     hosts = planned(tmp_path, {"host": "titan"})["hosts"]
     for name in ("titan", "spark-2"):
@@ -324,11 +332,29 @@ def test_dashboards_lie_in_rows_without_overlapping() -> None:
         taken = set()
         for panel in model["panels"]:
             place = panel["gridPos"]
-            cells = {(x, place["y"]) for x in range(place["x"], place["x"] + place["w"])}
+            columns, rows = (range(place[at], place[at] + place[of]) for at, of in (("x", "w"), ("y", "h")))
+            cells = {(x, y) for x in columns for y in rows}
             assert not cells & taken
             assert place["x"] + place["w"] <= 24
             taken |= cells
         assert len({panel["id"] for panel in model["panels"]}) == len(model["panels"])
+
+
+def test_a_grafana_finds_them_and_what_they_ask(tmp_path: Path) -> None:
+    part = planned(tmp_path, {"host": "titan", "listen": "::1", "port": 9091})["hosts"]["titan"]["monitoring"]["files"]
+    folder = "/etc/gb10-fleet/monitoring/grafana"
+    (source,) = json.loads(part[f"{folder}/datasources/gb10-fleet.yml"]["content"])["datasources"]
+    assert (source["url"], source["type"], source["uid"]) == ("http://[::1]:9091", "prometheus", "gb10-fleet")
+    (provider,) = json.loads(part[f"{folder}/dashboards/gb10-fleet.yml"]["content"])["providers"]
+    boards = [path for path in part if path.startswith(f"{provider['options']['path']}/")]
+    assert len(boards) == len([*dashboards.boards(RECORDED)])
+    asked = {
+        target["datasource"]["uid"]
+        for path in boards
+        for panel in json.loads(part[path]["content"])["panels"]
+        for target in panel["targets"]
+    }
+    assert asked == {source["uid"]}
 
 
 def promtool(*words: str) -> None:

@@ -18,9 +18,11 @@ from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._monitoring.rules import is_recorded
 
 FOLDER = f"{_layout.MONITORING}/dashboards"
-# As an owner's Grafana names the data source that these ask.
+# What a Grafana takes as its folder of provisioning.
+PROVISIONING = f"{_layout.MONITORING}/grafana"
 SOURCE = {"type": "prometheus", "uid": "gb10-fleet"}
-_COLUMNS, _HEIGHT = 24, 8
+_COLUMNS = 24
+_HEIGHTS = {"timeseries": 8, "stat": 4}
 _SCHEMA = 39
 
 
@@ -218,6 +220,20 @@ def queries(recorded: Collection[str]) -> list[str]:
     return [expr.replace("$host", ".*").replace("$service", ".*") for expr in found]
 
 
+def provisioning(prometheus: str) -> dict[str, str]:
+    """Files by which a Grafana finds the dashboards and their data source, by path (JSON is YAML). prometheus: its URL.
+
+    Grafana's documentation, provisioning: the same since release 5.
+    """
+    source = {**SOURCE, "name": "gb10.fleet", "access": "proxy", "url": prometheus, "editable": False}
+    provider = {"name": "gb10.fleet", "folder": "gb10.fleet", "type": "file", "options": {"path": FOLDER}}
+    written = {
+        "datasources": {"apiVersion": 1, "datasources": [source]},
+        "dashboards": {"apiVersion": 1, "providers": [provider]},
+    }
+    return {f"{PROVISIONING}/{kind}/gb10-fleet.yml": f"{json.dumps(of, indent=1)}\n" for kind, of in written.items()}
+
+
 def as_text(board: Dashboard) -> str:
     """Grafana's own form."""
     return json.dumps(_model(board), indent=1, sort_keys=True) + "\n"
@@ -256,16 +272,17 @@ def _variable(name: str, query: str) -> dict[str, Any]:
 
 def _placed(panels: Sequence[Panel]) -> Iterator[dict[str, Any]]:
     """From left to right, in rows of 24 columns."""
-    x = y = 0
+    x = y = below = 0
     for number, panel in enumerate(panels, 1):
         if x + panel.width > _COLUMNS:
-            x, y = 0, y + _HEIGHT
+            x, y = 0, below
+        below = max(below, y + _HEIGHTS[panel.kind])
         yield {
             "id": number,
             "type": panel.kind,
             "title": panel.title,
             "datasource": SOURCE,
-            "gridPos": {"h": _HEIGHT, "w": panel.width, "x": x, "y": y},
+            "gridPos": {"h": _HEIGHTS[panel.kind], "w": panel.width, "x": x, "y": y},
             "fieldConfig": {"defaults": {"unit": panel.unit}, "overrides": []},
             "targets": [
                 {"refId": chr(ord("A") + at), "expr": query.expr, "legendFormat": query.legend, "datasource": SOURCE}

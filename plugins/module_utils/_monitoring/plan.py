@@ -66,18 +66,20 @@ def collected_slice(
     engines: Sequence[Mapping[str, str]],
     inventory: str,
     disk_gib: float,
+    load_s: int,
 ) -> dict[str, Any]:
     """What the monitoring host has besides.
 
     monitoring: as `_monitoring.declared.decide` completes it. hosts: each one's node exporter, address and port.
-    engines: the series of each engine that serves. disk_gib: under so much free disk it alerts.
+    engines: the series of each engine that serves. disk_gib: under so much free disk it alerts; load_s: after so long a
+    load.
     """
     keyed = [one for one in endpoints if one.key]
     limits = {
         "first_token_s": monitoring["first_token_s"],
         "preemptions_per_s": fact("monitoring", "preemptions_per_s"),
         "disk_gib": disk_gib,
-        "load_s": fact("limits", "startup_limit_s"),
+        "load_s": load_s,
     }
     of_alerts = prometheus.alert_secrets(monitoring["alerts"])
     most = prometheus.retention_bytes(len(hosts), len(endpoints), monitoring["retention_days"])
@@ -94,6 +96,7 @@ def collected_slice(
         **{
             f"{dashboards.FOLDER}/{board.name}.json": dashboards.as_text(board) for board in dashboards.boards(recorded)
         },
+        **dashboards.provisioning(prometheus.url(monitoring)),
     }
     return {
         "packages": ["prometheus", "prometheus-alertmanager"],

@@ -132,14 +132,19 @@ def retention_bytes(hosts: int, services: int, days: int) -> int:
     return max(1 << 30, int(a_day * days * 1.5))
 
 
+def url(monitoring: Mapping[str, Any]) -> str:
+    """Where Prometheus answers on its host."""
+    listen = f"[{monitoring['listen']}]" if ":" in monitoring["listen"] else monitoring["listen"]
+    return f"http://{listen}:{monitoring['port']}"
+
+
 def prometheus_unit(monitoring: Mapping[str, Any], most_bytes: int, keys: Sequence[str], inventory: str) -> str:
     """keys: names of services whose key it needs."""
-    address = f"[{monitoring['listen']}]" if ":" in monitoring["listen"] else monitoring["listen"]
     loaded = "".join(f"LoadCredential={key_name(one)}:{SECRETS}/{key_name(one)}\n" for one in keys)
     command = (
         f"/usr/bin/prometheus --config.file={CONFIG} --storage.tsdb.path=/var/lib/gb10-prometheus "
         f"--storage.tsdb.retention.time={monitoring['retention_days']}d --storage.tsdb.retention.size={most_bytes}B "
-        f"--web.listen-address={address}:{monitoring['port']} --web.console.templates={CONSOLES} "
+        f"--web.listen-address={url(monitoring).removeprefix('http://')} --web.console.templates={CONSOLES} "
         f"--web.console.libraries={CONSOLES}"
     )
     return _unit(

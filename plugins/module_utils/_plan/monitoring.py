@@ -14,6 +14,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._memory_guard.subject import floors
+from ansible_collections.gb10.fleet.plugins.module_utils._monitoring import prometheus
 from ansible_collections.gb10.fleet.plugins.module_utils._monitoring.plan import (
     collected_slice,
     host_slice,
@@ -32,7 +33,7 @@ class Monitoring:
 
     declared: as `_monitoring.declared.decide` completes ``fleet_monitoring``. hosts: each one's node exporter, address
     and port. endpoints: of services. engines: the series of each engine that serves. disk_gib: under so much free disk
-    it alerts.
+    it alerts. load_s: no service may be silent for longer while it loads.
     """
 
     declared: Mapping[str, Any] | None = None
@@ -41,6 +42,7 @@ class Monitoring:
     engines: Sequence[Mapping[str, str]] = ()
     inventory: str = ""
     disk_gib: float = 0
+    load_s: int = 0
     findings: Sequence[Finding] = ()
 
     @property
@@ -63,9 +65,7 @@ class Monitoring:
 
     @property
     def _url(self) -> str:
-        declared = self.declared or {}
-        listen = f"[{declared['listen']}]" if ":" in declared["listen"] else declared["listen"]
-        return f"http://{listen}:{declared['port']}/consoles/fleet.html"
+        return f"{prometheus.url(self.declared or {})}/consoles/fleet.html"
 
     def slice_of(self, host: Host, decided: Mapping[str, Any], left: int) -> dict[str, Any]:
         """``hosts.<host>.monitoring``. decided: the rest of its slice. left: bytes that the plan leaves of its
@@ -75,7 +75,7 @@ class Monitoring:
         parts = [shown_slice(decided, floors(host.settings, left)[0], self.inventory)]
         if host.name == self.declared["host"]:
             collected = collected_slice(
-                self.declared, self.hosts, self.endpoints, self.engines, self.inventory, self.disk_gib
+                self.declared, self.hosts, self.endpoints, self.engines, self.inventory, self.disk_gib, self.load_s
             )
             parts.append(collected)
             return host_slice(parts, self.inventory, self._url)
@@ -118,7 +118,9 @@ def plan_monitoring(
     endpoints: list[Endpoint] = []
     engines: list[Mapping[str, str]] = []
     findings: list[Finding] = []
+    loads = [fact("limits", "startup_limit_s")]
     for service in services:
+        loads.append(service.ranks[0].supervisor["limits"]["startup_limit_s"])
         spec, metrics = service.placed.engine.spec, service.ranks[0].supervisor["probes"]["metrics"]
         if metrics is None or not spec.series:
             continue
@@ -127,7 +129,7 @@ def plan_monitoring(
         if spec.series not in engines:
             engines.append(spec.series)
     exporters = {name: f"{_bracketed(host.address)}:{port}" for name, host in hosts.items()}
-    return Monitoring(declared, exporters, endpoints, engines, inventory, disk_gib, findings)
+    return Monitoring(declared, exporters, endpoints, engines, inventory, disk_gib, max(loads), findings)
 
 
 def _bracketed(address: str) -> str:
