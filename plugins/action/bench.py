@@ -23,7 +23,12 @@ from ansible_collections.gb10.fleet.plugins.module_utils._bench.conditions impor
     unlike,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import BETTER, MOST_BYTES, earlier, run
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.report import comparison, recipe_text, table
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.report import (
+    comparison,
+    derived_table,
+    recipe_text,
+    table,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.sweep import (
     Point,
     asked,
@@ -32,6 +37,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._bench.sweep import (
     services_of,
     steps,
     words,
+    wrong_points,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
@@ -74,7 +80,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
                     **asdict(step),
                     "load": {
                         **loads[step.service],
-                        "words": words(loads[step.service]["words"], step.point, step.seed),
+                        "words": words(loads[step.service], step.point, step.seed),
                     },
                 }
                 for step in order
@@ -129,7 +135,7 @@ def _compared(runs: list[dict[str, Any]], paired: bool) -> list[Difference]:
 
 def _show(runs: list[dict[str, Any]], found: list[Difference]) -> None:
     for one in runs:
-        show("\n".join([f"{one['name']}:", *table(one)]))
+        show("\n".join([f"{one['name']}:", *table(one), "", *derived_table(one)]))
     if found:
         show("\n".join([f"{runs[1]['name']} against {runs[0]['name']}:", *comparison(found)]))
     show("for measured in its recipe:\n" + recipe_text(runs[-1]))
@@ -138,7 +144,7 @@ def _show(runs: list[dict[str, Any]], found: list[Difference]) -> None:
 def _target(plan: Mapping[str, Any], name: str) -> dict[str, Any]:
     service = plan["services"][name]
     spec = ENGINES[service["engine"]].spec
-    parts = {key: getattr(spec, key) for key in ("load", "load_tls", "code_flags")}
+    parts = {key: getattr(spec, key) for key in ("load", "load_more", "load_tls", "code_flags")}
     load = asked(name, _slice(plan, name), service["served_name"], parts, spec.series)
     return {"service": name, "host": _head(plan, name), "load": load}
 
@@ -158,13 +164,15 @@ def _points(options: Mapping[str, Any], names: list[str]) -> list[Point]:
     contexts = [pool["context"] for pool in pools if pool["context"] is not None]
     most = [pool["max_concurrency"] for pool in pools if pool["max_concurrency"] is not None]
     lengths = (min(contexts, default=None), min(most, default=None))
-    return points(*lengths, options["prompts"], options["at_once"], options["answer"])
+    closed = (options["prompts"], options["concurrency"], options["answer"])
+    return points(*lengths, *closed, options["depths"], options["rates"], options["images"])
 
 
 def _unusable(options: Mapping[str, Any], names: list[str]) -> Iterable[Finding]:
     yield from problems(
         options["plan"], names, options["hosts"], {name: engine.spec.load for name, engine in ENGINES.items()}
     )
+    yield from wrong_points(options)
     if options["rounds"] < LEAST:
         yield error(
             "bench-rounds", "rounds", found=str(options["rounds"]), expected=f"at least {LEAST}", remedy="leave it out"

@@ -47,11 +47,28 @@ options:
     type: list
     elements: int
     default: [512, 8192]
-  at_once:
+  concurrency:
     description: How many requests at the same time, each measured with the shortest prompt.
     type: list
     elements: int
     default: [4, 16]
+  rates:
+    description: How many requests come in a second, whether or not earlier ones are answered; each measured with the
+      shortest prompt.
+    type: list
+    elements: float
+    default: []
+  depths:
+    description: How many tokens come before the shortest prompt that all requests of a run have in common, as an
+      earlier conversation; a prefix cache holds them.
+    type: list
+    elements: int
+    default: []
+  images:
+    description: Sizes of an image in each request, C(WIDTHxHEIGHT), each measured alone and with each O(concurrency).
+    type: list
+    elements: str
+    default: []
   answer:
     description: Tokens of each answer.
     type: int
@@ -73,7 +90,8 @@ options:
     description: By service, C(seen) of M(gb10.fleet.bench_load).
     type: dict
   measured:
-    description: Of each of the C(steps) in their order C(figures) and C(raw) of M(gb10.fleet.bench_load).
+    description: Of each of the C(steps) in their order C(figures), C(shown) and C(raw) of
+      M(gb10.fleet.bench_load).
     type: list
     elements: dict
   steps:

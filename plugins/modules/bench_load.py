@@ -52,6 +52,10 @@ figures:
   description: What was measured, by name.
   returned: with O(point)
   type: dict
+shown:
+  description: What follows from them, by name.
+  returned: with O(point)
+  type: dict
 raw:
   description: What the load generator wrote.
   returned: with O(point)

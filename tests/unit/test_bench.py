@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 from dataclasses import asdict
 from typing import Any
 
@@ -21,8 +22,14 @@ from ansible_collections.gb10.fleet.plugins.module_utils._bench.compare import (
     student,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.conditions import NAMES, conditions, differing, unlike
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import BETTER, earlier, measured, run
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.report import comparison, plots, recipe_lines, table
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import BETTER, SHOWN, earlier, measured, run
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.report import (
+    comparison,
+    derived,
+    plots,
+    recipe_lines,
+    table,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.sweep import (
     Point,
     asked,
@@ -30,6 +37,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._bench.sweep import (
     problems,
     steps,
     words,
+    wrong_points,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._rank.client import Reply
@@ -127,11 +135,12 @@ def test_both_sides_run_in_turns(count: int, rounds: int, names: list[str]) -> N
     measured_points = [Point(str(number), 512, 128, 1, 4) for number in range(count)]
     order = steps([(name, "titan") for name in names], measured_points, rounds, 7)
     assert len(order) == count * (rounds + 1) * len(names)
-    # whatever was sent once is never sent to the same side again
-    assert len({(step.side, step.seed) for step in order}) == len(order)
+    # whatever was sent once is never sent to the same service again, not even where it is measured against itself
+    assert len({(step.service, step.seed) for step in order}) == len(order)
     for place in range(0, len(order), len(names)):
         turn = order[place : place + len(names)]
-        assert len({(step.point, step.round, step.seed) for step in turn}) == 1
+        assert len({(step.point, step.round) for step in turn}) == 1
+        assert len({step.seed for step in turn}) == (2 if names == ["a", "a"] else 1)
         assert {step.side for step in turn} == ({0, 1} if len(names) > 1 else {1})
     if len(names) > 1:
         first = [order[place].side for place in range(0, len(order), 2)]
@@ -140,9 +149,8 @@ def test_both_sides_run_in_turns(count: int, rounds: int, names: list[str]) -> N
 
 def test_a_seed_of_another_point_is_not_the_same() -> None:
     order = steps([("a", "titan")], [POINT, Point("p", 1, 1, 1, 4)], 3, 0)
-    assert words(["--seed", "{seed}", "{prompt}", "{model}"], order[-1].point, order[-1].seed) == [
-        *("--seed", "7", "1", "{model}"),
-    ]
+    load = {"words": ["--seed", "{seed}", "{prompt}", "{model}"], "more": {}}
+    assert words(load, order[-1].point, order[-1].seed) == ["--seed", "7", "1", "{model}"]
 
 
 RAW = {
@@ -154,20 +162,29 @@ RAW = {
     "median_ttft_ms": 210.5,
     "median_tpot_ms": 31.25,
     "output_throughput": 163.8,
+    "median_e2el_ms": 4190.0,
+    "request_throughput": 1.28,
+    "max_output_tokens_per_s": 200.0,
     "date": "20261124-033731",
 }
 KEYS = ENGINES["vllm"].spec.load_keys
 ANSWER: dict[str, Any] = {
     "result": json.dumps(RAW),
     "seconds": 20.0,
-    "before": {"busy": 0, "answered": 1000},
-    "after": {"busy": 0, "answered": 3050},
+    "before": {"busy": 0, "answered": 1000, "prompted": 5000},
+    "after": {"busy": 0, "answered": 3050, "prompted": 13_750},
 }
 
 
 def test_what_the_load_generator_wrote_is_read_and_kept() -> None:
     found = measured(POINT, ANSWER, KEYS)
     assert found["figures"] == {"first token ms": 210.5, "next token ms": 31.25, "tokens/s": 163.8}
+    assert found["shown"] == {
+        "request ms": 4190.0,
+        "requests/s": 1.28,
+        "peak tokens/s": 200.0,
+        "prompt tokens/s": 700.0,
+    }
     assert found["raw"] == RAW
 
 
@@ -197,14 +214,16 @@ def test_what_is_no_result_is_refused(text: str) -> None:
 
 def test_others_that_ask_meanwhile_are_seen() -> None:
     with pytest.raises(ValueError, match="others were answered 952 tokens meanwhile"):
-        measured(POINT, ANSWER | {"after": {"busy": 0, "answered": 4000}}, KEYS)
+        measured(POINT, ANSWER | {"after": {"busy": 0, "answered": 4000, "prompted": 0}}, KEYS)
 
 
 def kept(**changes: Any) -> dict[str, Any]:
     """A run of two points, as it is written and read again."""
     alone = Point("512 tokens x 1", 512, 128, 1, 4)
+    figures, shown = dict.fromkeys(BETTER, 10.0), {"request ms": 4190.0}
     results = [
-        {"point": point, "round": number, "figures": dict.fromkeys(BETTER, 10.0 + number), "raw": RAW}
+        {"point": point, "round": number, "shown": shown, "raw": RAW}
+        | {"figures": {name: value + number for name, value in figures.items()}}
         for number in range(LEAST + 1)
         for point in (alone, POINT)
     ]
@@ -226,7 +245,8 @@ def kept(**changes: Any) -> dict[str, Any]:
 def test_a_run_is_read_as_it_was_kept() -> None:
     found = kept()
     assert found["values"]["512 tokens x 1"]["tokens/s"] == [11.0, 12.0, 13.0, 14.0]  # round 0 warms up
-    assert len(found["raw"]) == 2 * LEAST
+    assert len(found["raw"]) == 2 * (LEAST + 1)  # of round 0 what was written alone
+    assert found["shown"]["512 tokens x 1"]["request ms"] == [4190.0] * LEAST
     assert {*found["conditions"]} == {*NAMES}
 
 
@@ -285,8 +305,10 @@ def test_an_engine_with_a_load_generator_names_what_it_measures_by() -> None:
     for engine in ENGINES.values():
         if engine.spec.load:
             assert needed <= {*engine.spec.series}
-            assert {*engine.spec.load_keys} == {"completed", "failed", "answered", *BETTER}
+            needed_keys = {"completed", "failed", "answered", "duration", *BETTER}
+            assert needed_keys <= {*engine.spec.load_keys} <= needed_keys | {*SHOWN}
             assert {"{url}", "{model}", "{served}", "{seed}", "{file}"} <= {*engine.spec.load}
+            assert {*engine.spec.load_more} == {"text", "image", "at_once", "rate", "depth"}
 
 
 def test_the_page_escapes_and_shows_each_run() -> None:
@@ -303,9 +325,20 @@ def test_the_page_escapes_and_shows_each_run() -> None:
 def test_what_a_person_reads() -> None:
     found = kept()
     assert table(found)[1].split() == ["512", "tokens", "x", "1", "12.45", "12.45", "12.45"]
-    prefill, decode = recipe_lines(found)
-    assert prefill["value"] == float(f"{512_000 / math.prod([11, 12, 13, 14]) ** 0.25:.4g}")
+    middle = math.prod([11, 12, 13, 14]) ** 0.25
+    prefill, decode, together, first = recipe_lines(found)
+    assert prefill["value"] == float(f"{512_000 / middle:.4g}")
     assert decode["conditions"] == "1 request, 512 random prompt tokens"
+    assert (together["what"], together["conditions"]) == ("decode", "4 requests, 512 random prompt tokens")
+    assert (first["what"], first["unit"], first["value"]) == ("first token", "ms", 12.45)
+    heads, alone, _four = derived(found)
+    assert dict(zip(heads, alone, strict=True)) == {
+        "": "512 tokens x 1",
+        "prefill tok/s": f"{512_000 / middle:.4g}",
+        "decode tok/s": f"{1000 / middle:.4g}",
+        "request ms": "4190",
+        **dict.fromkeys(("requests/s", "peak tokens/s", "prompt tokens/s"), ""),
+    }
     one = Difference("p", "tokens/s", 10, 11, 1.1, 1.05, 1.15, "faster")
     assert comparison([one])[1].split()[-5:] == ["1.100", "1.050", "to", "1.150", "faster"]
     assert {plot["figure"] for plot in plots([found])} == {*BETTER}
@@ -315,7 +348,7 @@ def loaded(url: str, arguments: list[str]) -> dict[str, Any]:
     spec = ENGINES["vllm"].spec
     proof = {"url": url, "certificate": None, "key_file": None, "key_form": "%t"}
     slice_ = {"engine": "vllm", "proof": proof, "container": {"name": "c", "arguments": arguments}}
-    parts = {key: getattr(spec, key) for key in ("load", "load_tls", "code_flags")}
+    parts = {key: getattr(spec, key) for key in ("load", "load_more", "load_tls", "code_flags")}
     return asked("chat", slice_, "m", parts, spec.series)
 
 
@@ -324,12 +357,70 @@ def test_the_load_generator_is_given_what_the_service_has() -> None:
     assert plain[plain.index("--base-url") + 1] == "http://127.0.0.1:8000"
     assert plain[plain.index("--model") + 1] == "{model}"  # its host puts it in
     assert not {"--insecure", "--trust-remote-code"} & {*plain}
-    whole = loaded("https://127.0.0.1:8000", ["m", "--trust-remote-code"])["words"]
-    assert {"--insecure", "--trust-remote-code"} <= {*whole}
-    assert not [word for word in words(whole, POINT, 1) if word.startswith("{") and word != "{model}"]
+    whole = loaded("https://127.0.0.1:8000", ["m", "--trust-remote-code"])
+    assert {"--insecure", "--trust-remote-code"} <= {*whole["words"]}
+    left = re.compile(r"\{(?!model\})[a-z_]+\}")
+    for point in points(None, None, [512], [4], 16, [4096], [2.0], ["512x256"]):
+        assert not left.search(" ".join(words(whole, point, 1)))
 
 
-METRICS = "vllm:generation_tokens_total 5\nvllm:num_requests_running %s\nvllm:num_requests_waiting 0\n"
+def between(sent: list[str], option: str) -> str | None:
+    return sent[sent.index(option) + 1] if option in sent else None
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"),
+    [
+        ("512 tokens x 4", {"--backend": "openai", "--max-concurrency": "4", "--request-rate": None}),
+        ("512 tokens, 2.5/s", {"--request-rate": "2.5", "--num-prompts": "75", "--max-concurrency": None}),
+        ("512 tokens after 4096 x 1", {"--random-prefix-len": "4096", "--random-input-len": "512"}),
+        (
+            "512 tokens, 512x256 x 4",
+            {"--dataset-name": "random-mm", "--max-concurrency": "4", "--endpoint": "/v1/chat/completions"}
+            # height first, as vLLM has it
+            | {"--random-mm-bucket-config": "{(256, 512, 1): 1.0}", "--num-prompts": "16"},
+        ),
+    ],
+)
+def test_each_kind_of_point_has_words_of_its_own(place: str, expected: dict[str, str | None]) -> None:
+    swept = points(None, None, [8192, 512], [1, 4], 16, [0, 4096], [2.5], ["512x256"])
+    point = next(one for one in swept if one.name == place)
+    sent = words(loaded("http://127.0.0.1:8000", ["m"]), point, 1)
+    assert {option: between(sent, option) for option in expected} == expected
+
+
+def test_sweeps_are_one_after_the_other_and_fit() -> None:
+    swept = points(4096, 8.5, [512, 2048, 4096], [1, 8, 32], 128, [1024, 4096], [0.5, 4], ["256x256"])
+    assert [point.name for point in swept] == [
+        *("512 tokens x 1", "2048 tokens x 1", "512 tokens x 8", "512 tokens, 0.5/s", "512 tokens, 4/s"),
+        *("512 tokens after 1024 x 1", "512 tokens, 256x256 x 1", "512 tokens, 256x256 x 8"),
+    ]
+    assert len({point.name for point in swept}) == len(swept)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "sentence"),
+    [
+        ("prompts", [0], "prompts: 0; expected 1 or more"),
+        ("concurrency", [4, -1], "concurrency: -1;"),
+        ("depths", [-5], "depths: -5; expected 0 or more"),
+        ("rates", [0.0], "rates: 0; expected 0.01 to 1000 requests a second"),
+        ("rates", [math.nan], "rates: nan;"),
+        ("images", ["512"], "images: 512; expected WIDTHxHEIGHT"),
+        ("images", ["0x512"], "images: 0x512;"),
+    ],
+)
+def test_sweeps_that_cant_be_sent_are_refused(option: str, value: list[Any], sentence: str) -> None:
+    fine: dict[str, list[Any]] = {"prompts": [512], "concurrency": [4], "depths": [], "rates": [2.0], "images": ["9x9"]}
+    assert [*wrong_points(fine)] == []
+    (found,) = wrong_points(fine | {option: value})
+    assert sentence in found.sentence()
+
+
+METRICS = (
+    "vllm:generation_tokens_total 5\nvllm:prompt_tokens_total 7\n"
+    "vllm:num_requests_running %s\nvllm:num_requests_waiting 0\n"
+)
 
 
 def on_a_host(
@@ -352,7 +443,7 @@ def on_a_host(
         return next((end for word, end in ends.items() if word in command), (0, "", ""))
 
     load = loaded("http://127.0.0.1:8000", ["m"])
-    return on_host.load(run, load, words(load["words"], POINT, 1))
+    return on_host.load(run, load, words(load, POINT, 1))
 
 
 UP = {"inspect": (0, "17 sha256:1\n", "")}
@@ -362,7 +453,7 @@ def test_a_run_on_its_host(monkeypatch: pytest.MonkeyPatch) -> None:
     found = on_a_host(monkeypatch, UP | {"cat": (0, json.dumps(RAW), "")})
     assert found["seen"]["model"] == "org/m"
     assert json.loads(found["result"]) == RAW
-    assert found["before"] == found["after"] == {"busy": 0, "answered": 5}
+    assert found["before"] == found["after"] == {"busy": 0, "answered": 5, "prompted": 7}
 
 
 @pytest.mark.parametrize(

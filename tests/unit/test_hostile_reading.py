@@ -82,10 +82,10 @@ PRUNED = {"changed": False, "removed": []}
 BENCH = {
     "seen": {"image": "sha256:1", "kernel": "6.11", "driver": None, "model": "m"},
     "result": '{"completed": 4, "failed": 0, "total_output_tokens": 64, "median_ttft_ms": 1, "median_tpot_ms": 1, '
-    '"output_throughput": 1}',
+    '"output_throughput": 1, "duration": 4}',
     "seconds": 7.5,
-    "before": {"busy": 0, "answered": 0},
-    "after": {"busy": 0, "answered": 64},
+    "before": {"busy": 0, "answered": 0, "prompted": 0},
+    "after": {"busy": 0, "answered": 64, "prompted": 0},
 }
 # module -> its action and an answer as it should be
 GOOD: dict[str, tuple[type[Asking], dict[str, Any]]] = {

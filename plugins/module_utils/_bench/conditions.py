@@ -78,7 +78,7 @@ def unlike(points: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, An
             f"the workload of {name}",
             found=", ".join(_point(one) for one in others),
             expected=", ".join(_point(one) for one in points),
-            remedy="measure with the same prompts, at_once and answer",
+            remedy="measure with the same prompts, concurrency, rates, depths, images and answer",
         )
 
 

@@ -23,16 +23,20 @@ _NAMES: Spec = {"type": "list", "required": True, "max": 1000, "elements": {"typ
 
 # figure: whether more of it is better.
 BETTER = {"first token ms": False, "next token ms": False, "tokens/s": True}
+# Shown and not compared: they follow from the others, or one moment makes them. prompt tokens/s: of all that the engine
+# read meanwhile, what an image became among it.
+SHOWN = ("request ms", "requests/s", "peak tokens/s", "prompt tokens/s")
 # Of one run, whatever wrote it; `EngineSpec.load_keys` has their names there, and the rest is kept as it is.
 _LOAD: Spec = {
     "type": "map",
     "options": {
         **dict.fromkeys(("completed", "answered"), _COUNT),
         "failed": {"type": "int", "default": 0, "min": 0, "max": _MOST},
-        **dict.fromkeys(BETTER, _FIGURE),
+        **dict.fromkeys((*BETTER, "duration"), _FIGURE),
+        **{figure: {"type": "number", "min": 0, "max": _MOST} for figure in SHOWN},
     },
 }
-_TRAFFIC: Spec = {"type": "map", "required": True, "options": dict.fromkeys(("busy", "answered"), _FIGURE)}
+_TRAFFIC: Spec = {"type": "map", "required": True, "options": dict.fromkeys(("busy", "answered", "prompted"), _FIGURE)}
 # What a host answers of one run, or without a point of what it would measure.
 ANSWER: Spec = {
     "type": "map",
@@ -52,7 +56,13 @@ ANSWER: Spec = {
 }
 _POINT: Spec = {
     "type": "map",
-    "options": {"name": _TEXT, **dict.fromkeys(("prompt", "answer", "at_once", "requests"), _COUNT)},
+    "options": {
+        "name": _TEXT,
+        **dict.fromkeys(("prompt", "answer", "at_once", "requests"), _COUNT),
+        "depth": {"type": "int", "default": 0, "min": 0, "max": _MOST},
+        "rate": {"type": "number", "default": 0.0, "min": 0, "max": _MOST},
+        "image": {"type": "str", "default": "", "max": 16},
+    },
 }
 _POSITIVE: Spec = {"type": "number", "min": 1e-9, "max": _MOST}
 CONDITIONS: Spec = {
@@ -84,14 +94,25 @@ RUN: Spec = {
                 },
             },
         },
+        "shown": {
+            "type": "map",
+            "default": {},
+            "max": 1000,
+            "values": {
+                "type": "map",
+                "options": {
+                    figure: {"type": "list", "default": [], "max": 1000, "elements": _FIGURE} for figure in SHOWN
+                },
+            },
+        },
         "raw": {"type": "list", "required": True, "max": 100_000, "elements": {"type": "map"}},
     },
 }
 
 
 def measured(point: Point, answer: Mapping[str, Any], keys: Mapping[str, str]) -> dict[str, Any]:
-    """``{figures, raw}`` of one run of a point. answer: as `ANSWER`, whose result is the load generator's JSON text.
-    keys: of `EngineSpec.load_keys`.
+    """``{figures, shown, raw}`` of one run of a point. answer: as `ANSWER`, whose result is the load generator's JSON
+    text. keys: of `EngineSpec.load_keys`.
 
     ValueError with a sentence where not every request was answered whole, or others asked beside it.
     """
@@ -113,14 +134,21 @@ def measured(point: Point, answer: Mapping[str, Any], keys: Mapping[str, str]) -
     # one request of its own before it begins, and those of one token by which the supervisor sees that it lives
     if foreign > point.answer + answer["seconds"]:
         raise ValueError(f"others were answered {foreign:.0f} tokens meanwhile, expected none")
-    return {"figures": {figure: float(found[figure]) for figure in BETTER}, "raw": raw}
+    prompted = answer["after"]["prompted"] - answer["before"]["prompted"]
+    if found["duration"]:
+        found["prompt tokens/s"] = prompted / found["duration"]
+    return {
+        "figures": {figure: float(found[figure]) for figure in BETTER},
+        "shown": {figure: float(found[figure]) for figure in SHOWN if found.get(figure) is not None},
+        "raw": raw,
+    }
 
 
 def run(
     name: str, at: str, service: Mapping[str, Any], conditions: Mapping[str, Any], results: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """What is kept of one side. service: ``{name, definition}``. results: ``{point, round, figures, raw}`` in the
-    order of the rounds, of which round 0 does not count."""
+    """What is kept of one side. service: ``{name, definition}``. results: ``{point, round, figures, shown,
+    raw}`` in the order of the rounds, of which round 0 does not count: it is kept in ``raw`` alone."""
     counted = [result for result in results if result["round"]]
     measured_points = {result["point"].name: result["point"] for result in counted}
     return {
@@ -137,7 +165,16 @@ def run(
             }
             for point in measured_points
         },
-        "raw": [{"point": one["point"].name, "round": one["round"], "result": one["raw"]} for one in counted],
+        "shown": {
+            point: {
+                figure: [
+                    one["shown"][figure] for one in counted if one["point"].name == point and figure in one["shown"]
+                ]
+                for figure in SHOWN
+            }
+            for point in measured_points
+        },
+        "raw": [{"point": one["point"].name, "round": one["round"], "result": one["raw"]} for one in results],
     }
 
 

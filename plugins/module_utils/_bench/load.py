@@ -31,10 +31,11 @@ _MOST_WORDS = 600
 
 @dataclass(frozen=True)
 class Traffic:
-    """Of the endpoint. busy: requests that run or wait; answered: tokens since it started."""
+    """Of the endpoint. busy: requests that run or wait; answered, prompted: tokens since it started."""
 
     busy: float
     answered: float
+    prompted: float
 
 
 def load(run: Run, asked: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
@@ -111,7 +112,7 @@ def _traffic(access: Access, names: Metrics) -> Traffic:
     found = metrics(access, names, _ASK_S)
     if found is None:
         raise ValueError(f"{names.path} gave no answer, so that nobody knows whether others ask meanwhile")
-    return Traffic(found.running + found.waiting, found.answered)
+    return Traffic(found.running + found.waiting, found.answered, found.tokens - found.answered)
 
 
 def _idle(access: Access, names: Metrics) -> Traffic:

@@ -7,12 +7,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import geometric_mean
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.compare import Difference
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import BETTER
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import BETTER, SHOWN
 
 # Of a plot, in its own units.
 WIDTH, ROW, LEFT = 640, 26, 170
@@ -26,6 +26,44 @@ def table(run: Mapping[str, Any]) -> list[str]:
         for point, values in run["values"].items()
     ]
     return _lines([heads, *rows])
+
+
+def derived(run: Mapping[str, Any]) -> list[list[str]]:
+    """Heads, and a row for each point, of what follows from the figures: what one request's prefill and decode come
+    to, and the means of `SHOWN`. Empty where it can't be told."""
+    heads = ["", "prefill tok/s", "decode tok/s", *SHOWN]
+    rows = []
+    for point in run["points"]:
+        speeds = _speeds(point, run["values"][point["name"]])
+        shown = run["shown"].get(point["name"], {})
+        rows.append(
+            [point["name"], *_texts(speeds.values()), *_texts(_mean(shown.get(figure, ())) for figure in SHOWN)]
+        )
+    return [heads, *rows]
+
+
+def _texts(values: Iterable[float | None]) -> list[str]:
+    return ["" if value is None else f"{value:.4g}" for value in values]
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return geometric_mean(values) if values and min(values) > 0 else None
+
+
+def _speeds(point: Mapping[str, Any], values: Mapping[str, Sequence[float]]) -> dict[str, float | None]:
+    """Tokens a second of one request. Its prefill is its first token's time only where no other request is before it,
+    and its prompt all that is read."""
+    means = {figure: geometric_mean(values[figure]) for figure in BETTER}
+    alone = point["at_once"] == 1 and not point["image"]
+    return {
+        "prefill": 1000 * point["prompt"] / means["first token ms"] if alone else None,
+        "decode": 1000 / means["next token ms"],
+    }
+
+
+def derived_table(run: Mapping[str, Any]) -> list[str]:
+    """`derived` for a terminal."""
+    return _lines(derived(run))
 
 
 def comparison(found: Sequence[Difference]) -> list[str]:
@@ -47,24 +85,40 @@ def _lines(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def recipe_lines(run: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Entries for ``measured`` of a recipe: prefill and decode of each point with one request at a time."""
+    """Entries for ``measured`` of a recipe: of each point with one request at a time its prefill and decode, of others
+    what all requests together are answered, and the time to the first token."""
     found = []
-    for point in (one for one in run["points"] if one["at_once"] == 1):
-        means = {figure: geometric_mean(values) for figure, values in run["values"][point["name"]].items()}
-        on = f", {run['conditions']['hosts']} hosts" if run["conditions"]["hosts"] > 1 else ""
-        conditions = f"1 request, {point['prompt']} random prompt tokens{on}"
-        speeds = {"prefill": point["prompt"] / means["first token ms"], "decode": 1 / means["next token ms"]}
+    on = f", {run['conditions']['hosts']} hosts" if run["conditions"]["hosts"] > 1 else ""
+    for point in run["points"]:
+        values = run["values"][point["name"]]
+        speeds = _speeds(point, values)
+        lines: list[tuple[str, float | None, str]] = [("prefill", speeds["prefill"], "tok/s")]
+        if point["at_once"] == 1:
+            lines.append(("decode", speeds["decode"], "tok/s"))
+        else:
+            lines.append(("decode", geometric_mean(values["tokens/s"]), "tok/s"))
+        if speeds["prefill"] is None:
+            lines.append(("first token", geometric_mean(values["first token ms"]), "ms"))
         found += [
             {
                 "what": what,
-                "value": float(f"{1000 * speed:.4g}"),
-                "unit": "tok/s",
-                "conditions": conditions,
+                "value": float(f"{value:.4g}"),
+                "unit": unit,
+                "conditions": f"{_sent(point)}{on}",
                 "source": f"own benchmark {run['name']}",
             }
-            for what, speed in speeds.items()
+            for what, value, unit in lines
+            if value is not None
         ]
     return found
+
+
+def _sent(point: Mapping[str, Any]) -> str:
+    count = point["at_once"]
+    requests = f"{point['rate']:g} requests a second" if point["rate"] else f"{count} request{'s' if count > 1 else ''}"
+    after = f" after {point['depth']} that its requests have in common" if point["depth"] else ""
+    image = f" and an image of {point['image']}" if point["image"] else ""
+    return f"{requests}, {point['prompt']} random prompt tokens{after}{image}"
 
 
 def recipe_text(run: Mapping[str, Any]) -> str:

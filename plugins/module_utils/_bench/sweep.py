@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,24 +18,33 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import Findin
 _REQUESTS_EACH = 4
 # A prompt of random tokens becomes a few more where it is taken apart anew.
 _SPARE_TOKENS = 64
+# Of a point with a rate: so long, and at least so many requests, that how they fall together evens out.
+_RATE_S, _RATE_REQUESTS = 30, 16
+_IMAGE = re.compile(r"([1-9]\d{0,3})x([1-9]\d{0,3})")
 
 
 @dataclass(frozen=True)
 class Point:
-    """What is sent. prompt, answer: tokens of each request. at_once: requests at the same time; requests: of one
-    run."""
+    """What is sent. prompt, answer: tokens of each request. at_once: requests at the same time, 0 for as many as come;
+    requests: of one run. depth: tokens before the prompt, the same for all requests of a run, so that a prefix cache
+    holds them. rate: requests that come in a second; 0 where the next one follows an answer. image: of each request,
+    as `WIDTHxHEIGHT`; empty for none."""
 
     name: str
     prompt: int
     answer: int
     at_once: int
     requests: int
+    depth: int = 0
+    rate: float = 0.0
+    image: str = ""
 
 
 @dataclass(frozen=True)
 class Step:
     """One run of a point. side: 0 for what is compared with, else 1. round: 0 warms up and doesn't count. seed: of the
-    prompts, the same for both sides of a round, and never one of an earlier round, whose prompts are in a cache."""
+    prompts, the same for both services of a round, and never one that a service had before, whose prompts are in its
+    cache."""
 
     side: int
     service: str
@@ -44,33 +55,74 @@ class Step:
 
 
 def points(
-    context: int | None, most_at_once: float | None, prompts: Sequence[int], at_once: Sequence[int], answer: int
+    context: int | None,
+    most_at_once: float | None,
+    prompts: Sequence[int],
+    at_once: Sequence[int],
+    answer: int,
+    depths: Sequence[int] = (),
+    rates: Sequence[float] = (),
+    images: Sequence[str] = (),
 ) -> list[Point]:
-    """Each prompt's length alone, and each number of requests at once with the shortest one.
+    """Each prompt's length alone; with the shortest one each number of requests at once, each rate, each depth, and
+    each image alone and with each number of requests at once.
 
     context: tokens of the longest request; most_at_once: requests of that length that the KV pool holds; None where
-    that isn't known. What does not fit is left out.
+    that isn't known. What does not fit is left out; how many tokens an image takes is the model's affair.
     """
-    fits = [prompt for prompt in sorted({*prompts}) if context is None or prompt + answer + _SPARE_TOKENS <= context]
+
+    def fits(tokens: int) -> bool:
+        return context is None or tokens + answer + _SPARE_TOKENS <= context
+
+    lengths = [prompt for prompt in sorted({*prompts}) if fits(prompt)]
+    if not lengths:
+        return []
+    first = lengths[0]
     counts = [count for count in sorted({*at_once}) if count > 1 and (most_at_once is None or count <= most_at_once)]
-    pairs = [(prompt, 1) for prompt in fits] + [(fits[0], count) for count in counts if fits]
     return [
-        Point(f"{prompt} tokens x {count}", prompt, answer, count, _REQUESTS_EACH * count) for prompt, count in pairs
+        *(_closed(f"{prompt} tokens x 1", prompt, answer, 1) for prompt in lengths),
+        *(_closed(f"{first} tokens x {count}", first, answer, count) for count in counts),
+        *(
+            Point(f"{first} tokens, {rate:g}/s", first, answer, 0, _at_rate(rate), rate=rate)
+            for rate in sorted({*rates})
+        ),
+        *(
+            _closed(f"{first} tokens after {depth} x 1", first, answer, 1, depth=depth)
+            for depth in sorted({*depths} - {0})
+            if fits(depth + first)
+        ),
+        *(
+            _closed(f"{first} tokens, {image} x {count}", first, answer, count, image=image)
+            for image in dict.fromkeys(images)
+            for count in (1, *counts)
+        ),
     ]
+
+
+def _closed(name: str, prompt: int, answer: int, at_once: int, depth: int = 0, image: str = "") -> Point:
+    return Point(name, prompt, answer, at_once, _REQUESTS_EACH * at_once, depth=depth, image=image)
+
+
+def _at_rate(rate: float) -> int:
+    return max(_RATE_REQUESTS, math.ceil(rate * _RATE_S))
 
 
 def steps(sides: Sequence[tuple[str, str]], measured: Sequence[Point], rounds: int, seed: int) -> list[Step]:
     """Round by round, in each all points, and of each point both sides one after the other; which of them is first
     changes, so that neither is always the one that follows. sides: service and host of each. seed: of this run."""
     found = []
+    apart = len({*sides}) < len(sides)  # a service against itself would have the second side's prompts in its cache
     for number in range(rounds + 1):
         for place, point in enumerate(measured):
             order = list(enumerate(sides))
             if (number + place) % 2:
                 order.reverse()
-            own = seed + number * len(measured) + place
+            own = number * len(measured) + place
             first = 2 - len(sides)
-            found += [Step(first + side, service, host, point, number, own) for side, (service, host) in order]
+            found += [
+                Step(first + side, service, host, point, number, seed + (2 * own + side if apart else own))
+                for side, (service, host) in order
+            ]
     return found
 
 
@@ -108,12 +160,34 @@ def problems(
             )
 
 
+def wrong_points(asked: Mapping[str, Any]) -> Iterator[Finding]:
+    """What of the sweeps can't be sent. asked: the options of that name."""
+    limits = {"prompts": 1, "concurrency": 1, "depths": 0}
+    for name, least in limits.items():
+        for value in asked[name]:
+            if value < least:
+                yield error("bench-points", name, found=str(value), expected=f"{least} or more", remedy="correct it")
+    for rate in asked["rates"]:
+        if not 0.01 <= rate <= 1000:
+            yield error(
+                "bench-points",
+                "rates",
+                found=f"{rate:g}",
+                expected="0.01 to 1000 requests a second",
+                remedy="correct it",
+            )
+    for image in asked["images"]:
+        if not _IMAGE.fullmatch(image):
+            yield error("bench-points", "images", found=image, expected="WIDTHxHEIGHT, as 512x512", remedy="correct it")
+
+
 def asked(
-    name: str, slice_: Mapping[str, Any], served: str, spec: Mapping[str, Sequence[str]], series: Mapping[str, str]
+    name: str, slice_: Mapping[str, Any], served: str, spec: Mapping[str, Any], series: Mapping[str, str]
 ) -> dict[str, Any]:
     """What a host is given to measure a service; `words` fills in the rest. slice_: of the head's ``services``.
     served: the
-    model's name for clients. spec: ``{load, load_tls, code_flags}`` of its engine. series: of `EngineSpec`."""
+    model's name for clients. spec: ``{load, load_more, load_tls, code_flags}`` of its engine. series: of
+    `EngineSpec`."""
     proof, arguments = slice_["proof"], slice_["container"]["arguments"]
     file = "gb10-bench.json"
     trusted = [f"--{flag}" for flag in spec["code_flags"] if f"--{flag}" in arguments]
@@ -134,16 +208,37 @@ def asked(
         },
         "file": f"/tmp/{file}",
         "words": [*own, *trusted, *(spec["load_tls"] if proof["url"].startswith("https:") else ())],
+        "more": {name: [*more] for name, more in spec["load_more"].items()},
     }
 
 
-def words(template: Sequence[str], point: Point, seed: int) -> list[str]:
-    """The load generator's words for one run."""
+def words(load: Mapping[str, Any], point: Point, seed: int) -> list[str]:
+    """The load generator's words for one run. load: as `asked`."""
+    image = _IMAGE.fullmatch(point.image)
+    width, height = image.groups() if image else ("", "")
     filled = {
-        "{prompt}": point.prompt,
-        "{answer}": point.answer,
-        "{at_once}": point.at_once,
-        "{requests}": point.requests,
-        "{seed}": seed,
+        "{prompt}": f"{point.prompt}",
+        "{answer}": f"{point.answer}",
+        "{at_once}": f"{point.at_once}",
+        "{requests}": f"{point.requests}",
+        "{rate}": f"{point.rate:g}",
+        "{depth}": f"{point.depth}",
+        "{width}": width,
+        "{height}": height,
+        "{seed}": f"{seed}",
     }
-    return [str(filled.get(word, word)) for word in template]
+    has = {
+        "text": not image,
+        "image": image,
+        "at_once": point.at_once,
+        "rate": point.rate,
+        "depth": point.depth,
+    }
+    template = [*load["words"], *(word for name, more in load["more"].items() if has[name] for word in more)]
+    return [_filled(word, filled) for word in template]
+
+
+def _filled(word: str, values: Mapping[str, str]) -> str:
+    for name, value in values.items():
+        word = word.replace(name, value)
+    return word

@@ -68,9 +68,11 @@ class EngineSpec:
     trace_headers: where it finds the headers for the collector of its traces, as OpenTelemetry's variable has them;
     empty for an engine that sends none.
     load: words of the load generator in its images, with {url}, {model}, {served}, {prompt}, {answer} (tokens),
-    {at_once}, {requests}, {seed}, {file} (its result, below /tmp); empty for none. load_tls: further ones for an
-    endpoint with TLS. load_keys: in its result (a JSON map) completed, failed (requests), answered (tokens), and the
-    figures of `_bench.form.BETTER`.
+    {requests}, {seed}, {file} (its result, below /tmp); empty for none. load_more: further ones by what a point has:
+    text or image (with {width}, {height}), at_once (with {at_once}), rate (with {rate}, requests a second), depth (with
+    {depth}, tokens that all prompts of a run begin with). load_tls: further ones for an endpoint with TLS. load_keys:
+    in its result (a JSON map) completed, failed (requests), answered (tokens), duration (seconds), the figures of
+    `_bench.form.BETTER`, and those of `_bench.form.SHOWN` that it has.
     series: names in its Prometheus text by what they tell: gauges running, waiting (requests) and kv_use (0 to 1);
     counters preempted, prompted, generated, prefix_asked, prefix_hits; histograms of seconds first_token, next_token,
     queued.
@@ -98,6 +100,7 @@ class EngineSpec:
     series: Mapping[str, str] = field(default_factory=dict)
     trace_headers: str = ""
     load: Sequence[str] = ()
+    load_more: Mapping[str, Sequence[str]] = field(default_factory=dict)
     load_tls: Sequence[str] = ()
     load_keys: Mapping[str, str] = field(default_factory=dict)
 

@@ -53,24 +53,40 @@ _SERIES = {
 }
 # vllm/benchmarks/serve.py, 0.32. It begins and ends by itself: nobody would end it where a run is broken off.
 _LOAD = (
-    *("timeout", "1500", "vllm", "bench", "serve", "--backend", "openai", "--base-url", "{url}"),
-    *("--endpoint", "/v1/completions", "--model", "{model}", "--served-model-name", "{served}"),
-    *("--dataset-name", "random", "--random-input-len", "{prompt}", "--random-output-len", "{answer}"),
-    *("--num-prompts", "{requests}", "--max-concurrency", "{at_once}", "--seed", "{seed}", "--ignore-eos"),
+    *("timeout", "1500", "vllm", "bench", "serve", "--base-url", "{url}", "--model", "{model}"),
+    *("--served-model-name", "{served}", "--random-input-len", "{prompt}", "--random-output-len", "{answer}"),
+    *("--num-prompts", "{requests}", "--seed", "{seed}", "--ignore-eos", "--percentile-metrics", "ttft,tpot,itl,e2el"),
     *("--disable-tqdm", "--save-result", "--result-dir", "/tmp", "--result-filename", "{file}"),
 )
+# vllm/benchmarks/datasets/datasets.py, 0.32. A bucket is (height, width, frames), with its share.
+_LOAD_MORE = {
+    "text": ("--backend", "openai", "--endpoint", "/v1/completions", "--dataset-name", "random"),
+    "image": (
+        *("--backend", "openai-chat", "--endpoint", "/v1/chat/completions", "--dataset-name", "random-mm"),
+        *("--random-mm-base-items-per-request", "1", "--random-mm-limit-mm-per-prompt", '{"image": 1, "video": 0}'),
+        *("--random-mm-bucket-config", "{({height}, {width}, 1): 1.0}"),
+    ),
+    "at_once": ("--max-concurrency", "{at_once}"),
+    "rate": ("--request-rate", "{rate}"),
+    "depth": ("--random-prefix-len", "{depth}"),
+}
 _LOAD_KEYS = {
     "completed": "completed",
     "failed": "failed",
     "answered": "total_output_tokens",
+    "duration": "duration",
     "first token ms": "median_ttft_ms",
     "next token ms": "median_tpot_ms",
     "tokens/s": "output_throughput",
+    "request ms": "median_e2el_ms",
+    "requests/s": "request_throughput",
+    "peak tokens/s": "max_output_tokens_per_s",
 }
 SPEC = EngineSpec(
     name="vllm",
     series=_SERIES,
     load=_LOAD,
+    load_more=_LOAD_MORE,
     # to itself, inside its container
     load_tls=("--insecure",),
     load_keys=_LOAD_KEYS,
