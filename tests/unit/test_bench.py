@@ -372,7 +372,7 @@ def between(sent: list[str], option: str) -> str | None:
     ("place", "expected"),
     [
         ("512 tokens x 4", {"--backend": "openai", "--max-concurrency": "4", "--request-rate": None}),
-        ("512 tokens, 2.5/s", {"--request-rate": "2.5", "--num-prompts": "75", "--max-concurrency": None}),
+        ("512 tokens, 2.5/s", {"--request-rate": "2.5", "--num-prompts": "38", "--max-concurrency": None}),
         ("512 tokens after 4096 x 1", {"--random-prefix-len": "4096", "--random-input-len": "512"}),
         (
             "512 tokens, 512x256 x 4",

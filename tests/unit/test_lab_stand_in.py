@@ -62,7 +62,7 @@ class Process:
                 PROGRAM,
                 str(site),
                 *words,
-                *(["--port", str(self.port)] if "serve" in words else []),
+                *(["--port", str(self.port)] if words[0] == "serve" else []),
             ],
             env={"PATH": os.environ["PATH"], **environment},
             stdout=subprocess.PIPE,
@@ -393,3 +393,26 @@ def test_a_headless_worker_stays_when_its_head_goes_and_joins_no_other(serve: Se
     pair.worker()
     again.until_healthy()
     assert worker.popen.poll() is None
+
+
+@pytest.mark.parametrize("point", [["--max-concurrency", "2"], ["--request-rate", "50"]])
+def test_its_load_generator_measures_the_requests_of_its_words(
+    serve: Serve, tmp_path: Path, site: Path, point: list[str]
+) -> None:
+    """By the words that a benchmark gives it; the real one ends with 0 where requests fail, too."""
+    process = serve(VLLM_STAND_IN_TOKEN_SECONDS="0.01").until_healthy()
+    words = [*("bench", "serve", "--base-url", f"http://127.0.0.1:{process.port}", "--model", "m"), *point]
+    words += ["--endpoint", "/v1/completions", "--served-model-name", "tiny", "--random-input-len", "64"]
+    words += ["--random-output-len", "8", "--num-prompts", "4", "--seed", "1", "--result-dir", str(tmp_path)]
+
+    def measured(*more: str) -> dict[str, Any]:
+        done = Process(site, *words, *more, "--result-filename", "r.json")
+        assert done.popen.wait(GIVE_UP_SECONDS) == 0
+        found: dict[str, Any] = json.loads((tmp_path / "r.json").read_text("utf-8"))
+        return found
+
+    found = measured()
+    assert (found["completed"], found["failed"], found["total_output_tokens"]) == (4, 0, 32)
+    assert found["median_tpot_ms"] >= 10
+    found = measured("--served-model-name", "another")
+    assert (found["completed"], found["failed"], found["total_output_tokens"]) == (0, 4, 0)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import BETTER, earlier
 from testinfra.host import Host
 
@@ -42,14 +43,17 @@ def kept() -> set[Path]:
 
 def test_it_is_measured_and_kept_with_what_it_ran_on(playbook: Playbook, host: Host) -> None:
     before = kept()
-    found = bench(playbook, "at_once=4")
+    found = bench(playbook, "concurrency=4", "depths=256")
     assert found.returncode == 0, found.stdout + found.stderr
     (run,) = (path for path in kept() - before if path.suffix == ".json")
     document = earlier(run.read_bytes(), run.name)
     assert {name: len(values["tokens/s"]) for name, values in document["values"].items()} == {
         "256 tokens x 1": 4,
         "256 tokens x 4": 4,
+        "256 tokens after 256 x 1": 4,
     }
+    # the engine counts what it reads, the prefix that all have in common among it
+    assert min(document["shown"]["256 tokens after 256 x 1"]["prompt tokens/s"]) > 0
     image = host.check_output("docker inspect --format '{{.Image}}' gb10-service-tiny")
     assert document["conditions"]["image"] == image
     assert document["conditions"]["kernel"] == host.check_output("uname -r")
@@ -61,7 +65,7 @@ def test_it_is_measured_and_kept_with_what_it_ran_on(playbook: Playbook, host: H
     line = next(line for line in found.stdout.splitlines() if '"decode"' in line)
     assert json.loads(line.removeprefix("- "))["unit"] == "tok/s"
     # another workload is refused before anything is measured
-    refused = bench(playbook, "at_once=1", f"against={run.stem}")
+    refused = bench(playbook, "concurrency=1", f"against={run.stem}")
     assert refused.returncode != 0
     assert f"the workload of {run.stem}" in refused.stdout
     assert kept() - before == {run, run.with_suffix(".html")}
@@ -69,7 +73,7 @@ def test_it_is_measured_and_kept_with_what_it_ran_on(playbook: Playbook, host: H
 
 def test_against_itself_there_is_no_difference(playbook: Playbook) -> None:
     before = kept()
-    found = bench(playbook, "at_once=1", "against=tiny")
+    found = bench(playbook, "concurrency=1", "against=tiny")
     assert found.returncode == 0, found.stdout + found.stderr
     assert found.stdout.count("no difference shown") >= len(BETTER)
     assert len(kept() - before) == 3  # two runs and one page
@@ -90,7 +94,7 @@ def test_an_endpoint_that_goes_away_ends_in_a_sentence(playbook: Playbook, host:
 
     helper = threading.Thread(target=stop)
     helper.start()
-    found = bench(playbook, "at_once=1", "rounds=50")  # it would not be over by then
+    found = bench(playbook, "concurrency=1", "rounds=50")  # it would not be over by then
     over.set()
     helper.join()
     host.run("systemctl start %s", UNIT)
@@ -100,3 +104,16 @@ def test_an_endpoint_that_goes_away_ends_in_a_sentence(playbook: Playbook, host:
     assert "nothing of this benchmark was kept" in found.stdout
     assert "Traceback" not in found.stdout + found.stderr
     assert kept() == before
+
+
+@pytest.mark.whole
+def test_requests_that_come_by_a_rate_and_images_to_a_model_without_eyes(playbook: Playbook) -> None:
+    before = kept()
+    found = bench(playbook, "concurrency=1", "rates=4")
+    assert found.returncode == 0, found.stdout + found.stderr
+    (run,) = (path for path in kept() - before if path.suffix == ".json")
+    rate = earlier(run.read_bytes(), run.name)["shown"]["256 tokens, 4/s"]
+    assert all(1 < value < 6 for value in rate["requests/s"])
+    refused = bench(playbook, "concurrency=1", "images=64x64")
+    assert refused.returncode != 0
+    assert "tiny can't be measured at 256 tokens, 64x64 x 1: 0 of 4 requests were answered" in refused.stdout

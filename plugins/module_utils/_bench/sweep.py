@@ -19,7 +19,7 @@ _REQUESTS_EACH = 4
 # A prompt of random tokens becomes a few more where it is taken apart anew.
 _SPARE_TOKENS = 64
 # Of a point with a rate: so long, and at least so many requests, that how they fall together evens out.
-_RATE_S, _RATE_REQUESTS = 30, 16
+_RATE_S, _RATE_REQUESTS = 15, 16
 _IMAGE = re.compile(r"([1-9]\d{0,3})x([1-9]\d{0,3})")
 
 

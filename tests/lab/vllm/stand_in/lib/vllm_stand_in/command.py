@@ -1,7 +1,7 @@
 # Copyright: gb10.fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`vllm serve`, from its words to its exit status."""
+"""`vllm serve` and `vllm bench serve`, from their words to the exit status."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from . import arguments, engine, middleware
+from . import arguments, bench, engine, middleware
 from .log import log
 from .metrics import Metrics
 from .server import Server, Service
@@ -30,6 +30,8 @@ RELEASE = json.loads(Path(__file__).with_name("release.json").read_text())
 LOAD_SECONDS = "VLLM_STAND_IN_LOAD_SECONDS"
 # How long a thousand tokens of a prompt take.
 PREFILL_SECONDS = "VLLM_STAND_IN_PREFILL_SECONDS"
+# How long each token of an answer takes, where the request itself doesn't say.
+TOKEN_SECONDS = "VLLM_STAND_IN_TOKEN_SECONDS"
 # An image whose variant has this name starts no engine.
 _VARIANT, _BROKEN = Path("/etc/gb10-lab-variant"), "broken"
 _KV_CACHE_BYTES = 32 << 20
@@ -94,6 +96,8 @@ class EngineProcess:
 
 def main(words: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    if list(words[:2]) == ["bench", "serve"]:
+        return bench.serve(words[2:])
     try:
         asked = arguments.parse(words, RELEASE)
         return _serve(asked)
@@ -161,6 +165,7 @@ def _answer(asked: argparse.Namespace, model: dict[str, Any], core: EngineProces
         keys=arguments.api_keys(asked),
         engine=core,
         metrics=Metrics(names[0]),
+        pace_s=float(os.environ.get(TOKEN_SECONDS, "0")),
         middleware=middleware.load(asked.middleware or ()),
     )
     address = (asked.host or "0.0.0.0", asked.port or 8000)

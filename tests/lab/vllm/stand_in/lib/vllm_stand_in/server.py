@@ -44,6 +44,7 @@ class Service:
     engine: Engine
     metrics: Metrics
     middleware: Sequence[Any] = ()
+    pace_s: float = 0.0
 
     @property
     def fingerprint(self) -> str:
@@ -135,7 +136,7 @@ class Handler(BaseHTTPRequestHandler):
             message = f"The model `{asked['model']}` does not exist. Valid aliases: {known}."
             raise RequestError(404, "NotFoundError", message, "model")
         prompt, limit = _counted(asked, "messages" if chat else "prompt", service.max_model_len)
-        pace_s = float((asked.get("vllm_xargs") or {}).get("token_seconds", 0))
+        pace_s = float((asked.get("vllm_xargs") or {}).get("token_seconds", service.pace_s))
         service.metrics.add("vllm:num_requests_running")
         try:
             self._answer(asked, (prompt, limit), pace_s, chat)
