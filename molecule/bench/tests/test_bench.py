@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import BETTER, earlier
 from testinfra.host import Host
 
@@ -104,16 +103,3 @@ def test_an_endpoint_that_goes_away_ends_in_a_sentence(playbook: Playbook, host:
     assert "nothing of this benchmark was kept" in found.stdout
     assert "Traceback" not in found.stdout + found.stderr
     assert kept() == before
-
-
-@pytest.mark.whole
-def test_requests_that_come_by_a_rate_and_images_to_a_model_without_eyes(playbook: Playbook) -> None:
-    before = kept()
-    found = bench(playbook, "concurrency=1", "rates=4")
-    assert found.returncode == 0, found.stdout + found.stderr
-    (run,) = (path for path in kept() - before if path.suffix == ".json")
-    rate = earlier(run.read_bytes(), run.name)["shown"]["256 tokens, 4/s"]
-    assert all(1 < value < 6 for value in rate["requests/s"])
-    refused = bench(playbook, "concurrency=1", "images=64x64")
-    assert refused.returncode != 0
-    assert "tiny can't be measured at 256 tokens, 64x64 x 1: 0 of 4 requests were answered" in refused.stdout
