@@ -24,6 +24,7 @@ lock: setup      ## renew the locked requirements
 	lock() { .venv/bin/uv pip compile -q --system-certs $${5:---universal} --python-version $$2 --generate-hashes --no-emit-index-url \
 	  --no-annotate --custom-compile-command 'make lock' requirements/$$1.in $$4 -o $$3/$$1.txt; }; \
 	lock tools 3.11 requirements && lock newest 3.12 requirements && lock drift_timer 3.13 requirements && \
+	lock execution_environment 3.12 requirements -crequirements/drift_timer.txt && \
 	lock hub 3.11 roles/model_store/files -crequirements/tools.txt && \
 	lock runner 3.11 roles/drift_timer/files -crequirements/drift_timer.txt && \
 	lock open_webui 3.11 requirements --override=requirements/open_webui_overrides.txt --python-platform=x86_64-manylinux_2_36 && \

@@ -49,6 +49,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._recipes.kept_models im
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._tls.judge import of_owner
 from ansible_collections.gb10.fleet.plugins.module_utils._tracing.declared import headers_problems
+from ansible_collections.gb10.fleet.plugins.module_utils._verify.artifact import of_plan
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.hub_api import HubApi
 from ansible_collections.gb10.fleet.plugins.modules.plan import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
@@ -115,7 +116,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         removal = _removal(plan, hosts, options["retire"])
         returned = {"plan": plan, "hosts": hosts, "services": services, "chosen": chosen, "removal": removal}
         files = {"observed": str(folder / FOLDER), "lock_file": str(lock_file)}
-        return result | {"changed": False} | returned | files
+        return result | {"changed": False} | returned | files | of_plan(plan, services)
 
     def _with_models(self, library: Library, services: Any, folder: Path) -> Library:
         """The library with what is kept of models, and what is read now of those that nothing is known of."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.answer import RANKS
+from ansible_collections.gb10.fleet.plugins.module_utils._verify.artifact import of_ranks
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.tables import rank_shown
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Answering
 
@@ -19,4 +20,4 @@ class ActionModule(Answering):
     def used(answer: dict[str, Any]) -> dict[str, Any]:
         for rank in answer["ranks"]:
             rank_shown(rank["service"], rank["rank"], "", rank, "")
-        return answer
+        return {**answer, **of_ranks(answer["ranks"])}

@@ -13,6 +13,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry impor
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import BootLog, boot_record
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import one_line
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.answer import SERVICE
+from ansible_collections.gb10.fleet.plugins.module_utils._verify.artifact import of_proof
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.promised import (
     Verdict,
     comparison,
@@ -53,17 +54,19 @@ class ActionModule(Asking):
         if wrong:
             raise AnsibleActionFail(wrong.sentence())
         findings = promised(engine, name, expected, boot.as_dict())
+        state, answer = "serving", reading["reply"]["answer"]
         return {
             "changed": False,
             "service": name,
-            "state": "serving",
-            "answer": reading["reply"]["answer"],
+            "state": state,
+            "answer": answer,
             "seconds": reading["reply"]["seconds"],
             "boot": boot.as_dict(),
             "comparison": comparison(expected, boot.as_dict()),
             "record": self._record(service, reading, boot),
             "findings": [finding.as_dict() for finding in findings],
             "problems": [finding.sentence() for finding in findings],
+            **of_proof(name, state, answer),
         }
 
     def _wait(self, service: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:

@@ -109,4 +109,8 @@ chosen:
   returned: success
   type: list
   elements: str
+ansible_stats:
+  description: The part of it that ansible-runner and AWX keep as artifacts of the run, below C(gb10_fleet).
+  returned: success
+  type: dict
 """

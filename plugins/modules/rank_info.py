@@ -40,6 +40,10 @@ ranks:
   returned: always
   type: list
   elements: dict
+ansible_stats:
+  description: The part of it that ansible-runner and AWX keep as artifacts of the run, below C(gb10_fleet).
+  returned: success
+  type: dict
 """
 
 from functools import partial

@@ -56,6 +56,7 @@ class Hosts:
             "ansible_control_path_dir": f"{lab.parent}/ssh",
             "ansible_python_interpreter": "/usr/bin/python3",
             "ansible_become_password": OWNER_PASSWORD,
+            "fleet_services": {},
             "fleet_host": {"memory_kib": 15728640},
             "fleet_drift": {"free": {"memory_gib": 0, "disk_gib": 0}},
         }

@@ -45,6 +45,9 @@ class Fleet:
 
     def connect(self, host: str) -> None:
         """Give a host its address on the fabric. The port's other half, on the same switch, must not answer for it."""
+        # else it takes the address away when nobody has answered its DHCP request for 45 s
+        for interface in (INTERFACE, _OTHER_HALF):
+            self.run(host, f"nmcli device set {interface} managed no 2> /dev/null || :")
         self.run(host, f"ip link set {_OTHER_HALF} down; ip link set {INTERFACE} up mtu 9000")
         self.run(host, f"ip address replace {self._addresses[host]}/24 dev {INTERFACE}")
 

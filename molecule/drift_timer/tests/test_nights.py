@@ -9,6 +9,7 @@ import json
 import os
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lab.fixtures import Fleet, eventually
@@ -71,6 +72,34 @@ def test_root_runs_no_files_of_others(control: Control) -> None:
     output = control.run(f"{PLAYBOOK} gb10.fleet.drift_timer -e '{PIP}' 2>&1 || :")
     assert "found root, and /srv/site" in output and "name him as drift_timer_user" in output, output
     assert control.run("systemctl show gb10-drift.service -P User") == "nvidia\n"
+
+
+def test_a_job_of_ansible_runner_brings_what_programs_read(control: Control) -> None:
+    """As AWX and ansible-navigator drive it: events with results, artifacts, a refusal."""
+    job = "/home/nvidia/job"
+    runner = f"{OWNERS} PATH=/opt/ansible/bin:$PATH ansible-runner run {job} --project-dir /srv/fleet --quiet"
+    newest = f"{job}/artifacts/$(ls -t {job}/artifacts | head -1)/job_events"
+    events = f"for file in {newest}/*.json; do cat $file; echo; done"
+
+    def ran(playbook: str, inventory: str) -> list[dict[str, Any]]:
+        control.owner(f"mkdir -p {job}; {runner} -p gb10.fleet.{playbook} --inventory {inventory} || :")
+        found = [json.loads(line) for line in control.owner(events).splitlines()]
+        return sorted(found, key=lambda event: event["counter"])
+
+    planned = ran("plan", "/srv/fleet/inventories/example/hosts.yml")
+    (plan,) = (
+        one["event_data"]["res"]
+        for one in planned
+        if one["event"] == "runner_on_ok" and "plan" in one["event_data"]["res"]
+    )
+    kept = planned[-1]["event_data"]["artifact_data"]["gb10_fleet"]["services"]
+    assert [*kept] == [row["service"] for row in plan["plan"]["summary"]] == plan["services"]
+    assert kept["qwen3-vl"]["hosts"] == ["spark-2", "spark-3"]
+    assert any("nemotron-nano" in one["stdout"] for one in planned)
+
+    control.owner("mkdir -p /home/nvidia/none; echo 'all: {hosts: {titan: {}}}' > /home/nvidia/none/hosts.yml")
+    (refused,) = (one for one in ran("plan", "/home/nvidia/none/hosts.yml") if one["event"] == "runner_on_failed")
+    assert "input-no-services" in refused["event_data"]["res"]["msg"]
 
 
 def test_the_timer_waits_for_the_night(control: Control) -> None:

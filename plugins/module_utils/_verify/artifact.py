@@ -1,0 +1,50 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The end table for programs: what ansible-runner and AWX keep of a run as its artifacts.
+
+A result's ``ansible_stats`` is what ``set_stats`` returns; ansible-core merges those of a run's tasks, and
+ansible-runner puts them into its last event, ``playbook_on_stats``, as ``artifact_data``. What stopped hosts stands in
+its events ``runner_on_failed`` and ``runner_on_unreachable``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+KEY = "gb10_fleet"
+
+
+def of_plan(plan: Mapping[str, Any], services: Iterable[str]) -> dict[str, Any]:
+    """What the run is about: ``{service: {endpoint, model, context, pool_bytes, hosts}}``; None where not known."""
+    return _stats({name: _declared(plan["services"][name]) for name in services})
+
+
+def _declared(service: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "endpoint": service["endpoint"],
+        "model": service["served_name"],
+        "context": service["kv"]["context"],
+        "pool_bytes": service["kv"]["bytes"],
+        "hosts": [*service["hosts"]],
+    }
+
+
+def of_proof(service: str, state: str, answer: str) -> dict[str, Any]:
+    """What one real request has shown."""
+    return _stats({service: {"state": state, "answer": answer}})
+
+
+def of_ranks(ranks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """How the ranks of a host do: each one's health, by its number, and what is wrong with it."""
+    services: dict[str, Any] = {}
+    for rank in ranks:
+        seen = {"health": rank["health"], "problems": rank["problems"]}
+        services.setdefault(rank["service"], {"ranks": {}})["ranks"][str(rank["rank"])] = seen
+    return _stats(services)
+
+
+def _stats(services: dict[str, Any]) -> dict[str, Any]:
+    return {"ansible_stats": {"data": {KEY: {"services": services}}, "aggregate": True, "per_host": False}}
