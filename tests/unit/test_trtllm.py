@@ -44,14 +44,16 @@ WORKLOAD = {"workload": {"max_model_len": 32768, "max_num_seqs": 4}}
 CELL = 2 * 8 * 128 * 2 * 64
 
 
-def plan(tmp_path: Path, settings: dict[str, Any], **recipe: Any) -> dict[str, Any]:
+def plan(tmp_path: Path, settings: dict[str, Any], gateway: Any = None, **recipe: Any) -> dict[str, Any]:
     (tmp_path / "m.yml").write_text(yaml.safe_dump(RECIPE | recipe))
     library, of_recipes = load_all([SHIPPED_RECIPES, tmp_path])
     variables = {
         "fleet_services": {"m": {"recipe": "m", "hosts": ["a"], "port": 8000} | OPEN | WORKLOAD | settings},
         "fleet_fabric": {"switches": {"s": {"ports": {"a:1": 1, "b:1": 2}}}},
+        **({"fleet_gateway": gateway} if gateway else {}),
     }
-    hosts = {name: {"address": f"{name}.lan", "port": 22, "variables": variables} for name in "ab"}
+    addresses = {"a": "10.0.0.1", "b": "10.0.0.2"}
+    hosts = {name: {"address": at, "port": 22, "variables": variables} for name, at in addresses.items()}
     return plan_fleet({"hosts": hosts, "folder": str(tmp_path)}, library, of_recipes)
 
 
@@ -148,6 +150,17 @@ def test_what_it_can_not_be_is_refused_before(
     tmp_path: Path, settings: dict[str, Any], recipe: dict[str, Any], rules: list[str]
 ) -> None:
     assert found(plan(tmp_path, settings, **recipe)) == rules
+
+
+def test_behind_a_gateway_nobody_else_reaches_it(tmp_path: Path) -> None:
+    (tmp_path / "clients.yml").write_text("anna: key-of-anna-0000001\n")
+    (tmp_path / "clients.yml").chmod(0o600)
+    gateway = {"hosts": ["b"], "keys_file": "clients.yml"}
+    planned = plan(tmp_path, {"listen": "0.0.0.0"}, gateway)
+    assert found(planned) == []
+    (row,) = planned["hosts"]["a"]["listens"]
+    (opened,) = planned["hosts"]["a"]["firewall"]["open"]
+    assert (row["who"], opened["port"], opened["from"]) == ("the gateway on b", 8000, ["10.0.0.2"])
 
 
 def test_options_are_judged_where_the_release_is_known(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@
 """The memory of engines that keep keys and values in pages and whose pool an option caps in tokens.
 
 Known of models alone whose layers all attend to everything and keep both keys and values; of others nothing is planned,
-and the plan says so. What such an engine takes beside weights and pool nobody has measured on a GB10: it is planned by
-the figure that the engine itself sets aside.
+and the plan says so. What such an engine takes beside weights and pool nobody has measured on a GB10: the plan says
+what it reckons with instead.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _MOST = 0.99
 class Settings:
     """What the decided options say of the pool. context: tokens of the longest request, None for the model's own.
     at_once: requests. value_bytes: of one number in the cache, None where that isn't known. tensor, pipeline: how the
-    model is divided. page: tokens by which the pool is cut. aside: bytes that the engine sets aside to compute in.
-    batched: the option for the tokens that it computes at once. tokens: the one that caps the pool."""
+    model is divided. page: tokens by which the pool is cut. aside: bytes that it computes in, aside_is: where they are
+    from. batched: the option for the tokens that it computes at once. tokens: the one that caps the pool."""
 
     context: int | None
     at_once: int
@@ -48,6 +48,7 @@ class Settings:
     pipeline: int
     page: int
     aside: int
+    aside_is: str
     batched: str
     tokens: str
 
@@ -168,7 +169,7 @@ def size_service(
     relevant = {name: value for name, value in values.items() if name not in ignored}
     reference = image["digest"] or image["reference"]
     key = boot_key(reference, model["repository"], model["revision"], relevant, {}, len(placed.hosts))
-    findings = [*_not_measured(placed)] if cell else [*_unknown(placed, config, settings, option)]
+    findings = [*_not_measured(placed, settings)] if cell else [*_unknown(placed, config, settings, option)]
     return Sizing(demand, key, cell, context, settings.page), findings
 
 
@@ -223,12 +224,12 @@ def _unknown(placed: Placed, config: ConfigJson, settings: Settings, option: str
     )
 
 
-def _not_measured(placed: Placed) -> Iterator[Finding]:
+def _not_measured(placed: Placed, settings: Settings) -> Iterator[Finding]:
     if not placed.recipe["memory"].get("calibrations"):
         yield hint(
             "memory-not-measured",
             placed.place,
-            found=f"beside weights and pool {placed.engine.spec.title} is planned to take what it sets aside itself",
+            found=f"beside weights and pool {placed.engine.spec.title} is planned to take {settings.aside_is}",
             expected="a start on a GB10 that shows it",
             remedy="watch its first start, and write what it took into memory.calibrations of the recipe",
             source="docs/engines.md",

@@ -67,6 +67,7 @@ def _settings(placed: Placed, values: Mapping[str, Any]) -> paged.Settings:
         pipeline=pipeline,
         page=values.get("page-size", 64),
         aside=int(aside * MIB),
+        aside_is="what it sets aside itself",
         batched="chunked-prefill-size",
         tokens=_TOKENS,
     )

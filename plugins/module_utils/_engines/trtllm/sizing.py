@@ -68,6 +68,7 @@ def _settings(placed: Placed, values: Mapping[str, Any]) -> paged.Settings:
         pipeline=first_of(values, PIPELINE) or 1,
         page=_PAGE,
         aside=int(batched * _MIB_A_TOKEN * MIB),
+        aside_is="the most that a batch took in another engine",
         batched="max-num-tokens",
         tokens=f"{EXTRA}: {_KV}.{_TOKENS}",
     )
