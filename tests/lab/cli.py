@@ -117,7 +117,7 @@ def _parser() -> argparse.ArgumentParser:
     power.add_argument("action", choices=("on", "off", "cycle"))
     power.add_argument("host")
 
-    _command(commands, "base", _base, "build the base image, and what Docker adds to it, if it isn't there, and say where it is")
+    _command(commands, "base", _base, "build the base image, and Docker above it; says where the base is")
     _command(commands, "deps", _deps, "apt-get install what this machine lacks")
     return parser
 
