@@ -9,6 +9,7 @@ import asyncio
 import io
 import json
 import shutil
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
@@ -259,6 +260,86 @@ def test_the_plan_s_memory_is_what_the_program_printed(row: Row) -> None:
     assert found.cache / MIB == pytest.approx(cache, abs=0.01)
     all_of_it = pytest.approx(model + cache + compute, rel=0.01)
     assert ((found.model + found.cache + found.compute) / MIB == all_of_it) == (row.shape.name not in ODD)
+
+
+BIG = Shape("big", kind="Q8_0", layers=8, embedding=512, heads=8, kv_heads=4, head=64, feed_forward=1024)
+SMALL = Shape("drafter", kind="Q8_0", layers=2, embedding=256, heads=4, kv_heads=2, head=64, feed_forward=512)
+
+
+@pytest.mark.parametrize(
+    ("flags", "printed_mib"),
+    [
+        # llama-server 0.7.0 (build 11669), 24 November 2026, of each: model, cache, compute, output
+        ({}, [(19.53, 64.0, 13.02, 0.01), (1.38, 8.0, 6.52, 0.01)]),
+        (
+            {"kv-unified": True, "ubatch-size": 256, "parallel": 2},
+            [(19.53, 64.0, 9.51, 0.0), (1.38, 8.0, 6.26, 0.0)],
+        ),
+        (
+            {
+                **dict.fromkeys(("cache-type-k", "cache-type-v"), "q8_0"),
+                **{"parallel": 2, "spec-draft-type-k": "q4_0", "spec-draft-n-ubatch": 128},
+            },
+            [(19.53, 34.0, 15.05, 0.0), (1.38, 5.12, 2.15, 0.0)],
+        ),
+    ],
+)
+def test_a_draft_model_is_staged_asked_and_counted(
+    tmp_path: Path, flags: dict[str, Any], printed_mib: list[tuple[float, ...]]
+) -> None:
+    (tmp_path / "configs").mkdir()
+    for shape in (BIG, SMALL):
+        (tmp_path / "configs" / f"{shape.name}.json").write_text(json.dumps(facts(shape)))
+    draft = {"repository": "org/small-gguf", "revision": "b" * 40, "file": "Q8_0/small.gguf", "config": "drafter"}
+    model = RECIPE["model"] | {"config": "big", "draft": draft}
+    planned = plan(tmp_path, {"flags": {"ctx-size": 8192, "parallel": 4} | flags}, model=model)
+    assert found(planned) == []
+    assert "memory-not-judged" not in found(planned, "hint")
+    given = values(ranks_of(planned, "tiny")[0]["container"]["arguments"])
+    folder = f"/hf/hub/models--org--small-gguf--Q8_0--small.gguf/snapshots/{'b' * 40}"
+    assert (given["--spec-draft-model"], given["--spec-type"]) == (f"{folder}/Q8_0/small.gguf", "draft-simple")
+    names = [one["repository"] for one in planned["hosts"]["a"]["models"]]
+    assert names == ["org/tiny-gguf/Q4_0/tiny.gguf", "org/small-gguf/Q8_0/small.gguf"]
+    cache = sum(one[1] for one in printed_mib)
+    assert planned["services"]["tiny"]["kv"]["bytes"] / MIB == pytest.approx(cache, abs=0.01)
+    settings = Settings(8192, int(given["--parallel"]), bool(flags.get("kv-unified")), flags.get("ubatch-size", 512))
+    types = {"key_type": flags.get("cache-type-k", "f16"), "value_type": flags.get("cache-type-v", "f16")}
+    own = {"key_type": flags.get("spec-draft-type-k", "f16"), "batch": flags.get("spec-draft-n-ubatch", settings.batch)}
+    both = [(BIG, replace(settings, **types)), (SMALL, replace(settings, **own))]
+    sizes = [buffers(facts(shape)["gguf"], one, [1.0], gpu=False)[0] for shape, one in both]
+    total = sum(one.model + one.cache + one.compute for one in sizes) / MIB
+    assert total == pytest.approx(sum(map(sum, printed_mib)), rel=0.01)
+
+
+def test_a_draft_model_over_hosts_is_split_as_the_model_is(tmp_path: Path) -> None:
+    """As the real program did over an RPC server."""
+    draft = {"repository": "org/tiny-gguf", "revision": "a" * 40, "file": "Q4_0/tiny.gguf", "config": "tiny"}
+    alone = plan(tmp_path, {"hosts": ["a", "b"]})
+    both = plan(tmp_path, {"hosts": ["a", "b"]}, model=RECIPE["model"] | {"draft": draft})
+    assert both["services"]["tiny"]["kv"]["bytes"] == 2 * alone["services"]["tiny"]["kv"]["bytes"]
+    assert [len(both["hosts"][host]["models"]) for host in "ab"] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("draft", "flags", "rules"),
+    [
+        ({"repository": "org/small"}, {}, ["llama-model-file"]),
+        ({"repository": "org/small", "file": "x.gguf"}, {"spec-draft-model": "/x"}, ["recipe-planned-flag"]),
+        ({"repository": "org/small", "file": "x.gguf"}, {}, []),
+    ],
+)
+def test_a_draft_model_is_a_file(
+    tmp_path: Path, draft: dict[str, Any], flags: dict[str, Any], rules: list[str]
+) -> None:
+    planned = plan(tmp_path, {"flags": flags}, model=RECIPE["model"] | {"draft": draft})
+    assert found(planned) == rules
+    assert ("memory-not-judged" in found(planned, "hint")) == (not rules)
+
+
+def test_the_buffers_of_both_models_are_read() -> None:
+    own, drafts = (f"CPU_Mapped model buffer size = {mib} MiB\n" for mib in ("20.00", "1.50"))
+    log = f"{own}common_speculative_init_result: loading draft model 'x'\n{drafts}"
+    assert parse_boot_log(log).weights_gib == round(21.5 / 1024, 4)
 
 
 @pytest.mark.skipif(shutil.which(PROGRAM) is None, reason="no llama-server here")

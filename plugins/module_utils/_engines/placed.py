@@ -173,6 +173,12 @@ class Placed:
         """The name in the store of what turns pictures into tokens, where that is a file of its own."""
         return stored_name(self.model["repository"], self.model["mmproj"]) if "mmproj" in self.model else None
 
+    @property
+    def stored_draft(self) -> str | None:
+        """The name in the store of the model that drafts."""
+        draft = self.model.get("draft")
+        return stored_name(draft["repository"], draft.get("file")) if draft else None
+
     def reads_model(self, host: str) -> bool:
         """Whether the rank on a host reads the weights from its disk."""
         return host == self.head.name or not self.engine.spec.head_loads

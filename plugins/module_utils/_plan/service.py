@@ -79,7 +79,8 @@ def place(
     members, wrong = group_environment(fabric, settings["hosts"], f"{where}.hosts")
     placed = replace(placed, overlays=overlays, members=members, flags=_flags(placed))
     values = _values(placed.flags)
-    drafted = overrides.with_draft(placed.model, engine.draft(values))
+    # where an option names it, options decide; one that is loaded by its file is what is declared
+    drafted = placed.model if engine.spec.single_files else overrides.with_draft(placed.model, engine.draft(values))
     drafter, unread = library.config_of_draft(drafted, f"{where}.model.draft.config")
     findings += unread
     placed = replace(placed, model=drafted, drafter=drafter)
@@ -154,12 +155,14 @@ def _without_key(placed: Placed) -> Iterator[Finding]:
 
 def _without_files(placed: Placed) -> Iterator[Finding]:
     """Files of a model that only some engines load alone."""
-    for key in ("file", "mmproj"):
-        if key in placed.model and not placed.engine.spec.single_files:
+    model = placed.model
+    files = {"file": model.get("file"), "mmproj": model.get("mmproj"), "draft.file": model.get("draft", {}).get("file")}
+    for key, file in files.items():
+        if file and not placed.engine.spec.single_files:
             yield error(
                 "service-model-file",
                 f"{placed.place}.model.{key}",
-                found=f"{placed.model[key]}, for {placed.engine.spec.title}, which loads a repository whole",
+                found=f"{file}, for {placed.engine.spec.title}, which loads a repository whole",
                 expected="a model without it, or an engine that loads single files",
                 remedy="take it out, or write engine: llama.cpp in the recipe",
             )

@@ -63,14 +63,21 @@ def models_of(placed: Placed, host: str) -> Iterator[dict[str, Any]]:
     if "draft" in model:
         draft = model["draft"]
         yield {
-            "repository": draft["repository"],
+            "repository": placed.stored_draft,
             "revision": draft["revision"],
             "bytes": draft["weights_bytes"],
-            "source": {"kind": "hub"},
+            "source": _source(_of_draft(model)),
             "known": _known(draft),
         }
     for adapter in placed.adapter_repositories:
         yield {"repository": adapter, "revision": None, "bytes": None, "source": {"kind": "hub"}, "known": None}
+
+
+def _of_draft(model: Mapping[str, Any]) -> str | Mapping[str, str]:
+    """Where a draft model comes from: what lies in the model's own repository, from where that comes."""
+    same = model["draft"]["repository"] == model["repository"]
+    source: str | Mapping[str, str] = model["source"] if same else "hub"
+    return source
 
 
 def _known(model: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -52,7 +52,7 @@ def parse(data: Any, place: str, engines: Mapping[str, Engine] = ENGINES) -> tup
         findings = [
             *flag_problems(recipe["flags"], below(place, "flags"), engine.spec),
             *environment_problems(recipe["env"], below(place, "env"), engine.spec),
-            *_draft_problems(recipe, place, engine.draft(recipe["flags"])),
+            *([] if engine.spec.single_files else _draft_problems(recipe, place, engine.draft(recipe["flags"]))),
             *_overlay_problems(recipe, place),
             *_reason_problems(recipe, place),
             *_unpinned(recipe, place),

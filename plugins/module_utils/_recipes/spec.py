@@ -147,7 +147,7 @@ MODEL: Spec = {
             "choices": ["modelopt", "compressed-tensors", "fp8", "awq", "gptq", "mxfp4"],
         },
         "gated": {"type": "bool", "default": False},
-        "draft": {"type": "map", "options": _CHECKPOINT},
+        "draft": {"type": "map", "options": {**_CHECKPOINT, "file": GGUF}},
         "source": {
             "default": "hub",
             "expected": "hub, {host: <a host that has it>} or {path: <a folder on the host>}",

@@ -12,17 +12,23 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.cata
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import BootLog
 
 _BUFFER = re.compile(r"(\S+?)(?:\[\S+\])? +(model|KV|compute|output) buffer size = +([\d.]+) MiB")
+# What follows is of the model that drafts.
+_DRAFT = ": loading draft model "
 _CELLS = re.compile(r"llama_kv_cache: size = .*\( *(\d+) cells, +\d+ layers, +\d+/(\d+) seqs\)")
 _BUILD = re.compile(r"print_info: build (\d+)")
 
 
 def buffers(log: str) -> dict[tuple[str, str], float]:
-    """MiB by (device, kind), of kinds model, KV and compute. What is printed twice is set up twice and counts once,
-    but for caches of several kinds of layers."""
+    """MiB by (device, kind), of kinds model, KV and compute, of the model and the one that drafts for it together. What
+    is printed twice of one is set up twice and counts once, but for caches of several kinds of layers."""
     found: dict[tuple[str, str], float] = {}
-    for device, kind, mib in _BUFFER.findall(log):
-        before = found.get((device, kind), 0.0) if kind == "KV" else 0.0
-        found[device, kind] = before + float(mib)
+    for part in log.split(_DRAFT):
+        own: dict[tuple[str, str], float] = {}
+        for device, kind, mib in _BUFFER.findall(part):
+            before = own.get((device, kind), 0.0) if kind == "KV" else 0.0
+            own[device, kind] = before + float(mib)
+        for key, mib in own.items():
+            found[key] = found.get(key, 0.0) + mib
     return found
 
 

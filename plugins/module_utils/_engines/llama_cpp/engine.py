@@ -53,6 +53,15 @@ class LlamaCpp(Plain):
                 expected="the model's file in its repository, as Q4_K_M/model-00001-of-00003.gguf",
                 remedy="write it; a repository has the same model in many sizes",
             )
+        draft = placed.model.get("draft")
+        if draft and "file" not in draft:
+            yield error(
+                "llama-model-file",
+                f"{placed.place}.model.draft.file",
+                found="missing",
+                expected=f"the draft model's file in {draft['repository']}",
+                remedy="write it; a repository has the same model in many sizes",
+            )
         kind = placed.recipe["kind"]
         if kind not in launch.KINDS:
             yield error(

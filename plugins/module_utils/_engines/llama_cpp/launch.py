@@ -20,6 +20,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, V
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import quantity
 
 SLOTS = 4
+# How a draft model drafts, unless an option says another way: without one it is loaded and not asked.
+DRAFTS = "draft-simple"
 # The option that a model needs for what it is asked, by the recipe's kind.
 KINDS = {"chat": None, "embed": "embedding", "rerank": "rerank"}
 
@@ -27,6 +29,8 @@ KINDS = {"chat": None, "embed": "embedding", "rerank": "rerank"}
 def flags(placed: Placed, written: Sequence[Layer]) -> dict[str, Value]:
     """The written options, and what follows from the placement."""
     layers = [*written, _context(placed, merge(written)), _from_placement(placed)]
+    if "draft" in placed.model:
+        layers = [Layer("computed", {"spec-type": DRAFTS}, {"spec-type": "the way of model.draft"}), *layers]
     if placed.is_group:
         layers = [_even_split(placed), *layers]
     return merge(layers)
@@ -79,6 +83,10 @@ def _from_placement(placed: Placed) -> Layer:
     if placed.stored_projector:
         folder = _layout.model_folder(placed.stored_projector, model["revision"], _layout.IN_MODELS)
         values["mmproj"], reasons["mmproj"] = f"{folder}/{model['mmproj']}", "the staged file"
+    if placed.stored_draft:
+        draft = model["draft"]
+        folder = _layout.model_folder(placed.stored_draft, draft["revision"], _layout.IN_MODELS)
+        values["spec-draft-model"], reasons["spec-draft-model"] = f"{folder}/{draft['file']}", "the staged file"
     if placed.key_file:
         values["api-key-file"] = SPEC.key.target
         reasons["api-key-file"] = "holds the API key, which no process list may show"

@@ -80,14 +80,20 @@ class Sizing:
 def size_service(placed: Placed, observed: Observed) -> tuple[Sizing, list[Finding]]:
     """The demand of one rank, from what is decided before memory is."""
     values = {name: decided.value for name, decided in placed.flags.items()}
-    facts, findings = facts_of(placed)
+    facts, findings = facts_of(placed.config, placed.model["config"])
     settings = _settings(values, facts)
+    drafter, wrong = facts_of(placed.drafter, placed.model.get("draft", {}).get("config"))
+    findings += wrong
+    models = [(facts, settings)]
+    if "draft" in placed.model:
+        models.append((drafter, _of_draft(values, settings)))
     ranks: dict[str, Buffers] = {}
-    if facts and settings and known(facts, settings):
-        ranks = dict(zip((host.name for host in placed.hosts), buffers(facts, settings, split(placed)), strict=True))
+    parts = [buffers(one, own, split(placed)) for one, own in models if one and own and known(one, own)]
+    if len(parts) == len(models) and "spec-draft-device" not in values:
+        ranks = {host.name: _together(both) for host, *both in zip(placed.hosts, *parts, strict=True)}
     elif not findings:
-        findings = [*_unknown(placed, facts, settings)]
-    weights = facts["total"] if facts else placed.model["weights_bytes"]
+        findings = [*_unknown(placed, [one for one, _ in models], settings)]
+    weights = sum(one["total"] for one, _ in models if one) if facts else placed.model["weights_bytes"]
     processes = fact("llama_cpp", "processes_gib")
     cache = max((rank.cache for rank in ranks.values()), default=None)
     limits = placed.recipe["memory"].get("utilization", {"min": 0.0, "max": 1.0})
@@ -114,12 +120,13 @@ def size_service(placed: Placed, observed: Observed) -> tuple[Sizing, list[Findi
     return Sizing(demand, key, ranks, settings), findings
 
 
-def facts_of(placed: Placed) -> tuple[Mapping[str, Any] | None, list[Finding]]:
-    """What is known of the model's file: `_models.gguf.facts_of`, which `model.config` names."""
-    if placed.config is None:
+def facts_of(config: Mapping[str, Any] | None, name: str | None) -> tuple[Mapping[str, Any] | None, list[Finding]]:
+    """What is known of a model's file: `_models.gguf.facts_of`. config: the file beside the recipes that has it, by its
+    name; None without."""
+    if config is None:
         return None, []
-    place = f"recipes/configs/{placed.model['config']}.json"
-    facts, findings = check(FACTS, placed.config.get("gguf"), f"{place}: gguf")
+    place = f"recipes/configs/{name}.json"
+    facts, findings = check(FACTS, config.get("gguf"), f"{place}: gguf")
     if not findings and len(facts["kv_heads"]) != len(facts["blocks"]):
         findings = [
             error(
@@ -161,18 +168,43 @@ def _settings(values: Mapping[str, Any], facts: Mapping[str, Any] | None) -> Set
     )
 
 
+def _of_draft(values: Mapping[str, Any], settings: Settings | None) -> Settings | None:
+    """As it sets up the model that drafts: the same slots and context, a cache and a batch of its own."""
+    if settings is None:
+        return None
+    return replace(
+        settings,
+        batch=quantity(values.get("spec-draft-n-ubatch")) or settings.batch,
+        key_type=str(values.get("spec-draft-type-k", "f16")),
+        value_type=str(values.get("spec-draft-type-v", "f16")),
+    )
+
+
+def _together(parts: Sequence[Buffers]) -> Buffers:
+    """Of a rank, what its models set up."""
+    return Buffers(*(sum(sizes) for sizes in zip(*((one.model, one.cache, one.compute) for one in parts), strict=True)))
+
+
 def _kept_prompts(values: Mapping[str, Any]) -> int:
     """Earlier prompts' caches, which it keeps in the host's memory."""
     mib = quantity(values.get("cache-ram"))
     return (8192 if mib is None else mib) << 20
 
 
-def _unknown(placed: Placed, facts: Mapping[str, Any] | None, settings: Settings | None) -> Iterator[Finding]:
+def _unknown(
+    placed: Placed, models: Sequence[Mapping[str, Any] | None], settings: Settings | None
+) -> Iterator[Finding]:
+    """models: what is known of the model's file, and of the one that drafts for it."""
     found = "nothing is known of the model's file"
-    if facts:
-        found = f"a model of {facts['architecture']}, whose cache and graph are not known here"
+    if models[0]:
+        of = ", ".join(one["architecture"] for one in models if one)
+        found = f"a model of {of}, whose cache and graph are not known here"
         if settings is None:
             found = "no context, neither of an option nor of the model"
+        elif None in models:
+            found = "nothing is known of the draft model's file"
+        elif "spec-draft-device" in placed.flags:
+            found = "a draft model on a device of its own"
     yield hint(
         "memory-not-judged",
         placed.place,

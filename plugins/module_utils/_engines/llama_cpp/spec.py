@@ -12,6 +12,7 @@ _TAKE_OUT = "take it out"
 _BY_MODEL = "take it out; the model is that of the recipe or service, with model.file"
 _BY_KEY_FILE = "write api_key_file in the service"
 _BY_TLS = "write tls in the service"
+_BY_DRAFT = "write model.draft: {repository, file}; which way it drafts is the option spec-type"
 _NO_TOOLS = "take it out; it lets clients run commands or reach addresses from inside of the container"
 
 # Where the images have their programs: those of ggml-org in /app; of others, by their names or beside `entrypoint`.
@@ -22,6 +23,7 @@ _PLANNED = {
     **dict.fromkeys(("alias", "host", "port", "metrics", "rpc", "offline", "reuse-port", "api-prefix"), _TAKE_OUT),
     **dict.fromkeys(("model", "model-url", "docker-repo", "hf-repo", "hf-file", "hf-token"), _BY_MODEL),
     **dict.fromkeys(("models-dir", "models-preset", "models-max"), _BY_MODEL),
+    **dict.fromkeys(("spec-draft-model", "model-draft", "spec-draft-hf", "hf-repo-draft"), _BY_DRAFT),
     **dict.fromkeys(("mmproj", "mmproj-url"), "write model.mmproj, a file of the model's repository"),
     **dict.fromkeys(("api-key", "api-key-file"), _BY_KEY_FILE),
     **dict.fromkeys(("ssl-key-file", "ssl-cert-file"), _BY_TLS),
@@ -68,7 +70,7 @@ SPEC = EngineSpec(
     tls=TlsFiles("/run/secrets/tls.crt", "/run/secrets/tls.key"),
     caches={"llama.cpp": RPC_CACHE},
     aliases=True,
-    boot_lines=r"(model|KV|compute) buffer size|llama_kv_cache: size =|print_info: build \d+",
+    boot_lines=r"(model|KV|compute) buffer size|loading draft model|llama_kv_cache: size =|print_info: build \d+",
     workers_listen=True,
     single_files=True,
     head_loads=True,
