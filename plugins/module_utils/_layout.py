@@ -53,6 +53,9 @@ BOOTS = f"{STATE}/boots"  # what starts have shown, by `_memory.boots.boot_key`
 CATALOGUES = f"{STATE}/catalogues"  # what images of unknown build hold, by `_engines.observed.image_key`
 COMPILED = "/var/cache/gb10-fleet"  # what torch.compile, Triton and FlashInfer build, by service and image
 
+UPDATE = f"{STATE}/update"  # an update that is under way: its record, and packages of the way back
+UPDATE_TOOK = f"{STATE}/update-took.json"  # how long the last one took
+
 # Folders that nobody else writes to, and what the names of files of ours elsewhere have.
 OWN_FOLDERS = (CONFIG, LIBRARY, STATE, COMPILED)
 _OWN_NAME = "gb10-"

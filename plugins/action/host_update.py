@@ -1,0 +1,22 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action of gb10.fleet.host_update: what a host says of a step of its update, in bounds."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
+from ansible_collections.gb10.fleet.plugins.module_utils._update.form import SECONDS
+from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Answering, changes
+
+
+class ActionModule(Answering):
+    FORM: ClassVar[Spec] = changes(
+        {
+            "restart": {"type": "bool", "required": True},
+            "units": {"type": "list", "required": True, "max": 1000, "elements": {"type": "str", "max": 300}},
+            "seconds": SECONDS,
+        }
+    )

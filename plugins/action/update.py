@@ -1,0 +1,121 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action of gb10.fleet.update: decides on the controller, by the plan and by what hosts say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, ordered
+from ansible_collections.gb10.fleet.plugins.module_utils._subject import Look
+from ansible_collections.gb10.fleet.plugins.module_utils._update.gate import apart, left_out, problems
+from ansible_collections.gb10.fleet.plugins.module_utils._update.order import (
+    groups_of,
+    next_of,
+    services_of,
+    steps,
+    wanting,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._update.page import changes, page
+from ansible_collections.gb10.fleet.plugins.module_utils._update.proof import faults, name
+from ansible_collections.gb10.fleet.plugins.module_utils._update.result import Result, result
+from ansible_collections.gb10.fleet.plugins.modules.update import DOCUMENTATION
+from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import refusal, show
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        answer: dict[str, Any] = super().run(tmp, task_vars or {})
+        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
+        plan, here, found = options["plan"], options["hosts"], options["found"]
+        groups = groups_of(plan)
+        _refuse({"": left_out(groups, here)})
+        answer["changed"] = False
+        if found is None:
+            return answer
+        looks = {host: Look(host, plan["hosts"][host], options["states"][host]) for host in found}
+        wanted = {
+            host: next_of(one["record"], one["boot_id"])
+            for host, one in found.items()
+            if wanting(one, _waits(looks[host].state), bool(options["firmware"]))
+        }
+        results = {host: result(looks[host].state, found[host], bool(options["firmware"])) for host in found}
+        self._judge(options, looks, results, wanted, groups)
+        gateways = [host for host in (plan["gateway"] or {"hosts": []})["hosts"] if host in here]
+        took = [one["took_s"] for one in found.values() if one["took_s"] is not None]
+        order = steps(
+            groups,
+            wanted,
+            services_of(plan, options["ranks"], bool(gateways)),
+            gateways,
+            max(took, default=None),
+            options["together"],
+        )
+        lines = {
+            host: changes(found[host], _now(looks[host].state), results[host], bool(options["firmware"]))
+            for host in wanted
+        }
+        show(page(lines, wanted, order, sorted(found.keys() - wanted.keys())))
+        return answer | {
+            "changed": self._task.check_mode and bool(order),
+            "steps": [] if self._task.check_mode else [asdict(step) for step in order],
+            "judged": {host: _judged(looks[host], found[host], results[host], options) for host in found},
+            "gateways": gateways,
+        }
+
+    @staticmethod
+    def _judge(
+        options: Mapping[str, Any],
+        looks: Mapping[str, Look],
+        results: Mapping[str, Result],
+        wanted: Mapping[str, Any],
+        groups: Any,
+    ) -> None:
+        """Whatever is wrong with any host, before the first change of one."""
+        judged: dict[str, list[Finding]] = {"": [*apart(groups, results)]}
+        for host in options["found"]:
+            # a host that is put back needs no judgement of what it goes back from
+            if wanted.get(host) != "put back":
+                judged[host] = [*problems(looks[host], options["found"][host], results[host], options["firmware"])]
+        for host, found in sorted(judged.items()):
+            for one in ordered(found):
+                if one.severity == "warning":
+                    Display().warning(f"{host}: {one.sentence()}")
+        _refuse({host: [one for one in found if one.severity == "error"] for host, found in judged.items()})
+
+
+def _judged(look: Look, found: Mapping[str, Any], after: Result, options: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "steps": found["steps"],
+        "firmware": bool(options["firmware"] and found["firmware"]),
+        "units": sorted(unit for unit, runs in found["units"].items() if runs),
+        "expected": {"kernel": after.kernel, "driver": after.driver},
+        "known": sorted({name(one) for one in faults(look.host, look.slice, look.state)}),
+    }
+
+
+def _waits(state: Mapping[str, Any]) -> bool:
+    return bool((state.get("kernel") or {}).get("reboot_required"))
+
+
+def _now(state: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    return (state.get("kernel") or {}).get("release"), state.get("driver")
+
+
+def _refuse(found: Mapping[str, Iterable[Finding]]) -> None:
+    sentences = [
+        f"{host}: {one.sentence()}" if host else one.sentence()
+        for host, some in sorted(found.items())
+        for one in ordered(some)
+    ]
+    if sentences:
+        raise refusal("\n".join(sentences), "refused, as named above: nothing was changed")

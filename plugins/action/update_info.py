@@ -1,0 +1,16 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action of gb10.fleet.update_info: what a host says of its updates, in bounds."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
+from ansible_collections.gb10.fleet.plugins.module_utils._update.form import READING
+from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Answering
+
+
+class ActionModule(Answering):
+    FORM: ClassVar[Spec] = {"type": "map", "options": {"updates": {**READING, "required": True}}}

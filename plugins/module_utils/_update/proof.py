@@ -1,0 +1,61 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Whether a host that was updated is what it was to be, and has no fault that it had not before."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, host_error, ordered
+from ansible_collections.gb10.fleet.plugins.module_utils._preflight.needs import obstacles, preflight
+
+
+def faults(host: str, slice_: Mapping[str, Any], state: Mapping[str, Any]) -> list[Finding]:
+    """What doctor calls an error. slice_: the host's of the plan. state: as `host_info` reads it."""
+    found = [*preflight(slice_["needs"], state), *obstacles(host, slice_, state)]
+    return [one for one in ordered(found) if one.severity == "error"]
+
+
+def name(finding: Finding) -> str:
+    """By what the same fault is known again: figures in its words may differ."""
+    return f"{finding.rule} {finding.place}"
+
+
+def unproved(
+    host: str, slice_: Mapping[str, Any], state: Mapping[str, Any], found: Mapping[str, Any]
+) -> Iterator[Finding]:
+    """found: `form.READING` after the restart, with the record of the update."""
+    record = found["record"]
+    if record is None:
+        yield _wrong("record", found["record_why"] or "it is gone", "the record of this update")
+        return
+    if record["boot_id"] == found["boot_id"]:
+        yield _wrong("restart", "it has not restarted since", "another boot")
+    yield from _versions(record["expected"], state)
+    if found["broken"]:
+        yield _wrong("dpkg", found["broken"], "every package is set up")
+    if record["firmware"] and found["firmware"]:
+        waiting = ", ".join(one["device"] for one in found["firmware"])
+        yield _wrong("firmware", f"still offered: {waiting}", "what was brought; it may ask for power off and on")
+    yield from _new(faults(host, slice_, state), record["known"])
+
+
+def _versions(expected: Mapping[str, str | None], state: Mapping[str, Any]) -> Iterator[Finding]:
+    have = {"kernel": (state.get("kernel") or {}).get("release"), "driver": state.get("driver")}
+    for what, version in have.items():
+        wanted = expected[what]
+        if wanted is not None and version != wanted:
+            yield _wrong(what, f"{version or 'none'} runs", wanted)
+
+
+def _new(after: Collection[Finding], known: Collection[str]) -> Iterator[Finding]:
+    yield from (one for one in after if name(one) not in known)
+
+
+def _wrong(place: str, found: str, expected: str) -> Finding:
+    return host_error(
+        "update-unproved", place, found=found, expected=expected, remedy="journalctl -b and dmesg on that host say more"
+    )
