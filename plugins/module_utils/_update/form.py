@@ -21,8 +21,10 @@ _VERSION = r"[A-Za-z0-9.+:~_-]{0,200}"
 # Debian Policy 5.6.1 and 5.6.12
 PACKAGE: Spec = {"type": "str", "required": True, "pattern": _NAME, "expected": "a package's name"}
 VERSION: Spec = {"type": "str", "required": True, "pattern": _VERSION, "expected": "a package's version"}
-_TEXT: Spec = {"type": "str", "required": True, "max": 4096}
-_LINE: Spec = {"type": "str", "max": 300}
+# Shown to a person: nothing that a terminal obeys.
+_SHOWN = r"[^\x00-\x1f\x7f-\x9f\u2028-\u202e]*"
+_TEXT: Spec = {"type": "str", "required": True, "max": 4096, "pattern": _SHOWN, "expected": "one line"}
+_LINE: Spec = {"type": "str", "max": 300, "pattern": _SHOWN, "expected": "one line"}
 _LINES: Spec = {"type": "list", "required": True, "max": 1000, "elements": _LINE}
 _PACKAGES: Spec = {"type": "list", "required": True, "max": _MOST_PACKAGES, "elements": PACKAGE}
 _FLAG: Spec = {"type": "bool", "required": True}
@@ -47,10 +49,12 @@ FIRMWARE: Spec = {
     "max": 200,
     "elements": {"type": "map", "options": {"device": _LINE, "have": _LINE, "version": _LINE}},
 }
-_MAYBE: Spec = {"type": "str", "nullable": True, "default": None, "max": 300}
+_MAYBE: Spec = {**_LINE, "nullable": True, "default": None}
 SECONDS: Spec = {
     "type": "map",
     "required": True,
+    "max": 1000,
+    "keys": _LINE,
     "values": {"type": "list", "max": 100, "elements": {"type": "number", "min": 0, "max": 1e6}},
 }
 RECORD: Spec = {
@@ -79,7 +83,7 @@ READING: Spec = {
         "installed": {"type": "map", "required": True, "max": _MOST_PACKAGES, "keys": PACKAGE, "values": VERSION},
         "kernels": _LINES,
         "firmware": FIRMWARE,
-        "units": {"type": "map", "required": True, "max": 1000, "values": {"type": "bool"}},
+        "units": {"type": "map", "required": True, "max": 1000, "keys": _LINE, "values": {"type": "bool"}},
         "took_s": {"type": "number", "nullable": True, "default": None, "min": 0, "max": 1e6},
         "record": {**RECORD, "nullable": True, "default": None},
     },

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, host_error, host_warning
+from ansible_collections.gb10.fleet.plugins.module_utils._layout import UPDATE
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import Look
 from ansible_collections.gb10.fleet.plugins.module_utils._update.result import Result, combination
 
@@ -57,8 +58,7 @@ def _unusable(found: Mapping[str, Any]) -> Iterator[Finding]:
             "the record of an update that was cut off",
             found=found["record_why"],
             expected="a record of this collection",
-            remedy="look at what is installed (/var/log/apt/history.log), remove /var/lib/gb10-fleet/update, and begin "
-            "again",
+            remedy=f"look at what is installed (/var/log/apt/history.log), remove {UPDATE}, and begin again",
         )
 
 

@@ -15,6 +15,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._own_files import look
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Run, UnreadableError, output
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.system import read_units
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import one_line
 from ansible_collections.gb10.fleet.plugins.module_utils._update.apt import (
     deb_of,
     firmware_of,
@@ -50,7 +51,7 @@ def read_updates(run: Run, units: Iterable[str]) -> dict[str, Any]:
         "held": output(run, ["apt-mark", "showhold"]).split(),
         "installed": _installed(run, _ASKED),
         "lost": lost(run, simulated["steps"]),
-        "broken": run(["dpkg", "--audit"])[1].strip()[:_MOST_WORDS],
+        "broken": _shown(run(["dpkg", "--audit"])[1]),
         "firmware": firmware,
         "firmware_why": firmware_why,
         "units": {
@@ -58,7 +59,7 @@ def read_updates(run: Run, units: Iterable[str]) -> dict[str, Any]:
             for name, one in read_units(run, units).items()
         },
         "record": record,
-        "record_why": record_why[:_MOST_WORDS],
+        "record_why": _shown(record_why),
         "took_s": _took(),
     }
 
@@ -66,9 +67,9 @@ def read_updates(run: Run, units: Iterable[str]) -> dict[str, Any]:
 def simulate(run: Run) -> tuple[dict[str, Any], str]:
     """`apt.simulation`, by the package lists that are here and without a lock; and why there is none."""
     code, out, err = run([*APT, "--option", "Debug::NoLocking=true", "--simulate", "dist-upgrade"])
-    return (
-        (simulation(out), "") if code == 0 else (simulation(""), (err or out).strip()[-_MOST_WORDS:] or f"ended {code}")
-    )
+    if code == 0:
+        return simulation(out), ""
+    return simulation(""), _shown(err.strip() or out) or f"apt-get ended with {code}"
 
 
 def lost(run: Run, steps: Sequence[Mapping[str, str]]) -> list[str]:
@@ -119,9 +120,14 @@ def _firmware(run: Run) -> tuple[list[dict[str, str]] | None, str]:
     except FileNotFoundError:
         return None, ""
     except ValueError as problem:
-        return None, f"{problem}: {(err or out).strip()[-200:]}"
+        return None, _shown(f"{problem}: {(err or out)[-200:]}")
     except UnreadableError as problem:
-        return None, str(problem)
+        return None, _shown(str(problem))
+
+
+def _shown(text: str) -> str:
+    """On one line, of a text of several its end."""
+    return one_line(" | ".join(line.strip() for line in text.strip().splitlines())[-_MOST_WORDS:], _MOST_WORDS)
 
 
 def _took() -> float | None:
