@@ -47,7 +47,7 @@ FIRMWARE: Spec = {
     "nullable": True,
     "required": True,
     "max": 200,
-    "elements": {"type": "map", "options": {"device": _LINE, "have": _LINE, "version": _LINE}},
+    "elements": {"type": "map", "options": dict.fromkeys(("device", "have", "version"), {**_LINE, "required": True})},
 }
 _MAYBE: Spec = {**_LINE, "nullable": True, "default": None}
 SECONDS: Spec = {
