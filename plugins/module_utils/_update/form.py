@@ -25,6 +25,7 @@ VERSION: Spec = {"type": "str", "required": True, "pattern": _VERSION, "expected
 _SHOWN = r"[^\x00-\x1f\x7f-\x9f\u2028-\u202e]*"
 _TEXT: Spec = {"type": "str", "required": True, "max": 4096, "pattern": _SHOWN, "expected": "one line"}
 _LINE: Spec = {"type": "str", "max": 300, "pattern": _SHOWN, "expected": "one line"}
+_WORD: Spec = {**_LINE, "required": True}
 _LINES: Spec = {"type": "list", "required": True, "max": 1000, "elements": _LINE}
 _PACKAGES: Spec = {"type": "list", "required": True, "max": _MOST_PACKAGES, "elements": PACKAGE}
 _FLAG: Spec = {"type": "bool", "required": True}
@@ -47,7 +48,7 @@ FIRMWARE: Spec = {
     "nullable": True,
     "required": True,
     "max": 200,
-    "elements": {"type": "map", "options": dict.fromkeys(("device", "have", "version"), {**_LINE, "required": True})},
+    "elements": {"type": "map", "options": dict.fromkeys(("device", "have", "version"), _WORD)},
 }
 _MAYBE: Spec = {**_LINE, "nullable": True, "default": None}
 SECONDS: Spec = {
