@@ -49,7 +49,7 @@ MAY_IMPORT = {
     "_firewall": "_netplan _probe",
     "_joins": "",
     "_rollout": "",
-    "_update": "_preflight _probe _system _transfer",
+    "_update": "_preflight _probe _rollout _system _transfer",
     "_bench": "_probe _rank _transfer",
     "_settings": "",
     "_transfer": "",

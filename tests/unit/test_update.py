@@ -28,7 +28,12 @@ from ansible_collections.gb10.fleet.plugins.module_utils._update.order import (
     wanting,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._update.page import changes, page
-from ansible_collections.gb10.fleet.plugins.module_utils._update.proof import faults, name, unproved
+from ansible_collections.gb10.fleet.plugins.module_utils._update.proof import (
+    faults,
+    name,
+    slower_services,
+    unproved,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._update.result import known_good, result
 from drift_fleet import planned, state_of
 from hypothesis import given
@@ -489,6 +494,12 @@ def test_the_proof_of_a_host(parts: Any, read: Any, words: list[str]) -> None:
     ]
     assert len(found) == len(words)
     assert all(word in sentence for word, sentence in zip(words, (each.sentence() for each in found), strict=True))
+
+
+def test_each_service_answers_as_fast_as_before() -> None:
+    before = {"a": [1.0, 1.2], "b": [1.0], "c": [1.0], "d": []}
+    [one] = slower_services(before, {"a": [1.1], "b": [2.0, 1.9], "d": [9.0]}, 0.7)
+    assert one.startswith("b: it answers at 53% of the old one's speed")
 
 
 def test_a_fault_is_known_again_by_rule_and_place() -> None:

@@ -6,11 +6,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, host_error, ordered
 from ansible_collections.gb10.fleet.plugins.module_utils._preflight.needs import obstacles, preflight
+from ansible_collections.gb10.fleet.plugins.module_utils._rollout.compare import slower
 
 
 def faults(host: str, slice_: Mapping[str, Any], state: Mapping[str, Any]) -> list[Finding]:
@@ -59,3 +60,12 @@ def _wrong(place: str, found: str, expected: str) -> Finding:
     return host_error(
         "update-unproved", place, found=found, expected=expected, remedy="journalctl -b and dmesg on that host say more"
     )
+
+
+def slower_services(
+    before: Mapping[str, Sequence[float]], after: Mapping[str, Sequence[float]], least: float
+) -> list[str]:
+    """A sentence for each service that answers too slowly. before, after: seconds of the same request, by service.
+    least: of the speed before."""
+    found = {name: slower(seconds, after.get(name, ()), least) for name, seconds in sorted(before.items())}
+    return [f"{name}: {words}" for name, words in found.items() if words]
