@@ -28,12 +28,12 @@ class Connection(http.client.HTTPSConnection):
     """To an address, for a name that leads nowhere here."""
 
     def __init__(self, address: str, tls: ssl.SSLContext) -> None:
-        super().__init__(NAME, timeout=600, context=tls)
+        super().__init__(NAME, timeout=1500, context=tls)
         self._address, self._tls = address, tls
 
     def connect(self) -> None:
         self.sock = self._tls.wrap_socket(socket.create_connection((self._address, 443), 60), server_hostname=NAME)
-        self.sock.settimeout(600)
+        self.sock.settimeout(1500)
         # whose other end is no more is noticed within seconds
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, value in ((socket.TCP_KEEPIDLE, 5), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 6)):

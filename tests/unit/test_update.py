@@ -9,9 +9,13 @@ import copy
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ansible.errors import AnsibleAction
+from ansible.plugins.action import ActionBase
+from ansible_collections.gb10.fleet.plugins.action import update
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.answer import read_answer
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import Look
 from ansible_collections.gb10.fleet.plugins.module_utils._update import change, look
@@ -768,3 +772,62 @@ def test_no_value_at_any_place_ends_the_judgement_of_others(value: Any) -> None:
         assert wanting(found, False, False) in (True, False)
         assert next_of(found["record"], found["boot_id"])
     assert taken < len([*paths(ANSWER)])
+
+
+# The action -----------------------------------------------------------------------------------------------------------
+
+
+def decide(monkeypatch: pytest.MonkeyPatch, *, check: bool = False, **options: Any) -> dict[str, Any]:
+    """What the action returns; the page in ``shown``."""
+    shown: list[str] = []
+    action = update.ActionModule.__new__(update.ActionModule)
+    action._task = SimpleNamespace(check_mode=check)
+    names = ("titan", "spark-2", "spark-3")
+    given = {
+        "plan": PLAN,
+        "hosts": list(names),
+        "states": {each: host(each).state for each in names},
+        "found": {each: {**READ, "steps": [moves("bash")]} for each in names},
+        "ranks": {},
+        "firmware": None,
+        "together": False,
+        **options,
+    }
+    monkeypatch.setattr(ActionBase, "run", lambda *_given, **_named: {})
+    monkeypatch.setattr(action, "validate_argument_spec", lambda _spec: (None, given))
+    monkeypatch.setattr(update, "show", shown.append)
+    return {**action.run(), "shown": shown}
+
+
+def test_the_order_and_what_a_host_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = decide(monkeypatch)
+    assert [one["turns"] for one in done["steps"]] == [(("titan",),), (("spark-2",), ("spark-3",))]
+    assert not done["changed"]
+    judged = done["judged"]["titan"]
+    assert judged["expected"] == {"kernel": NOW, "driver": "580.159.03"}
+    assert (judged["steps"], judged["known"]) == ([moves("bash")], sorted(KNOWN))
+    [page_] = done["shown"]
+    assert page_.startswith("1. titan: solo stops meanwhile")
+
+
+def test_check_mode_shows_the_same_and_takes_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = decide(monkeypatch, check=True)
+    assert (done["changed"], done["steps"]) == (True, [])
+    assert done["shown"] == decide(monkeypatch)["shown"]
+    assert not decide(monkeypatch, check=True, found={"titan": READ})["changed"]
+
+
+def test_one_host_that_may_not_refuses_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {each: {**READ, "steps": [moves("bash")]} for each in ("titan", "spark-2", "spark-3")}
+    found["titan"] |= {"broken": "foo is half configured"}
+    with pytest.raises(AnsibleAction, match=r"titan: dpkg: foo is half configured.*\[update-broken\]"):
+        decide(monkeypatch, found=found)
+    found["titan"] |= {"broken": "", "steps": []}
+    found["spark-3"] |= {"steps": STEPS}
+    with pytest.raises(AnsibleAction, match="update-apart"):
+        decide(monkeypatch, found=found)
+    with pytest.raises(AnsibleAction, match="update-limit"):
+        decide(monkeypatch, found=None, hosts=["titan", "spark-3"])
+    # what is put back is not judged by what it goes back from
+    back = {**READ, "broken": "foo is half configured", "record": {**RECORD, "stage": "back"}}
+    assert len(decide(monkeypatch, found={"titan": back})["steps"]) == 1
