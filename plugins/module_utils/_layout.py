@@ -54,6 +54,7 @@ CATALOGUES = f"{STATE}/catalogues"  # what images of unknown build hold, by `_en
 COMPILED = "/var/cache/gb10-fleet"  # what torch.compile, Triton and FlashInfer build, by service and image
 
 UPDATE = f"{STATE}/update"  # an update that is under way: its record, and packages of the way back
+UPDATE_RECORD = f"{UPDATE}/record.json"
 UPDATE_TOOK = f"{STATE}/update-took.json"  # how long the last one took
 
 # Folders that nobody else writes to, and what the names of files of ours elsewhere have.

@@ -30,7 +30,7 @@ OVER_MANAGEMENT = "10.0.0.12"
 BROUGHT_ALONG: dict[str, Any] = {
     "platform": {"ota": "7.5.0", "release": "DGX Spark", "bios": "5.36_0ACUM027", "vendor": "NVIDIA", "product": "x"},
     "gpu": {"present": True, "module": True, "users": 0},
-    "apt": {"holders": []},
+    "apt": {"holders": [], "unproved": False},
     "installs": {},
     "sudo": {"password": False},
     "network": {

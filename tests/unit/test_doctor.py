@@ -138,6 +138,7 @@ OBSTACLES: list[tuple[Any, str, Change, str, str, str]] = [
     (PLAN, "titan", put("platform", "bios", "GX10DGX.0102.2025.1111.1531"), "warning", "known-bad bios-pcie-lanes",
      "fwupdmgr"),
     (PLAN, "titan", put("apt", "holders", ["unattended-upgr"]), "warning", "packages-at-work", "Dashboard"),
+    (PLAN, "titan", put("apt", "unproved", True), "warning", "update-unproved", "gb10.fleet.update goes on"),
     (PLAN, "titan", put("installs", {"nftables": machine.simulated(PULLS)}), "error", "packages-pulled-along",
      "DGX Dashboard"),
     (GROUP, "spark-2", put("installs", {"perftest": machine.simulated(REMOVES)}), "error", "packages-pulled-along",
@@ -240,7 +241,7 @@ BY_HAND = {
     "files, units and a daemon that are the owner's": (
         *("docker-other-file", "docker-masked", "docker-hangs", "netplan-foreign", "clock-off"),
     ),
-    "a rollout that is taken up again": ("service-unproved",),
+    "a rollout or an update that is taken up again": ("service-unproved", "update-unproved"),
     "how the owner comes, and what the host reaches": ("sudo-password", "wifi-management", "server-unreachable"),
 }
 

@@ -90,6 +90,7 @@ CASES: list[tuple[str, Change, str, str, str, str]] = [
     ("titan", put("kernel", "memlock", "8388608"), "systemd's limit on locked memory", "memlock-live", "infinity",
      "83"),
     ("titan", put("kernel", "reboot_required", True), "reboot", "reboot-pending", "runs", "waits"),
+    ("titan", put("apt", "unproved", True), "update", "update-unproved", "proved", "was cut off"),
     ("titan", put("kernel", "release", "7.0.0-1019-nvidia"), "kernel 7.0.0-1019-nvidia", "known-bad kernel-7.0.0-1019",
      "not 7.0.0-1019", "7.0.0-1019"),
     ("titan", put("driver", "590.44"), "driver 590.44", "known-bad driver-590", "not 590", "590.44"),

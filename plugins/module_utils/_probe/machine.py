@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._layout import UPDATE_RECORD
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Part, Run
 
 _DMI = Path("/sys/class/dmi/id")
@@ -88,10 +89,11 @@ def fragments(buddyinfo: str, page: int) -> dict[str, int]:
     }
 
 
-def read_packages_at_work() -> dict[str, list[str]]:
-    """``{holders}``: the programs that hold a lock of the package manager now."""
+def read_packages_at_work() -> dict[str, Any]:
+    """``{holders, unproved}``: the programs that hold a lock of the package manager now, and whether an update of ours
+    was cut off before the host had proved itself."""
     pids = {lock_holder(Path(path)) for path in _PACKAGE_LOCKS} - {None}
-    return {"holders": sorted({_command(str(pid)) for pid in pids})}
+    return {"holders": sorted({_command(str(pid)) for pid in pids}), "unproved": Path(UPDATE_RECORD).exists()}
 
 
 def lock_holder(path: Path) -> int | None:

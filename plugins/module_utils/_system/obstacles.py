@@ -24,6 +24,13 @@ REBOOT_PENDING = {
     "expected": "what is installed runs",
     "remedy": "restart the host when its services may stop: sudo systemctl reboot --no-block",
 }
+UPDATE_UNPROVED = {
+    "rule": "update-unproved",
+    "place": "update",
+    "found": "gb10.fleet.update was cut off before this host had proved itself",
+    "expected": "packages that were proved, or those of before",
+    "remedy": "ansible-playbook gb10.fleet.update goes on where it was",
+}
 # Below this share of what is free in blocks of 2 MiB, a driver asks in vain while memory is free.
 _HUGE_SHARE = 0.05
 _FREE_ENOUGH = 8 * GIB
@@ -167,6 +174,8 @@ def _wifi(look: Look) -> Iterator[Finding]:
 def _reboot(look: Look) -> Iterator[Finding]:
     if look.part("kernel").get("reboot_required"):
         yield host_warning(**REBOOT_PENDING)
+    if look.part("apt").get("unproved"):
+        yield host_warning(**UPDATE_UNPROVED)
 
 
 # Memory -----------------------------------------------------------------------------------------------------------

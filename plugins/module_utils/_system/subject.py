@@ -23,7 +23,11 @@ from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import GIB, size
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import Differences, Here, Look, Subject, View
 from ansible_collections.gb10.fleet.plugins.module_utils._system.known_bad import described, found_bad
-from ansible_collections.gb10.fleet.plugins.module_utils._system.obstacles import REBOOT_PENDING, system_obstacles
+from ansible_collections.gb10.fleet.plugins.module_utils._system.obstacles import (
+    REBOOT_PENDING,
+    UPDATE_UNPROVED,
+    system_obstacles,
+)
 
 # What has a version that can be declared.
 VERSIONED = ("kernel", "driver", "nic_firmware", "docker", "docker_store", "bios", "ota")
@@ -105,6 +109,8 @@ def _differences(view: View) -> Differences:
 def _reboot(view: View) -> Iterator[Difference]:
     if (view.state["kernel"] or {}).get("reboot_required"):
         yield view.differs("hint", **REBOOT_PENDING)
+    if (view.state["apt"] or {}).get("unproved"):
+        yield view.differs("warning", **UPDATE_UNPROVED)
 
 
 def _versions(view: View) -> Iterator[Difference]:

@@ -25,7 +25,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._update.apt import (
 from ansible_collections.gb10.fleet.plugins.module_utils._update.form import record_of
 
 FOLDER = Path(_layout.UPDATE)
-RECORD = FOLDER / "record.json"
+RECORD = Path(_layout.UPDATE_RECORD)
 DEBS = FOLDER / "debs"
 ARCHIVES = Path("/var/cache/apt/archives")
 _TOOK = Path(_layout.UPDATE_TOOK)

@@ -58,7 +58,7 @@ def _new(after: Collection[Finding], known: Collection[str]) -> Iterator[Finding
 
 def _wrong(place: str, found: str, expected: str) -> Finding:
     return host_error(
-        "update-unproved", place, found=found, expected=expected, remedy="journalctl -b and dmesg on that host say more"
+        "update-failed", place, found=found, expected=expected, remedy="journalctl -b and dmesg on that host say more"
     )
 
 
