@@ -153,7 +153,6 @@ def test_what_apt_would_do_is_read_with_what_it_leaves() -> None:
             "downgraded",
             ["libc6", "libc-bin"],
         ),
-        ("Not upgrading:\n  foo  bar\n\nSummary:\n  Upgrading: 0\n", "kept_back", ["foo", "bar"]),
         ("The following packages have been kept back:\n  \x1b[31mrm \x1b]0;x\x07 ok-name\n", "kept_back", ["ok-name"]),
     ],
 )
