@@ -587,6 +587,7 @@ def apt(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Apt:
         monkeypatch.setattr(where, "RECORD", folder / "record.json")
         monkeypatch.setattr(where, "FOLDER", folder)
         monkeypatch.setattr(where, "DEBS", folder / "debs")
+    monkeypatch.setattr(change, "read_packages_at_work", lambda: {"holders": []})
     monkeypatch.setattr(look, "ARCHIVES", tmp_path / "archives")
     monkeypatch.setattr(change._layout, "UPDATE_TOOK", str(tmp_path / "took.json"))
     monkeypatch.setattr(look, "_TOOK", tmp_path / "took.json")
@@ -628,6 +629,14 @@ def test_forwards_and_back(apt: Apt, tmp_path: Path) -> None:
     assert change.forget() and not change.forget()
     # what was put back took no update's time
     assert not (tmp_path / "took.json").exists()
+
+
+def test_whoever_installs_something_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    at_work = [{"holders": ["apt-get"]}, {"holders": ["dpkg"]}, {"holders": []}]
+    slept: list[float] = []
+    monkeypatch.setattr(change, "read_packages_at_work", lambda: at_work.pop(0))
+    change.wait_for_others(slept.append)
+    assert (len(slept), at_work) == (2, [])
 
 
 def test_how_long_it_took_is_kept(apt: Apt) -> None:

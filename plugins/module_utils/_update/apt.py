@@ -13,7 +13,7 @@ from typing import Any
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.machine import simulated
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import one_line, parsed
 
-# Headings of apt-get(8), 2.7.14 of Ubuntu 24.04 and 3.0.3 of Debian 13; names follow, on lines that are indented.
+# Headings of apt-get(8), 2.7.14 of Ubuntu 24.04 and 3.0.4 of Debian 13; names follow, on lines that are indented.
 _KEPT_BACK = re.compile(r"packages have been kept back:|upgrades have been deferred due to phasing:")
 _DOWNGRADED = re.compile(r"packages will be DOWNGRADED:")
 _NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+(?::[a-z0-9-]+)?")

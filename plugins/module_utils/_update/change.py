@@ -15,6 +15,7 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._own_files import look, replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._probe.machine import read_packages_at_work
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Run
 from ansible_collections.gb10.fleet.plugins.module_utils._update.form import record_of
 from ansible_collections.gb10.fleet.plugins.module_utils._update.look import (
@@ -29,8 +30,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._update.look import (
     versions,
 )
 
-# A person's or DGX OS's own update may be at work.
-_LOCK_S = 1800
+# A person's or DGX OS's own update may be at work. apt itself waits for dpkg's lock alone, and not for that of its lists.
+_LOCK_S, _LOOK_S = 1800, 5.0
 _CHANGE = (
     *APT,
     "--option",
@@ -198,7 +199,16 @@ def _require(run: Run, judged: list[Mapping[str, str]], *, whole: bool) -> None:
         )
 
 
+def wait_for_others(sleep: Callable[[float], None] = time.sleep) -> None:
+    """Until nobody else installs anything, as long as is patient."""
+    for _ in range(int(_LOCK_S / _LOOK_S)):
+        if not read_packages_at_work()["holders"]:
+            return
+        sleep(_LOOK_S)
+
+
 def _do(run: Run, command: list[str], what: str) -> str:
+    wait_for_others()
     code, out, err = run(command)
     if code:
         raise UpdateError(f"{what}: {_last(out, err)}; mend that on the host, and run gb10.fleet.update again")
