@@ -30,7 +30,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._update.look import (
     versions,
 )
 
-# A person's or DGX OS's own update may be at work. apt itself waits for dpkg's lock alone, and not for that of its lists.
+# A person's or DGX OS's own update may be at work. apt itself waits for dpkg's lock alone, not for that of its lists.
 _LOCK_S, _LOOK_S = 1800, 5.0
 _CHANGE = (
     *APT,
