@@ -13,7 +13,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, ordered
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import Look
-from ansible_collections.gb10.fleet.plugins.module_utils._update.gate import apart, left_out, problems
+from ansible_collections.gb10.fleet.plugins.module_utils._update.gate import apart, problems
 from ansible_collections.gb10.fleet.plugins.module_utils._update.order import (
     groups_of,
     next_of,
@@ -38,10 +38,6 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
         plan, here, found = options["plan"], options["hosts"], options["found"]
         groups = groups_of(plan)
-        _refuse({"": left_out(groups, here)})
-        answer["changed"] = False
-        if found is None:
-            return answer
         looks = {host: Look(host, plan["hosts"][host], options["states"][host]) for host in found}
         wanted = {
             host: next_of(one["record"], one["boot_id"])

@@ -11,8 +11,7 @@ short_description: Decide which hosts are updated, in which order, and whether t
 version_added: 0.2.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
-  - Without O(found) it refuses a run that leaves out hosts of a group.
-  - With it, it judges what each host would be once it is updated, by what is known to fail and to work, shows what
+  - Judges what each host would be once it is updated, by what is known to fail and to work, shows what
     changes in which order and how long nobody serves, and refuses before the first change.
   - In check mode there are no C(steps) to take; C(changed) says whether there would be some.
 extends_documentation_fragment:
@@ -31,14 +30,15 @@ options:
   states:
     description: By host, C(state) of M(gb10.fleet.host_info).
     type: dict
-    default: {}
+    required: true
   found:
     description: By host, C(updates) of M(gb10.fleet.update_info).
     type: dict
+    required: true
   ranks:
     description: By host, C(ranks) of M(gb10.fleet.rank_info).
     type: dict
-    default: {}
+    required: true
   firmware:
     description: Whether firmware that is offered is brought; without it a host that is offered some is refused.
     type: bool
@@ -49,20 +49,23 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Refuse a run that leaves out a part of a group
+- name: Decide the order
   gb10.fleet.update:
     plan: "{{ fleet_plan.plan }}"
     hosts: "{{ ansible_play_hosts_all }}"
+    states: "{{ hostvars | gb10.fleet.by_host(ansible_play_hosts, 'look', 'state') }}"
+    found: "{{ hostvars | gb10.fleet.by_host(ansible_play_hosts, 'found', 'updates') }}"
+    ranks: "{{ hostvars | gb10.fleet.by_host(ansible_play_hosts, 'ranks', 'ranks') }}"
 """
 
 RETURN = r"""
 steps:
   description: What is updated, one after the other, each with C(hosts), C(turns), C(services) and C(holds).
-  returned: with O(found)
+  returned: success
   type: list
   elements: dict
 judged:
   description: By host what M(gb10.fleet.host_update) keeps.
-  returned: with O(found)
+  returned: success
   type: dict
 """

@@ -21,7 +21,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._subject import Look
 from ansible_collections.gb10.fleet.plugins.module_utils._update import change, look
 from ansible_collections.gb10.fleet.plugins.module_utils._update.apt import deb_of, firmware_of, offered, simulation
 from ansible_collections.gb10.fleet.plugins.module_utils._update.form import READING, record_of
-from ansible_collections.gb10.fleet.plugins.module_utils._update.gate import apart, left_out, problems
+from ansible_collections.gb10.fleet.plugins.module_utils._update.gate import apart, problems
 from ansible_collections.gb10.fleet.plugins.module_utils._update.order import (
     Served,
     Step,
@@ -330,12 +330,10 @@ def test_hosts_of_a_group_end_alike() -> None:
     assert [*apart([("spark-2",), ("spark-3",)], after)] == []
 
 
-def test_a_run_has_whole_groups() -> None:
-    groups = groups_of(PLAN)
-    assert groups == [("spark-2", "spark-3"), ("titan",)]
-    assert [*left_out(groups, ["titan"])] == []
-    [one] = left_out(groups, ["titan", "spark-2"])
-    assert "this run leaves out spark-3" in one.sentence()
+def test_hosts_of_ranks_that_belong_together() -> None:
+    assert groups_of(PLAN) == [("spark-2", "spark-3"), ("titan",)]
+    both = {"services": {"x": {"hosts": ["a", "b"]}, "y": {"hosts": ["b", "c"]}}, "hosts": dict.fromkeys("abcd")}
+    assert groups_of(both) == [("a", "b", "c"), ("d",)]
 
 
 def test_what_is_known_to_work_is_not_known_to_fail() -> None:
@@ -834,8 +832,6 @@ def test_one_host_that_may_not_refuses_the_run(monkeypatch: pytest.MonkeyPatch) 
     found["spark-3"] |= {"steps": STEPS}
     with pytest.raises(AnsibleAction, match="update-apart"):
         decide(monkeypatch, found=found)
-    with pytest.raises(AnsibleAction, match="update-limit"):
-        decide(monkeypatch, found=None, hosts=["titan", "spark-3"])
     # what is put back is not judged by what it goes back from
     back = {**READ, "broken": "foo is half configured", "record": {**RECORD, "stage": "back"}}
     assert len(decide(monkeypatch, found={"titan": back})["steps"]) == 1

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, host_error, host_warning
@@ -131,20 +131,6 @@ def apart(groups: Sequence[Sequence[str]], results: Mapping[str, Result]) -> Ite
                     remedy="sudo apt-get update on each, and compare `apt-cache policy` and `apt-mark showhold`",
                     reason="ranks that differ hang, or answer wrongly",
                 )
-
-
-def left_out(groups: Sequence[Sequence[str]], hosts: Collection[str]) -> Iterator[Finding]:
-    """Groups of which a run has some hosts and not others."""
-    for group in groups:
-        away = [host for host in group if host not in hosts]
-        if away and len(away) < len(group):
-            yield error(
-                "update-limit",
-                ", ".join(group),
-                found=f"this run leaves out {', '.join(away)}",
-                expected="all hosts whose ranks belong together, since they stop together and are proved together",
-                remedy="name them in -l, too, or leave it out",
-            )
 
 
 def _names(packages: Sequence[str]) -> str:
