@@ -18,7 +18,6 @@ import yaml
 
 from .imitated import ACTIONS, KERNEL, NEXT
 from .owner import HOSTS, ROOT
-from .test_services import DECLARED
 
 FOLDERS = ("collections", "data", "meta", "playbooks", "plugins", "recipes", "roles")
 UTILS = "ansible_collections.gb10.fleet.plugins.module_utils"
@@ -28,6 +27,35 @@ TASKS = {
     "services/tasks/stop.yml": "imitated_services: {services: false}",
     **{f"{role}/tasks/verify.yml": "" for role in ("clients", "fabric", "gateway")},
     "verify/tasks/main.yml": "",
+}
+
+
+CHAT: dict[str, Any] = {
+    "recipe": "lab-tiny",
+    "port": 8000,
+    "served_name": "tiny",
+    "workload": {"max_model_len": 2048, "max_num_seqs": 8, "pool": 16512},
+    "api_key_file": "secrets/services",
+    "image": {
+        "reference": "gb10-lab/vllm-stand-in:0.32.0",
+        "family": "upstream",
+        "release": "0.32.0",
+        "source": {"archive": "/srv/lab/vllm-stand-in-0.32.0.tar"},
+    },
+}
+DECLARED: dict[str, Any] = {
+    "fleet_recipe_dirs": [str(ROOT / "inventories" / "lab" / "recipes")],
+    "fleet_services": {
+        "chat-a": {**CHAT, "hosts": ["titan"]},
+        "chat-b": {**CHAT, "hosts": ["spark-4"]},
+        "pair": {**CHAT, "hosts": ["spark-2", "spark-3"], "served_name": "pair"},
+    },
+    "fleet_gateway": {
+        "hosts": ["titan"],
+        "name": "llm.lab",
+        "keys_file": "secrets/clients.yml",
+        "addresses": ["10.77.0.11"],
+    },
 }
 
 
