@@ -169,6 +169,14 @@ def test_an_answer_takes_as_long_as_it_is_asked_to_and_is_counted_meanwhile(serv
     eventually(lambda: 'num_requests_running{engine="0",model_name="tiny"} 0.0' in process.ask("GET", "/metrics")[1])
 
 
+def test_it_shows_what_a_request_wishes(serve: Serve) -> None:
+    process = serve().until_healthy()
+    for wished in (0.97, -0.5):
+        asked = {**CHAT, "vllm_xargs": {"vllm:kv_cache_usage_perc": wished}}
+        assert process.ask("POST", "/v1/chat/completions", asked)[0] == 200
+    assert 'vllm:kv_cache_usage_perc{engine="0",model_name="tiny"} 0.47' in process.ask("GET", "/metrics")[1]
+
+
 def tokens(process: Process) -> float:
     text = process.ask("GET", "/metrics")[1]
     return float(text.partition('vllm:generation_tokens_total{engine="0",model_name="tiny"} ')[2].split()[0])

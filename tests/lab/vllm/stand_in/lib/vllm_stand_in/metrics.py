@@ -3,13 +3,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """/metrics: the series of the real one by name and labels (metrics.txt, without cache_config_info).
 
-Those that are counted here move, the others stay 0.
+Those that are counted here move, and those that a request names in its `vllm_xargs`, by how much; the others stay 0.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from pathlib import Path
 
 _SERIES = Path(__file__).with_name("metrics.txt")
@@ -19,12 +18,12 @@ class Metrics:
     def __init__(self, model: str) -> None:
         self._lines = _SERIES.read_text().replace('model_name="tiny"', f'model_name="{model}"').splitlines()
         self._lock = threading.Lock()
-        self._counts: Counter[str] = Counter()
+        self._counts: dict[str, float] = {}
 
-    def add(self, series: str, amount: int = 1) -> None:
+    def add(self, series: str, amount: float = 1) -> None:
         """series: a name, or a name and a label's value, for instance `vllm:request_success_total length`."""
         with self._lock:
-            self._counts[series] += amount
+            self._counts[series] = self._counts.get(series, 0) + amount
 
     def text(self) -> str:
         return "".join(line + ("\n" if line.startswith("#") else f" {self._value(line)}\n") for line in self._lines)

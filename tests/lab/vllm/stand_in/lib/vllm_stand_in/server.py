@@ -136,7 +136,10 @@ class Handler(BaseHTTPRequestHandler):
             message = f"The model `{asked['model']}` does not exist. Valid aliases: {known}."
             raise RequestError(404, "NotFoundError", message, "model")
         prompt, limit = _counted(asked, "messages" if chat else "prompt", service.max_model_len)
-        pace_s = float((asked.get("vllm_xargs") or {}).get("token_seconds", service.pace_s))
+        wished = asked.get("vllm_xargs") or {}
+        pace_s = float(wished.get("token_seconds", service.pace_s))
+        for series in wished.keys() - {"token_seconds"}:
+            service.metrics.add(series, float(wished[series]))
         service.metrics.add("vllm:num_requests_running")
         try:
             self._answer(asked, (prompt, limit), pace_s, chat)
