@@ -70,7 +70,8 @@ def figures(directory: Path, minutes: int) -> Iterator[Figure]:
         yield Figure(f"{name}: missed evaluations, targets without an answer", missed + silent, None, "times", "= 0")
         chunks, index = _snapshot(port, directory)
         sample = chunks / samples + index / (series * _BLOCK_S / fact("monitoring", "interval_s"))
-        yield Figure(f"{name}: a sample in a block", sample, None, "bytes", f"<= {fact('monitoring', 'sample_bytes')}")
+        counted = prometheus.retention_bytes(HOSTS, HOSTS, 1) / (_counted() * 86_400 / fact("monitoring", "interval_s"))
+        yield Figure(f"{name}: a sample in a block", sample, None, "bytes", f"<= {counted:g}")
 
 
 def _counted() -> int:

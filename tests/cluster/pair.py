@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import tempfile
@@ -15,7 +16,6 @@ from typing import Any
 
 import yaml
 from lab.fixtures import Fleet, eventually
-from shell import owners_environment
 
 from . import canary
 from .bare import HOSTS
@@ -54,12 +54,13 @@ class Pair:
         return self.run("ansible-playbook", *arguments, "--extra-vars", declared, typed=typed)
 
     def run(self, *command: str, typed: str = "") -> subprocess.CompletedProcess[str]:
-        own = {"GB10_LAB_DIR": str(self.fleet.directory), "ANSIBLE_HOME": self._ansible_home.name}
+        mine = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "MOLECULE_"))}
+        own = {"GB10_LAB_DIR": str(self.fleet.directory), "ANSIBLE_HOME": self._ansible_home.name, "COLUMNS": "200"}
         # A session without a terminal: prompts are answered by what is typed here.
         done = subprocess.run(
             command,
             cwd=ROOT,
-            env=owners_environment() | own,
+            env=mine | own,
             input=typed,
             capture_output=True,
             text=True,

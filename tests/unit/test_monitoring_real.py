@@ -10,10 +10,12 @@ import os
 import re
 import shutil
 import socket
+import struct
 import subprocess
 import threading
 import time
 import urllib.request
+import zlib
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -29,6 +31,7 @@ from test_monitoring import CHAT, LIMITS, RECORDED, ROOT, SERIES, SHOWN, STATUS
 # tests/tools/bootstrap brings it; another release is tested by its folder before the others on PATH
 PROMETHEUS = shutil.which("prometheus", path=f"{os.environ['PATH']}:{ROOT}/.venv/bin")
 pytestmark = pytest.mark.skipif(not PROMETHEUS and "CI" not in os.environ, reason="prometheus is not there")
+CHROMIUM = shutil.which("chromium")
 KEY = "sk-only-prometheus-knows"
 # The node exporter's, of a host with what this machine may lack: an adapter with RDMA.
 OF_THE_EXPORTER = """\
@@ -157,3 +160,51 @@ def test_the_page_shows_what_is_there(url: str) -> None:
     assert re.search(r'<td class="warning">Gb10MemoryCreep</td><td>chat on titan takes more', page)
     assert "<td>titan is not as declared (differences: 2)</td>" in page
     assert "<code>ansible-playbook gb10.fleet.restart -e service=chat</code>" in page
+
+
+def pixels(png: bytes) -> list[list[tuple[int, int, int]]]:
+    """Rows of a picture as Chromium writes it: eight bits a colour, no interlacing (PNG, third edition, 9.2)."""
+    width, height, depth, kind = struct.unpack(">IIBB", png[16:26])
+    assert (depth, png[28]) == (8, 0)
+    many = {2: 3, 6: 4}[kind]
+    at, packed = 8, b""
+    while at < len(png):
+        length = int.from_bytes(png[at : at + 4], "big")
+        packed += png[at + 8 : at + 8 + length] if png[at + 4 : at + 8] == b"IDAT" else b""
+        at += length + 12
+    data, before, rows = zlib.decompress(packed), bytearray(width * many), []
+    for row in range(height):
+        start = row * (width * many + 1)
+        how, line = data[start], bytearray(data[start + 1 : start + 1 + width * many])
+        for place in range(len(line) if how else 0):
+            left = line[place - many] if place >= many else 0
+            corner = before[place - many] if place >= many else 0
+            line[place] = (line[place] + _foreseen(how, left, before[place], corner)) & 255
+        before = line
+        rows.append([(line[x], line[x + 1], line[x + 2]) for x in range(0, len(line), many)])
+    return rows
+
+
+def _foreseen(how: int, left: int, above: int, corner: int) -> int:
+    near = left + above - corner
+    nearest = min((left, above, corner), key=lambda one: abs(near - one))
+    return (0, left, above, (left + above) // 2, nearest)[how]
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="chromium is not installed")
+def test_a_browser_shows_the_page_whole(url: str, tmp_path: Path) -> None:
+    assert without_series(url, ["gb10:requests_running"]) == []
+    words = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1200,900")
+    shot = tmp_path / "page.png"
+    page = f"{url}/consoles/fleet.html"
+    subprocess.run([str(CHROMIUM), *words, f"--screenshot={shot}", page], check=True, capture_output=True, timeout=300)
+    rows = pixels(shot.read_bytes())
+    assert (len(rows), len(rows[0])) == (900, 1200)
+    # nothing runs out of the window, and something is on each tenth of the page but the last ones
+    white = (255, 255, 255)
+    assert all(pixel == white for row in rows for pixel in (*row[:20], *row[-20:]))
+    assert all(any(pixel != white for row in rows[top : top + 90] for pixel in row) for top in range(0, 540, 90))
+    # an alert has the colour of its severity: warnings are there, nothing critical, and no "None."
+    seen = {pixel for row in rows for pixel in row}
+    assert (0x8A, 0x5A, 0) in seen
+    assert not {(0xB0, 0, 0x20), (0x1B, 0x6E, 0x3C)} & seen
