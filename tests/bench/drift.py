@@ -82,7 +82,7 @@ class Hosts:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         self.play(playbook, hosts)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        counts = [json.loads(path.read_text()) for path in self._counted.iterdir()]
+        counts = [json.loads(path.read_text()) for path in self._counted.glob("*.json")]
         return {
             "trips": max(count["trips"] for count in counts),
             "bytes": max(count["bytes"] for count in counts),

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A ProxyCommand of ssh that counts: bytes to the host, and round trips (the client sends after the server sent).
 
-``python3 -m bench.relay LAB ADDRESS PORT FOLDER``; the counts lie in FOLDER, one JSON file a connection.
+``python3 -m bench.relay LAB ADDRESS PORT FOLDER``; the counts lie in FOLDER, one JSON file a connection. Without a lab
+(an empty word) the address is one of this machine's network.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import selectors
+import socket
 import sys
 from pathlib import Path
 
@@ -19,9 +21,7 @@ from lab.workspace import Running, Workspace
 
 
 def main(lab: str, address: str, port: str, folder: str) -> None:
-    running = Running.find(Workspace(Path(lab)).state)
-    assert running, f"no lab is up in {lab}"
-    server = connect(running, address, int(port))
+    server = _of_lab(lab, address, int(port)) if lab else socket.create_connection((address, int(port)))
     server.settimeout(None)
     file = Path(folder) / f"{address}-{os.getpid()}.json"
     counts = {"address": address, "bytes": 0, "trips": 0}
@@ -38,13 +38,21 @@ def main(lab: str, address: str, port: str, folder: str) -> None:
                 counts["bytes"] += len(data)
                 counts["trips"] += server_spoke
                 server_spoke = False
-                file.write_text(json.dumps(counts))
+                # whole: who counts may read at any time
+                file.with_suffix(".part").write_text(json.dumps(counts))
+                file.with_suffix(".part").replace(file)
             else:
                 if not (data := server.recv(1 << 16)):
                     return
                 server_spoke = True
                 while data:
                     data = data[os.write(1, data) :]
+
+
+def _of_lab(lab: str, address: str, port: int) -> socket.socket:
+    running = Running.find(Workspace(Path(lab)).state)
+    assert running, f"no lab is up in {lab}"
+    return connect(running, address, port)
 
 
 if __name__ == "__main__":
