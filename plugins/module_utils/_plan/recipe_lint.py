@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, ordered
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.trust import TRUST
@@ -58,8 +59,10 @@ def lint_recipes(library: Library, of_recipes: Iterable[Finding]) -> list[Verdic
 def _planned(recipe: Recipe, library: Library) -> list[Finding]:
     """The findings of a plan with this recipe alone, at their place in the recipe's file."""
     hosts = [f"host-{number}" for number in range(1, min(recipe.data["host_counts"]) + 1)]
-    # what a service has to trust it with is its owner's to decide
-    service = {"recipe": recipe.name, "hosts": hosts, "port": 8000, "trust": [*TRUST]}
+    # what a service has to trust it with is its owner's to decide, and who guards the port of an engine without a key
+    service: dict[str, Any] = {"recipe": recipe.name, "hosts": hosts, "port": 8000, "trust": [*TRUST]}
+    if not ENGINES[recipe.data["engine"]].spec.key.target:
+        service["open"] = True
     variables: dict[str, Any] = {"fleet_services": {SERVICE: service}}
     if len(hosts) > 1:
         ports = {f"{host}:1": number for number, host in enumerate(hosts, start=10)}
