@@ -16,6 +16,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._images.subject import 
 from ansible_collections.gb10.fleet.plugins.module_utils._memory_guard.subject import MEMORY_GUARD
 from ansible_collections.gb10.fleet.plugins.module_utils._monitoring.subject import MONITORING
 from ansible_collections.gb10.fleet.plugins.module_utils._peers.subject import PEER_ACCESS
+from ansible_collections.gb10.fleet.plugins.module_utils._phoenix.subject import PHOENIX
 from ansible_collections.gb10.fleet.plugins.module_utils._services.subject import SERVICES, SUPERVISOR
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import Subject
 from ansible_collections.gb10.fleet.plugins.module_utils._system.subject import SYSTEM
@@ -37,5 +38,6 @@ SUBJECTS: tuple[Subject, ...] = (
     GATEWAY,
     CLIENTS,
     MONITORING,
+    PHOENIX,
     SYSTEM,
 )

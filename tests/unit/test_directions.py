@@ -63,6 +63,7 @@ MAY_IMPORT = {
     "_memory": "",
     "_memory_guard": "",
     "_monitoring": "",
+    "_phoenix": "",
     f"{VLLM}/text": f"{VLLM}/catalogue _memory",
     f"{VLLM}/kv": f"{VLLM}/catalogue _models",
     f"{VLLM}/rules": f"{VLLM}/catalogue {VLLM}/text _models",
@@ -86,7 +87,7 @@ MAY_IMPORT = {
     "_drift": "_fabric _joins _netplan _probe _settings _subjects _system _transfer",
     "_doctor": "_container_engine _fabric _host _preflight _system",
     "_plan": "_clients _engines _fabric _firewall _gateway _host_tuning _lock _memory _memory_guard _models "
-    "_monitoring _recipes _subjects _tls _tracing _transfer",
+    "_monitoring _phoenix _recipes _subjects _tls _tracing _transfer",
 }
 
 # Modules that read or change the machine. pathlib's PurePath and urllib.parse only handle text.
@@ -128,6 +129,7 @@ IO = {
     "_firewall/reading.py": "reads the host's rules",
     "_clients/declared.py": "reads whether the clients' keys and secrets are on the controller",
     "_gateway/declared.py": "reads the clients' keys on the controller",
+    "_phoenix/declared.py": "reads whether the key is on the controller",
     "_monitoring/declared.py": "reads the owner's URLs on the controller",
     "_monitoring/textfile.py": "reads the host; copied to hosts",
     "_gateway/reading.py": "asks HAProxy, and when files changed",

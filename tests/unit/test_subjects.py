@@ -125,6 +125,7 @@ OTHERWISE = {
     ("services", "{{ item.1.path }}"): "_services.subject, overlays",
     ("clients", "{{ item.path }}"): "_clients.subject, secrets",
     ("monitoring", "{{ item.path }}"): "_monitoring.subject, a secret",
+    ("phoenix", "{{ item.path }}"): "_phoenix.subject, a secret",
     ("model_store", "{{ __token }}"): "in memory, and taken back by the same tasks",
 }
 

@@ -124,6 +124,7 @@ TO_BE_DONE: dict[str, Callable[[dict[str, Any]], Any]] = {
     "services: newer": put("starts", "tiny", {**START, "newer": "/etc/x"}),
     "services: other image": put("starts", "tiny", {**START, "other_image": True}),
     "service_removal": put("our_units", [{"unit": "gb10-service-old.service", "inventory": "", "ranks": 1}]),
+    "phoenix: gone": put("our_units", [{"unit": "gb10-phoenix.service", "inventory": PLAN["inventory"], "ranks": 1}]),
     "monitoring: gone": put(
         "our_units", [{"unit": "gb10-prometheus.service", "inventory": PLAN["inventory"], "ranks": 1}]
     ),
@@ -315,7 +316,7 @@ SEEN = {
     "gb10.fleet.netplan_apply": "its own check before the converge, and paths",
     "gb10.fleet.peer_access": "peers, peers_account, peers_entries",
     "gb10.fleet.peer_key": "peers",
-    "gb10.fleet.python_tool": "hub_tool",
+    "gb10.fleet.python_tool": "hub_tool; phoenix: files",
     "gb10.fleet.service_certificates": "certificates, files",
     "gb10.fleet.service_credentials": "files; trusted_link",
     "gb10.fleet.service_keys": "files: a key that the controller lacks is unknown",

@@ -99,7 +99,8 @@ def packages(host: Mapping[str, Any]) -> list[str]:
     """The packages that roles install on a host, but for Docker's and NVIDIA's, which have several."""
     rdma = RDMA_PACKAGES if host["fabric"]["sysctl"] else ()
     closing = ("nftables",) if host["firewall"]["state"] != "open" else ()
-    return sorted([*rdma, *closing, *host["gateway"].get("packages", []), *host["monitoring"]["packages"]])
+    others = [*host["gateway"].get("packages", []), *host["monitoring"]["packages"], *host["phoenix"]["packages"]]
+    return sorted([*rdma, *closing, *others])
 
 
 def hub_tool(host: Mapping[str, Any]) -> tuple[str, str]:

@@ -4,8 +4,8 @@
 # This module util is PRIVATE to the collection.
 """What the owner declares: the shape of the ``fleet_*`` variables, and what is wrong with what was written.
 
-``fleet_services``, ``fleet_fabric``, ``fleet_firewall``, ``fleet_gateway``, ``fleet_monitoring`` and ``fleet_drift``
-describe the fleet,
+``fleet_services``, ``fleet_fabric``, ``fleet_firewall``, ``fleet_gateway``, ``fleet_monitoring``, ``fleet_phoenix`` and
+``fleet_drift`` describe the fleet,
 ``fleet_host`` one host. Anything else that begins with ``fleet_`` is a misspelling.
 """
 
@@ -40,6 +40,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import facts
 from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import PURPOSE
 from ansible_collections.gb10.fleet.plugins.module_utils._monitoring.declared import MONITORING
 from ansible_collections.gb10.fleet.plugins.module_utils._monitoring.declared import decide as decide_monitoring
+from ansible_collections.gb10.fleet.plugins.module_utils._phoenix.declared import PHOENIX
+from ansible_collections.gb10.fleet.plugins.module_utils._phoenix.declared import decide as decide_phoenix
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.drift import read_drift
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.keys import key_file, secret_file
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.trust import TRUST
@@ -55,7 +57,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._yaml_text import writt
 
 _OF_THE_FLEET = (
     *("fleet_services", "fleet_fabric", "fleet_firewall", "fleet_drift", "fleet_tls", "fleet_gateway"),
-    *("fleet_clients", "fleet_monitoring"),
+    *("fleet_clients", "fleet_monitoring", "fleet_phoenix"),
 )
 # Of the fleet, of a host, of a run (extra variables).
 VARIABLES = (
@@ -167,7 +169,7 @@ class Declared:
     name: the inventory's, which units on hosts bear. ca: the certificate of the local CA on the controller; None where
     neither a service nor the gateway has one of it. gateway: as `_gateway.declared.decide` completes it; None without.
     clients: as `_clients.declared.decide` completes them, those that can be.
-    monitoring: likewise, by `_monitoring.declared.decide`; None without.
+    monitoring, phoenix: likewise, by each one's `declared.decide`; None without.
     """
 
     name: str
@@ -180,6 +182,7 @@ class Declared:
     gateway: Mapping[str, Any] | None = None
     clients: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     monitoring: Mapping[str, Any] | None = None
+    phoenix: Mapping[str, Any] | None = None
 
 
 def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Finding]]:
@@ -233,9 +236,12 @@ def read_declaration(inventory: Mapping[str, Any]) -> tuple[Declared, list[Findi
     for client in clients.values():
         taken[client["host"]] = taken[client["host"]] | {client["port"]}
     monitoring, amiss = _monitoring(written["fleet_monitoring"], hosts, taken, folder)
-    found = [*findings, *problems, *wrong, *unusable, *amiss]
+    if monitoring:
+        taken[monitoring["host"]] = taken[monitoring["host"]] | {monitoring["port"]}
+    phoenix, faults = _phoenix(written["fleet_phoenix"], taken, folder)
+    found = [*findings, *problems, *wrong, *unusable, *amiss, *faults]
     fabric = written["fleet_fabric"]
-    return Declared(name, hosts, services, fabric, closed, drift, ca, gateway, clients, monitoring), found
+    return Declared(name, hosts, services, fabric, closed, drift, ca, gateway, clients, monitoring, phoenix), found
 
 
 def _gateway(
@@ -278,6 +284,19 @@ def _monitoring(
         return None, problems
     problems = [*decide_monitoring(monitoring, {name: (hosts[name].address, taken[name]) for name in hosts}, folder)]
     return (None if any(problem.severity == "error" for problem in problems) else monitoring), problems
+
+
+def _phoenix(
+    written: Any, taken: Mapping[str, set[int]], folder: Path
+) -> tuple[Mapping[str, Any] | None, list[Finding]]:
+    """The checked ``fleet_phoenix``; None where there is none, or one that can't be. taken: ports of each host."""
+    if written is None:
+        return None, []
+    phoenix, problems = check(PHOENIX, written, "fleet_phoenix")
+    if problems:
+        return None, problems
+    problems = [*decide_phoenix(phoenix, taken, folder)]
+    return (None if any(problem.severity == "error" for problem in problems) else phoenix), problems
 
 
 def _ports_of_services(host: str, services: Mapping[str, Mapping[str, Any]]) -> Iterator[int]:

@@ -41,6 +41,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.gateway import Ga
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.listens import listens
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.models import chosen_recipe
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.monitoring import Monitoring, plan_monitoring
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.phoenix import Phoenix
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks import (
     Configured,
     judged_container,
@@ -139,6 +140,7 @@ def plan_fleet(
         declared.monitoring, declared.hosts, services.values(), declared.name, drift["free"]["disk_gib"]
     )
     findings.add(monitoring.findings)
+    phoenix = Phoenix(declared.phoenix, declared.name)
     hosts: dict[str, dict[str, Any]] = {}
     for name, host in declared.hosts.items():
         of_services = {
@@ -149,12 +151,19 @@ def plan_fleet(
             "unread_images": slices.unread_images(decided[name]),
             "gateway": gateway.slice_of(name, fabric[name]["management"]["interface"]),
             "clients": clients.slice_of(name),
+            "phoenix": phoenix.slice_of(name),
             "memory_guard": memory_guard(host.settings, budgets[name].planned_left, declared.name),
-            "listens": [*listens(decided[name], name, gateway), *clients.listens(name), *monitoring.listens(name)],
+            "listens": [
+                *listens(decided[name], name, gateway),
+                *clients.listens(name),
+                *monitoring.listens(name),
+                *phoenix.listens(name),
+            ],
             "memory": {service.name: budgets[name].lines(service.name) for service in here[name]},
         }
         of_services["monitoring"] = monitoring.slice_of(host, of_services, budgets[name].planned_left)
-        parts = of_services | _of_subjects(host, declared, decided[name], (gateway, clients, monitoring), of_services)
+        before = (gateway, clients, monitoring, phoenix)
+        parts = of_services | _of_subjects(host, declared, decided[name], before, of_services)
         named = [path for _, path in named_paths(tuning[name])]
         needs = slices.needs(decided[name], name, budgets[name].total, requests, named, parts)
         hosts[name] = parts | {"needs": needs}
@@ -164,6 +173,7 @@ def plan_fleet(
         "gateway": gateway.shown(),
         "clients": clients.shown(),
         "monitoring": monitoring.shown(),
+        "phoenix": phoenix.shown(),
         "hosts": hosts,
         "services": {name: dict(service.plan) for name, service in services.items()},
         "drift": drift,
@@ -370,7 +380,7 @@ def _of_subjects(
     host: Host,
     declared: Declared,
     services: Sequence[Decided],
-    before: tuple[Gateway, Clients, Monitoring],
+    before: tuple[Gateway, Clients, Monitoring, Phoenix],
     decided: Mapping[str, Any],
 ) -> dict[str, Any]:
     """The parts of ``hosts.<name>`` that subjects decide, each from what the others say by then. before: what stands

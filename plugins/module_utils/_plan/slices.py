@@ -17,6 +17,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.clients import Cl
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.decided import Decided
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.gateway import Gateway
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.monitoring import Monitoring
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.phoenix import Phoenix
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import Here, with_defaults
 
 
@@ -123,12 +124,12 @@ def here(
     host: Host,
     of_fleet: Mapping[str, Any],
     services: Sequence[Decided],
-    before: tuple[Gateway, Clients, Monitoring],
+    before: tuple[Gateway, Clients, Monitoring, Phoenix],
     decided: Mapping[str, Any],
 ) -> Here:
     """What the subjects' slices of a host are made from. before: what stands before the services. decided: what its
     slice holds already."""
-    gateway, clients, monitoring = before
+    gateway, clients, monitoring, phoenix = before
     sources = sorted({*gateway.sources, *monitoring.sources}) if gateway.sources else []
     apis = [
         {"port": service.placed.port, "from": sources, "reason": f"the API of {service.placed.name}"}
@@ -136,7 +137,7 @@ def here(
         if service.placed.head.name == host.name
     ]
     peers = [address for service in services for address in service.rank_on(host.name).supervisor["peers"]]
-    more = [*gateway.apis(host.name), *clients.apis(host.name), *monitoring.apis(host.name)]
+    more = [*gateway.apis(host.name), *clients.apis(host.name), *monitoring.apis(host.name), *phoenix.apis(host.name)]
     return Here(host.settings, of_fleet, decided, [*apis, *more], peers)
 
 
@@ -195,7 +196,7 @@ def _installs(parts: Mapping[str, Any]) -> list[str]:
     closing = ["nftables"] if parts["firewall"]["state"] != "open" else []
     gateway = parts["gateway"].get("packages", [])
     rdma = ["ibverbs-utils", "perftest"] if parts["fabric"]["interfaces"] else []
-    shown = parts["monitoring"]["packages"]
+    shown = [*parts["monitoring"]["packages"], *parts["phoenix"]["packages"]]
     return sorted(["docker.io", "nvidia-container-toolkit", *closing, *gateway, *shown, *rdma])
 
 

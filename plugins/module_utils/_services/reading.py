@@ -123,7 +123,7 @@ def _ranks(file: Path) -> int:
 
 
 def _is_ours(unit: str) -> bool:
-    others = (_layout.GATEWAY_UNIT, *_layout.MONITORING_UNITS)
+    others = (_layout.GATEWAY_UNIT, *_layout.MONITORING_UNITS, *_layout.PHOENIX_UNITS)
     return unit in others or (_layout.service_of(unit) or _layout.client_of(unit)) is not None
 
 

@@ -31,7 +31,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging impor
 # What the choice of each keeps: of models and images also the notes by which they are known.
 KEPT: Mapping[str, tuple[str, ...]] = {"models": ("hf", "models"), "images": ("images",), "data": ("clients",)}
 # Of units with a state folder of their own, systemd's place for it.
-_STATE_FOLDERS = ("/var/lib/gb10-prometheus", "/var/lib/gb10-alertmanager")
+_STATE_FOLDERS = ("/var/lib/gb10-prometheus", "/var/lib/gb10-alertmanager", _layout.PHOENIX_DATA)
 # These go when nothing is left to be undone.
 _RECORDS = (_layout.UNDO, _layout.INSTALLED)
 _DOCKER = "/etc/docker/daemon.json"

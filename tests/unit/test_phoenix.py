@@ -1,0 +1,119 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the plan makes of fleet_phoenix. The real one: molecule/bench, by GB10_WHOLE=1."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleFilterError
+from ansible_collections.gb10.fleet.plugins.filter.phoenix_secrets import phoenix_secrets
+from ansible_collections.gb10.fleet.plugins.module_utils._managed import Managed
+from ansible_collections.gb10.fleet.plugins.module_utils._phoenix.subject import PHOENIX
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
+from ansible_collections.gb10.fleet.plugins.module_utils._subject import Look, View
+from test_monitoring import LIBRARY, OF_RECIPES, inventory, rules_of
+
+KEY = "0123456789abcdef" * 4
+WORDS: dict[str, Any] = {"host": "titan", "listen": "10.0.0.1", "secret_file": "phoenix.key"}
+UNIT, SOCKET = (f"/etc/systemd/system/gb10-phoenix{name}" for name in (".service", "-proxy.socket"))
+
+
+def planned(tmp_path: Path, key: str = KEY, **words: Any) -> dict[str, Any]:
+    (tmp_path / "phoenix.key").write_text(f"{key}\n")
+    (tmp_path / "phoenix.key").chmod(0o600)
+    written = inventory(tmp_path, None)
+    for host in written["hosts"].values():
+        host["variables"] |= {"fleet_phoenix": WORDS | words}
+    return plan_fleet(written, LIBRARY, OF_RECIPES)
+
+
+def test_one_host_keeps_traces_and_the_others_are_asked_for_what_was_left(tmp_path: Path) -> None:
+    plan = planned(tmp_path, disk_gib=2.5)
+    assert rules_of(plan) == []
+    titan, spark = (plan["hosts"][name]["phoenix"] for name in ("titan", "spark-2"))
+    assert (spark["units"], spark["files"], spark["tool"], len(spark["gone"])) == ({}, {}, "", 3)
+    assert titan["units"] == {"gb10-phoenix.service": "started", "gb10-phoenix-proxy.socket": "started"}
+    unit = titan["files"][UNIT]["content"]
+    for line in ("PHOENIX_ENABLE_AUTH=true", "PHOENIX_DEFAULT_RETENTION_POLICY_DAYS=30", "CAPACITY_GIBIBYTES=2.5"):
+        assert f"{line}\n" in unit
+    assert "PrivateNetwork=true" in unit
+    # it looks for a folder of its user's, who has none, and ends without
+    assert "Environment=HOME=/var/lib/gb10-phoenix\n" in unit
+    assert "python3-venv" in plan["hosts"]["titan"]["needs"]["installs"]
+    assert plan["phoenix"]["url"] == "http://10.0.0.1:6006"
+    assert {"port": 6006, "address": "10.0.0.1"}.items() <= next(
+        row for row in plan["hosts"]["titan"]["listens"] if row["service"] == "phoenix"
+    ).items()
+
+
+def test_it_listens_where_it_is_asked_to_alone(tmp_path: Path) -> None:
+    part = planned(tmp_path, listen="fd00::1", port=6007)["hosts"]["titan"]["phoenix"]
+    assert "ListenStream=[fd00::1]:6007\n" in part["files"][SOCKET]["content"]
+    assert part["url"] == "http://[fd00::1]:6007"
+
+
+def test_its_key_is_in_no_part_of_the_plan(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    assert KEY not in json.dumps(plan)
+    (secret,) = [
+        one for one in PHOENIX.files(plan["hosts"]["titan"]["phoenix"]) if isinstance(one, Managed) and one.secret
+    ]
+    text = secret.rendered(f"{KEY}\n")
+    assert text == phoenix_secrets(KEY)
+    values = dict(line.split("=", 1) for line in text.splitlines())
+    assert values["PHOENIX_ADMIN_SECRET"] == KEY
+    assert values["PHOENIX_SECRET"] != KEY and re.fullmatch("[0-9a-f]{66}", values["PHOENIX_SECRET"])
+
+
+def test_what_is_installed_is_known_by_its_lock(tmp_path: Path) -> None:
+    part = planned(tmp_path)["hosts"]["titan"]["phoenix"]
+    (lock,) = [one for one in PHOENIX.files(part) if isinstance(one, Managed) and one.path.endswith("/.lock")]
+    assert lock.content is not None and "\narize-phoenix==" in lock.content
+    names = re.findall(r"^([\w.-]+)==", lock.content, re.MULTILINE)
+    assert len(names) > 100
+    assert lock.content.count("--hash=sha256:") > 2 * len(names)
+
+
+@pytest.mark.parametrize(
+    ("words", "rule"),
+    [
+        ({"host": "nobody"}, "input-unknown-host"),
+        ({"listen": "10.0.0"}, "input-phoenix-listen"),
+        ({"secret_file": "none"}, "input-phoenix-secret"),
+        ({"port": 22}, "input-port-twice"),
+        ({"key": "short1"}, "input-phoenix-secret"),
+        ({"key": "NOSMALLLETTER0123456789012345678901"}, "input-phoenix-secret"),
+        ({"key": f"{KEY} {KEY}"}, "input-phoenix-secret"),
+        ({"key": f"{KEY}$"}, "input-phoenix-secret"),
+    ],
+)
+def test_what_can_not_be_is_refused(tmp_path: Path, words: dict[str, Any], rule: str) -> None:
+    plan = planned(tmp_path, **words)
+    assert rules_of(plan) == [rule]
+    assert plan["phoenix"] is None
+
+
+def test_a_key_that_the_vault_had_is_judged_when_it_is_there() -> None:
+    with pytest.raises(AnsibleFilterError, match="no key that Phoenix takes"):
+        phoenix_secrets("short")
+
+
+def test_whoever_has_its_port_is_named_before_a_change(tmp_path: Path) -> None:
+    part = planned(tmp_path)["hosts"]["titan"]
+    for process, rules in (("nginx", ["phoenix-port-taken"]), ("systemd", [])):
+        state = {"listening": [{"port": 6006, "local": False, "process": process, "container": ""}]}
+        assert [one.rule for one in PHOENIX.obstacles(Look("titan", part, state))] == rules
+
+
+def test_units_that_nobody_asks_for_are_drift(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    for host, found in (("spark-2", ["phoenix-undeclared"]), ("titan", [])):
+        state = {"our_units": [{"unit": "gb10-phoenix.service", "inventory": plan["inventory"], "ranks": 1}]}
+        differences = PHOENIX.differences(View(host, plan, {host: state}))
+        assert [one.rule for one in differences if hasattr(one, "rule")] == found
