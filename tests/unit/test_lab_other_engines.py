@@ -125,9 +125,11 @@ def test_sglang_over_two_ranks(ranks: Ranks, tmp_path: Path) -> None:
 def test_trtllm_serve(ranks: Ranks, tmp_path: Path) -> None:
     """As `_engines.trtllm.launch` writes them."""
     port, engine = free_port(), ENGINES["trtllm"]
-    snapshot = tmp_path / "hub" / "models--org--tiny" / "snapshots" / "main"
-    snapshot.parent.mkdir(parents=True)
-    snapshot.symlink_to(ranks.image / "tiny")
+    cache = tmp_path / "hub" / "models--org--tiny"
+    for folder in ("refs", "snapshots"):
+        (cache / folder).mkdir(parents=True)
+    (cache / "refs" / "main").write_text("a" * 40)
+    (cache / "snapshots" / ("a" * 40)).symlink_to(ranks.image / "tiny")
     (tmp_path / "extra.yml").write_text('{"kv_cache_config":{"free_gpu_memory_fraction":0.5,"max_tokens":2048}}')
     program = str(ranks.image / "root" / "usr/local/bin/trtllm-serve")
     words = [program, "org/tiny", "--extra_llm_api_options", str(tmp_path / "extra.yml"), "--backend", "pytorch"]

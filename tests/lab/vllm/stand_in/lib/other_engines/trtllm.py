@@ -42,11 +42,13 @@ def main(words: Sequence[str]) -> int:
 
 
 def _config(asked: Namespace) -> dict[str, Any]:
-    """The model's config.json in the hub's cache, by repository and revision; nothing is fetched."""
-    folder = f"models--{asked.model.replace('/', '--')}/snapshots/{asked.revision or 'main'}"
+    """The model's config.json in the hub's cache, by repository and revision or what `refs/main` names, as
+    huggingface_hub finds it; nothing is fetched."""
     home = Path(os.environ.get("HF_HOME", "~/.cache/huggingface")).expanduser()
+    folder = home / "hub" / f"models--{asked.model.replace('/', '--')}"
     try:
-        found: dict[str, Any] = json.loads((home / "hub" / folder / "config.json").read_text())
+        revision = asked.revision or (folder / "refs" / "main").read_text().strip()
+        found: dict[str, Any] = json.loads((folder / "snapshots" / revision / "config.json").read_text())
     except OSError as problem:
         sys.exit(f"OSError: {asked.model} is not in the cache: {problem}")
     return found
