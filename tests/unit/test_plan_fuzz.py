@@ -170,6 +170,7 @@ class Bent(Library):
 
 @FEW
 @given(st.sampled_from(places(CONFIG)), GARBAGE)
+@example(("vision_config", "deepstack_visual_indexes"), True)
 def test_garbage_anywhere_in_a_models_config(path: tuple[Any, ...], value: Any) -> None:
     check(planned(SITE, Bent(changed(CONFIG, path, value, None))))
 

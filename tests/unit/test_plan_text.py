@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import ROOT, SHIPPED_RECIPES
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
@@ -23,10 +24,17 @@ OF_TESTS = Path(__file__).parents[1] / "data" / "recipes"
 LIBRARY, OF_RECIPES = load_all([OF_TESTS, SHIPPED_RECIPES])
 
 
+def asks_nobody(recipe: str) -> bool:
+    """Whether its engine takes requests without a key."""
+    return not ENGINES[LIBRARY.recipes[recipe].data["engine"]].spec.key.target
+
+
 def planned(recipes: dict[str, str], **service: Any) -> dict[str, Any]:
     """Each host with one service of a recipe."""
     services = {
-        host: {"recipe": recipe, "hosts": [host], "port": 8000, "trust": ["code"]} | service
+        host: {"recipe": recipe, "hosts": [host], "port": 8000, "trust": ["code"]}
+        | {"open": asks_nobody(recipe)}
+        | service
         for host, recipe in recipes.items()
     }
     variables = {"fleet_services": services}

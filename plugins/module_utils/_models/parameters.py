@@ -294,7 +294,8 @@ def _vision(config: Mapping[str, Any]) -> float:
     gated = 3 if str(tower.get("model_type")).startswith(("gemma4", "pixtral", "mistral")) else 2
     merged = hidden * (number(tower, "spatial_merge_size") or 1) ** 2
     out = number(tower, "out_hidden_size")
-    mergers = 1 + len(tower.get("deepstack_visual_indexes") or ())
+    stacked = tower.get("deepstack_visual_indexes")
+    mergers = 1 + (len(stacked) if isinstance(stacked, list) else 0)
     return depth * (4 * hidden * hidden + gated * hidden * inner) + mergers * merged * (merged + out)
 
 
