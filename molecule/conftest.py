@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
+from shell import owners_environment
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -42,11 +43,9 @@ def pytest_runtest_makereport(
 @pytest.fixture
 def playbook() -> Playbook:
     """Run a playbook from the root, with the repository's own configuration, not molecule's."""
-    mine = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "MOLECULE_"))}
-    environment = mine | {"COLUMNS": "200"}
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = ("ansible-playbook", *arguments)
-        return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        return subprocess.run(command, cwd=ROOT, env=owners_environment(), capture_output=True, text=True, check=False)
 
     return run

@@ -23,7 +23,8 @@ def two_hosts(kind: images.Kind, place: Path) -> Iterator[tuple[Fleet, str]]:
     images.ensure_model("tiny", folder)
     facts = images.ensure_image(kind, folder)
     fleet = Fleet(place / "lab")
-    fleet.lab("up", "--hosts", ",".join(HOSTS), "--cable", "spark-2:1=spark-3:1", "--share", f"{folder}:/srv/lab")
+    wired = ("--hosts", ",".join(HOSTS), "--cable", "spark-2:1=spark-3:1")
+    fleet.lab("up", "--docker", *wired, "--share", f"{folder}:/srv/lab")
     try:
         yield fleet, facts["reference"]
     finally:

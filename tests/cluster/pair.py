@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import tempfile
@@ -16,6 +15,7 @@ from typing import Any
 
 import yaml
 from lab.fixtures import Fleet, eventually
+from shell import owners_environment
 
 from . import canary
 from .bare import HOSTS
@@ -54,13 +54,12 @@ class Pair:
         return self.run("ansible-playbook", *arguments, "--extra-vars", declared, typed=typed)
 
     def run(self, *command: str, typed: str = "") -> subprocess.CompletedProcess[str]:
-        mine = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "MOLECULE_"))}
-        own = {"GB10_LAB_DIR": str(self.fleet.directory), "ANSIBLE_HOME": self._ansible_home.name, "COLUMNS": "200"}
+        own = {"GB10_LAB_DIR": str(self.fleet.directory), "ANSIBLE_HOME": self._ansible_home.name}
         # A session without a terminal: prompts are answered by what is typed here.
         done = subprocess.run(
             command,
             cwd=ROOT,
-            env=mine | own,
+            env=owners_environment() | own,
             input=typed,
             capture_output=True,
             text=True,

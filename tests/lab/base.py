@@ -53,19 +53,25 @@ def identity() -> str:
     return digest.hexdigest()[:12]
 
 
-def ensure() -> Path:
-    """The root directory of the base, built if it isn't there. Two builds at once: the second waits for the first."""
+def layers(*, docker: bool) -> tuple[Path, ...]:
+    """What a host's disk begins with, the uppermost first: the base, and above it Docker where a host has it already.
+
+    Built if it isn't there. Two builds at once: the second waits for the first.
+    """
     cache = cache_directory()
     root = cache / f"base-{identity()}"
-    if root.is_dir():
-        return root
-    # Closed to others: below it lie programs that run with their owner's rights (setuid), and that owner is root.
-    cache.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _only_one(cache):
-        if not root.is_dir():
-            _build(root)
-            _remove_others(root)
-    return root
+    above = root.with_name(f"{root.name}-docker")
+    wanted = (above, root) if docker else (root,)
+    if not all(layer.is_dir() for layer in wanted):
+        # Closed to others: below it lie programs that run with their owner's rights (setuid), and that owner is root.
+        cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _only_one(cache):
+            if not root.is_dir():
+                _build(root)
+                _remove_others(root)
+            if docker and not above.is_dir():
+                _install_docker(root, above)
+    return wanted
 
 
 def hold(root: Path | str) -> None:
@@ -74,7 +80,7 @@ def hold(root: Path | str) -> None:
 
 
 def _remove_others(current: Path) -> None:
-    """Bases of older lists that no lab holds."""
+    """Bases of older lists that no lab holds, and what was built upon them."""
     for other in current.parent.glob("base-*/"):
         handle = os.open(other, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         with contextlib.suppress(BlockingIOError):
@@ -113,6 +119,30 @@ def _build(root: Path) -> None:
         remove_tree(part)
         scratch.rmdir()
     announce(f"base image built in {time.monotonic() - started:.0f} s: {root}")
+
+
+def _install_docker(root: Path, above: Path) -> None:
+    """What apt adds to the base, from the pool that hosts have, as a layer of its own."""
+    part = above.with_name(above.name + ".part")
+    log_path = above.with_name("docker.log")
+    remove_tree(part)
+    for name in ("upper", "work", "root"):
+        (part / name).mkdir(parents=True)
+    # userxattr: hosts read the marks of what is replaced from there.
+    script = (
+        'mount -t overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work,userxattr" overlay "$2/root"'
+        ' && cd "$2/root" && mount --rbind /dev dev && mount -t proc proc proc && mount -t tmpfs tmpfs run'
+        " && exec chroot . apt-get install --yes docker.io"
+    )
+    unshared = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", script, "sh", str(root), str(part))
+    try:
+        with log_path.open("w") as log:
+            environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
+            if subprocess.run(unshared, stdout=log, stderr=log, env=environment, check=False).returncode:
+                raise LabError(f"Docker could not be installed upon the base image; the log: {log_path}")
+        (part / "upper").rename(above)
+    finally:
+        remove_tree(part)
 
 
 def _debian_into(part: Path, scratch: Path, log_path: Path, log: int) -> None:

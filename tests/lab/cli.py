@@ -86,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
         help="what carries out netplan's files (default: $GB10_LAB_RENDERER, or NetworkManager as on DGX OS)",
     )
     up.add_argument("--hotplug", action="store_true", help="a host's adapter leaves it while no cable is seen")
+    up.add_argument("--docker", action="store_true", help="hosts have Docker, as DGX OS brings it")
     up.add_argument("--passwordless-sudo", action="store_true", help="sudo asks the account for no password")
 
     _command(commands, "down", _down, "end the lab and remove it")
@@ -116,7 +117,7 @@ def _parser() -> argparse.ArgumentParser:
     power.add_argument("action", choices=("on", "off", "cycle"))
     power.add_argument("host")
 
-    _command(commands, "base", _base, "build the base image if it isn't there, and say where it is")
+    _command(commands, "base", _base, "build the base image, and Docker above it; says where the base is")
     _command(commands, "deps", _deps, "apt-get install what this machine lacks")
     return parser
 
@@ -138,7 +139,8 @@ def _up(options: argparse.Namespace) -> None:
     else:
         cables = topology_cables(options.topology, hosts)
     shares = tuple(parse_share(text) for text in options.share)
-    lab = Lab(hosts, cables, shares, check_renderer(options.renderer), options.hotplug, options.passwordless_sudo)
+    renderer = check_renderer(options.renderer)
+    lab = Lab(hosts, cables, shares, renderer, options.hotplug, options.passwordless_sudo, options.docker)
     lifecycle.up(_workspace(options), lab)
 
 
@@ -222,7 +224,7 @@ def _power(options: argparse.Namespace) -> None:
 
 def _base(options: argparse.Namespace) -> None:
     requirements.check()
-    print(base.ensure())
+    print(base.layers(docker=True)[-1])
 
 
 def _deps(options: argparse.Namespace) -> None:

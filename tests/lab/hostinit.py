@@ -32,12 +32,13 @@ _SIGNALS = range(1, 65)
 class Place:
     """What a host is made of, as the lab's daemon sees it.
 
-    directory: mounts ``base`` and ``disk`` with owners mapped for the host, ``share-0``, ``share-1``, ...; ``shares``
-    are where those appear on the host. users: its user namespace, open.
+    directory: mounts ``layer-0`` (the uppermost), ``layer-1``, ... and ``disk`` with owners mapped for the host,
+    ``share-0``, ``share-1``, ...; ``shares`` are where those appear on the host. users: its user namespace, open.
     """
 
     name: str
     directory: Path
+    layers: int
     shares: tuple[str, ...]
     cgroup: Path
     users: int
@@ -45,6 +46,10 @@ class Place:
     @property
     def root(self) -> Path:
         return self.directory / "root"
+
+    @property
+    def layer_names(self) -> list[str]:
+        return [f"layer-{number}" for number in range(self.layers)]
 
 
 def start(place: Place, network: int) -> int:
@@ -117,7 +122,8 @@ def _mount_disk(place: Place) -> None:
     disk = place.directory / "disk"
     # "volatile" (no fsync) leaves a mark that forbids the next mount; the page cache outlives a host's reboot here.
     shutil.rmtree(disk / "work/work/incompat", ignore_errors=True)
-    layers = f"lowerdir={place.directory / 'base'},upperdir={disk / 'upper'},workdir={disk / 'work'}"
+    lower = ":".join(str(place.directory / name) for name in place.layer_names)
+    layers = f"lowerdir={lower},upperdir={disk / 'upper'},workdir={disk / 'work'}"
     mount("overlay", place.root, "overlay", options=f"{layers},userxattr,volatile")
     for store, target in _OFF_OVERLAY.items():
         (place.root / target).mkdir(parents=True, exist_ok=True)

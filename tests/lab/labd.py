@@ -39,12 +39,13 @@ _FIRST_LOOK_S = 15.0
 
 @dataclass(frozen=True)
 class Settings:
-    """lab: as JSON. id: the workspace's. control: number of the inherited, listening unix socket. The rest: paths."""
+    """lab: as JSON. id: the workspace's. layers: of every host's disk, the uppermost first. control: number of the
+    inherited, listening unix socket. The rest: paths."""
 
     lab: dict[str, Any]
     id: str
     hosts: str
-    base: str
+    layers: list[str]
     cgroup: str
     control: int
 
@@ -265,32 +266,37 @@ def _remove_cgroups_below(cgroup: Path) -> None:
 
 def _stage(settings: Settings, lab: Lab) -> dict[str, hostinit.Place]:
     """Mount what each host is made of where its root can reach it: the lab's directory may be closed to it."""
-    sources = {"base": settings.base, "hosts": settings.hosts}
-    handles = {name: os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) for name, path in sources.items()}
-    shares = [os.open(share.source, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) for share in lab.shares]
+    hosts, *layers = [_open(path) for path in (settings.hosts, *settings.layers)]
+    shares = [_open(share.source) for share in lab.shares]
     mount("gb10-lab", _STAGE, "tmpfs", Mount.NO_SUID | Mount.NO_DEV, "mode=755")
     places = {}
     for index, host in enumerate(lab.hosts):
         place = hostinit.Place(
             name=host,
             directory=_STAGE / host,
+            layers=len(layers),
             shares=tuple(share.target for share in lab.shares),
             cgroup=Path(settings.cgroup, host),
             users=userns.create(userns.first_id(settings.id, index)),
         )
-        for name in ("base", "disk", "root", *(f"share-{number}" for number in range(len(shares)))):
+        for name in ("disk", "root", *place.layer_names, *(f"share-{number}" for number in range(len(shares)))):
             (place.directory / name).mkdir(parents=True)
-        _bind_layer(f"/proc/self/fd/{handles['base']}", place, "base", settings.base)
-        _bind_layer(f"/proc/self/fd/{handles['hosts']}/{host}", place, "disk", settings.hosts)
+        for handle, name, path in zip(layers, place.layer_names, settings.layers, strict=True):
+            _bind_layer(f"/proc/self/fd/{handle}", place, name, path, read_only=True)
+        _bind_layer(f"/proc/self/fd/{hosts}/{host}", place, "disk", settings.hosts, read_only=False)
         for number, handle in enumerate(shares):
             _bind_share(f"/proc/self/fd/{handle}", place, f"share-{number}")
         places[host] = place
     return places
 
 
-def _bind_layer(source: str, place: hostinit.Place, name: str, shown_as: str) -> None:
+def _open(path: str) -> int:
+    return os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def _bind_layer(source: str, place: hostinit.Place, name: str, shown_as: str, *, read_only: bool) -> None:
     try:
-        bind_mapped(source, place.directory / name, place.users, read_only=name == "base")
+        bind_mapped(source, place.directory / name, place.users, read_only=read_only)
     except OSError as error:
         raise LabError(
             f"the file system of {shown_as} can't map owners ({os.strerror(error.errno or 0)}): "
@@ -309,7 +315,8 @@ def _bind_share(source: str, place: hostinit.Place, name: str) -> None:
 def main() -> int:
     """The keeper: this machine's child that waits for the daemon. Its network is the lab's."""
     settings = Settings(**json.loads(sys.stdin.readline()))
-    base.hold(settings.base)
+    for layer in settings.layers:
+        base.hold(layer)
     Path(settings.cgroup, "labd/cgroup.procs").write_text("0")
     unshare(Namespace.MOUNT | Namespace.NET | Namespace.PID | Namespace.IPC | Namespace.UTS)
     make_mounts_private()

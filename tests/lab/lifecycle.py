@@ -11,7 +11,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -43,7 +43,7 @@ def up(workspace: Workspace, lab: Lab) -> None:
             return
         _remove_everything(workspace, keep_directory=True)
         try:
-            _boot(workspace, lab, base.ensure())
+            _boot(workspace, lab, base.layers(docker=lab.docker))
         except BaseException:
             with _interrupts_ignored():
                 _remove_everything(workspace)
@@ -85,14 +85,14 @@ def _remove_everything(workspace: Workspace, *, keep_directory: bool = False) ->
     workspace.clear(keep_directory=keep_directory)
 
 
-def _boot(workspace: Workspace, lab: Lab, root: Path) -> None:
+def _boot(workspace: Workspace, lab: Lab, layers: Sequence[Path]) -> None:
     keys = _write_disks(workspace, lab)
     workspace.ssh_masters.mkdir(mode=0o700)
     workspace.ssh_config.write_text(ssh.config(workspace, lab))
     workspace.known_hosts.write_text(ssh.known_hosts(lab, keys))
     owners = {host: userns.first_id(workspace.id, index) for index, host in enumerate(lab.hosts)}
     cgroups.create(workspace.cgroup, owners)
-    with _daemon(workspace, lab, root) as (keeper, report_ready):
+    with _daemon(workspace, lab, layers) as (keeper, report_ready):
         running = Running(lab, keeper, start_time(keeper) or 0)
         _wait_for_logins(workspace, running)
         running.save(workspace.state)
@@ -100,14 +100,16 @@ def _boot(workspace: Workspace, lab: Lab, root: Path) -> None:
 
 
 @contextlib.contextmanager
-def _daemon(workspace: Workspace, lab: Lab, root: Path) -> Iterator[tuple[int, Callable[[], object]]]:
+def _daemon(
+    workspace: Workspace, lab: Lab, layers: Sequence[Path]
+) -> Iterator[tuple[int, Callable[[], object]]]:
     """The daemon with all hosts booted: its keeper's number, and what to call to let it run on its own."""
     with _control_socket(workspace) as control, workspace.log.open("w") as log:
         settings = Settings(
             lab=lab.as_json(),
             id=workspace.id,
             hosts=str(workspace.hosts),
-            base=str(root),
+            layers=[str(layer) for layer in layers],
             cgroup=str(workspace.cgroup),
             control=control.fileno(),
         )

@@ -83,7 +83,7 @@ class Lab:
     """What ``up`` was asked for.
 
     renderer: what carries out netplan's files. hotplug: the adapter leaves a host while no cable is seen.
-    passwordless_sudo: sudo does not ask the account for its password.
+    passwordless_sudo: sudo does not ask the account for its password. docker: it is installed already.
     """
 
     hosts: tuple[str, ...]
@@ -92,6 +92,7 @@ class Lab:
     renderer: str = RENDERERS[0]
     hotplug: bool = False
     passwordless_sudo: bool = False
+    docker: bool = False
 
     def address(self, host: str) -> str:
         """On the management network."""
@@ -105,6 +106,7 @@ class Lab:
             "renderer": self.renderer,
             "hotplug": self.hotplug,
             "passwordless_sudo": self.passwordless_sudo,
+            "docker": self.docker,
         }
 
     @classmethod
@@ -116,6 +118,7 @@ class Lab:
             renderer=data["renderer"],
             hotplug=data["hotplug"],
             passwordless_sudo=data["passwordless_sudo"],
+            docker=data["docker"],
         )
 
 

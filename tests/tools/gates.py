@@ -16,6 +16,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -85,6 +86,7 @@ WORKFLOWS = (
 )
 DOCS = ("antsibull-docs", "lint-collection-docs", "--plugin-docs", "--skip-rstcheck", ".")
 LAB, BUILD = "tests/lab/lab", "tests/lab/vllm/build"
+CALLBACKS = ROOT / "tests" / "tools" / "callbacks"
 
 
 def scenarios() -> list[str]:
@@ -352,6 +354,9 @@ def main() -> int:
 
     began = time.monotonic()
     results: list[Result] = []
+    payloads = tempfile.TemporaryDirectory(prefix="gb10-payloads-")
+    os.environ |= {"ANSIBLE_CALLBACK_PLUGINS": str(CALLBACKS), "ANSIBLE_CALLBACKS_ENABLED": "kept_payloads"}
+    os.environ |= {"GB10_PAYLOADS": payloads.name}
     if any(job.part.needs_lab for job in wanted):
         if os.geteuid() == 0:
             subprocess.run((LAB, "deps"), cwd=ROOT, check=True)

@@ -13,6 +13,7 @@ from typing import Any
 
 from drift.seeds import SEEDS
 from lab.fixtures import Fleet
+from shell import owners_environment
 
 ROOT = Path(__file__).resolve().parents[3]
 LAB = Path(os.environ["GB10_LAB_DIR"])
@@ -21,10 +22,8 @@ TEN = [seed for seed in SEEDS if seed.host == "titan" and seed.owned and not see
 
 
 def play(playbook: str, *more: str) -> subprocess.CompletedProcess[str]:
-    mine = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "MOLECULE_"))}
     command = ("ansible-playbook", "-i", INVENTORY, "-l", "titan", playbook, *more)
-    environment = mine | {"COLUMNS": "200"}
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(command, cwd=ROOT, env=owners_environment(), capture_output=True, text=True, check=False)
 
 
 def check() -> tuple[int, dict[str, Any]]:

@@ -1,0 +1,20 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a playbook of an owner is run with."""
+
+from __future__ import annotations
+
+import os
+
+# What the gate sets to pack modules once, of which nobody sees anything: tests/tools/callbacks/kept_payloads.py
+_OF_THE_GATE = ("ANSIBLE_CALLBACK_PLUGINS", "ANSIBLE_CALLBACKS_ENABLED")
+
+
+def owners_environment() -> dict[str, str]:
+    """The environment without settings of Ansible, and without molecule's, so that the repository's own hold."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in _OF_THE_GATE or not name.startswith(("ANSIBLE_", "MOLECULE_"))
+    } | {"COLUMNS": "200"}
