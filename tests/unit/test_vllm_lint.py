@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue import store
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import load
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.judge import lint_map
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 KEYS = {"rule", "kind", "severity", "place", "found", "expected", "remedy", "reason", "source", "silenced"}
@@ -328,6 +328,8 @@ PARTS = (
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(WORD, max_size=12), st.sampled_from([None, *load().releases, "0.19.2rc1.dev1", "junk"]))
+@example(["--nnodes=INF"], None)
+@example(["--tensor-parallel-size", "nan"], None)
 def test_any_words_have_an_answer(words: list[str], version: str | None) -> None:
     findings = lint_map({"argv": words, "vllm_version": version})
     assert all(set(finding) == KEYS and finding["kind"] in KINDS for finding in findings)

@@ -11,6 +11,7 @@ as dashes, unique beginnings of an option are accepted, ``--a.b value`` fills a 
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -134,12 +135,13 @@ class Command:
         return values[-1] if values else None
 
     def number(self, name: str) -> float | None:
-        """The value as a number; None for what isn't one, and for ``auto``."""
+        """The value as a number; None for what isn't one, without an end, and for ``auto``."""
         text = self.text(name)
         try:
-            return None if text is None else _number(text)
+            number = None if text is None else _number(text)
         except ValueError:
             return None
+        return number if number is not None and math.isfinite(number) else None
 
     def switch(self, name: str) -> bool | None:
         """True for ``--x``, False for ``--no-x``, None if neither is given."""
