@@ -50,6 +50,7 @@ GATEWAY_UNITS = (GATEWAY_UNIT, GATEWAY_BODIES_UNIT, GATEWAY_ADDRESS_UNIT)
 GATEWAY_READ = f"{GATEWAY_STATUS}/read"  # as old as its last reading of its files
 CLIENTS = f"{CONFIG}/clients"  # settings and secrets of each
 CLIENTS_STATUS = "/run/gb10-clients"
+BUNDLE = f"{STATE}/bundle"  # what a run brought of a bundle, gone when it is in its place
 EVIDENCE = f"{STATE}/evidence"  # what failed epochs leave
 MODELS = f"{STATE}/hf"  # HF_HOME: the standard cache layout, with hub/ below
 # Hugging Face caches that models are taken from, where root alone can write them: their content is trusted.

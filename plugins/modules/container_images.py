@@ -42,15 +42,19 @@ options:
         suboptions:
           kind:
             description: V(registry) pulls; V(archive) loads an archive that C(docker save) wrote; V(host) fetches the
-              missing layers from another host of the fleet, see O(images[].peers).
+              missing layers from another host of the fleet, see O(images[].peers); V(bundle) loads it from an OCI
+              layout that was brought there from a bundle.
             type: str
-            choices: [registry, archive, host]
+            choices: [registry, archive, host, bundle]
             required: true
           path:
-            description: The archive on the host.
+            description: The archive on the host, or the layout's folder there.
             type: path
           host:
             description: The inventory name of the host that has it.
+            type: str
+          manifest:
+            description: The digest of the image's manifest in the layout.
             type: str
       peers:
         description: The hosts to fetch it from, nearest first, the one that has it last. The role
@@ -148,9 +152,10 @@ from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging impor
 )
 
 SOURCE = {
-    "kind": {"type": "str", "choices": ["registry", "archive", "host"], "required": True},
+    "kind": {"type": "str", "choices": ["registry", "archive", "host", "bundle"], "required": True},
     "path": {"type": "path"},
     "host": {"type": "str"},
+    "manifest": {"type": "str"},
 }
 IMAGE = {
     "reference": {"type": "str", "required": True},
@@ -159,7 +164,11 @@ IMAGE = {
         "type": "dict",
         "required": True,
         "options": SOURCE,
-        "required_if": [("kind", "archive", ["path"]), ("kind", "host", ["host"])],
+        "required_if": [
+            ("kind", "archive", ["path"]),
+            ("kind", "host", ["host"]),
+            ("kind", "bundle", ["path", "manifest"]),
+        ],
     },
     "peers": {"type": "list", "elements": "dict", "default": [], "options": PEER},
     "lock": {"type": "dict", "options": {"digest": {"type": "str"}, "identity": {"type": "str", "required": True}}},

@@ -46,9 +46,9 @@ options:
         suboptions:
           kind:
             description: V(hub) downloads with C(hf); V(path) takes in a folder of the host; V(host) fetches it from
-              another host of the fleet, see O(models[].peers).
+              another host of the fleet, see O(models[].peers); V(bundle) takes in what was brought there from a bundle.
             type: str
-            choices: [hub, path, host]
+            choices: [hub, path, host, bundle]
             required: true
           path:
             description: The folder, plain or itself an HF cache's C(models--ORG--NAME).
@@ -169,7 +169,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._weights.store import (
 )
 
 SOURCE = {
-    "kind": {"type": "str", "choices": ["hub", "path", "host"], "required": True},
+    "kind": {"type": "str", "choices": ["hub", "path", "host", "bundle"], "required": True},
     "path": {"type": "path"},
     "host": {"type": "str"},
 }
@@ -181,7 +181,7 @@ MODEL = {
         "type": "dict",
         "required": True,
         "options": SOURCE,
-        "required_if": [("kind", "path", ["path"]), ("kind", "host", ["host"])],
+        "required_if": [("kind", "path", ["path"]), ("kind", "host", ["host"]), ("kind", "bundle", ["path"])],
     },
     "peers": {"type": "list", "elements": "dict", "default": [], "options": PEER},
     "lock": {

@@ -9,6 +9,7 @@ import gzip
 import hashlib
 import io
 import json
+import shutil
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -401,3 +402,33 @@ def test_a_tag_is_asked_for_anew_only_where_that_is_wanted(store: ImageStore, do
     docker.known["demo:1"] = local_image("demo:1", config_of(b"old"))
     entry = {"reference": "demo:1", "lock": None, "renew": renew, "source": {"kind": "registry"}}
     assert [step.action for step in store.examine([Wanted.from_plan(entry)])] == ["pull" if renew else "nothing"]
+
+
+def test_a_bundles_image_is_asked_for_until_it_is_brought_and_loaded_once(
+    tmp_path: Path, store: ImageStore, docker: FakeDocker
+) -> None:
+    layer, config = gzip.compress(b"own"), json.dumps(config_of(b"own")).encode()
+    manifest = json.dumps({"config": {"digest": digest_of(config)}, "layers": [{"digest": digest_of(layer)}]}).encode()
+    entry = {
+        "reference": "demo:1",
+        "digest": None,
+        "source": {"kind": "bundle", "path": str(tmp_path / "images"), "manifest": digest_of(manifest)},
+        "lock": {"digest": None, "identity": identity_from_config(json.loads(config)).digest},
+    }
+    [step] = store.examine([Wanted.from_plan(entry)])
+    assert (step.action, step.moved) == ("load", None) and "bundle" in step.words()
+    with pytest.raises(FleetError, match="-e bundle="):
+        store.apply(step)
+    for content in (layer, config, manifest):
+        blob = tmp_path / "images" / "blobs" / digest_of(content).replace(":", "/")
+        blob.parent.mkdir(parents=True, exist_ok=True)
+        blob.write_bytes(content)
+    [step] = store.examine([Wanted.from_plan(entry)])
+    assert (step.action, step.moved) == ("load", len(layer))
+    store.apply(step)
+    shutil.rmtree(tmp_path / "images")
+    [step] = store.examine([Wanted.from_plan(entry)])
+    assert step.action == "nothing"
+    other = entry | {"lock": {"digest": None, "identity": "sha256:" + "0" * 64}}
+    [step] = store.examine([Wanted.from_plan(other)])
+    assert step.action == "load", "another image of that name will not do"

@@ -563,3 +563,24 @@ def test_the_hubs_token_goes_however_the_job_ends(tmp_path: Path) -> None:
     assert not token.exists()
     with lent(None):
         pass
+
+
+def test_a_bundles_model_is_asked_for_until_it_is_brought_and_then_nobody_is(
+    tmp_path: Path, folder: Path, store: ModelStore
+) -> None:
+    _, manifest = converge(store, from_folder(folder, COMMIT))
+    shutil.rmtree(tmp_path / "hf")
+    shutil.rmtree(tmp_path / "models")
+    brought = tmp_path / "bundle" / "models--org--model"
+    entry = locked(manifest, revision=None, bytes=7, source={"kind": "bundle", "path": str(brought)})
+    [step] = store.examine([Wanted.from_plan(entry)])
+    assert (step.action, step.moved) == ("copy", 7)
+    with pytest.raises(FleetError, match="-e bundle="):
+        store.apply(step)
+    (brought / "snapshots").mkdir(parents=True)
+    folder.rename(brought / "snapshots" / COMMIT)
+    action, found = converge(store, Wanted.from_plan(entry))
+    assert (action, found) == ("link", manifest)
+    # the second run, which brings nothing there any more
+    shutil.rmtree(brought)
+    assert converge(store, Wanted.from_plan(entry)) == ("nothing", manifest)

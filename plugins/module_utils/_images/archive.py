@@ -37,7 +37,7 @@ _CONFIG = "application/vnd.oci.image.config.v1+json"
 _LAYER = "application/vnd.oci.image.layer.v1.tar"
 # Of an archive that somebody else wrote, all of its headers and documents together; a large image's have some 300 kB.
 _MOST_BYTES = 16 << 20
-_MOST_DOCUMENT = 8 << 20
+MOST_DOCUMENT = 8 << 20
 # Docker itself stacks no more than 127.
 MOST_LAYERS = 1024
 _PATH: Spec = {"type": "str", "required": True, "min": 1, "max": 512}
@@ -122,7 +122,7 @@ class _Documents(io.FileIO):
 
 def layers_of(config: bytes, what: str) -> list[str]:
     """The DiffIDs of an image's config, lowest first. ValueError for what is none, with ``what`` it was meant to be."""
-    root = _of_form(_KNOWN, parsed(config, _MOST_DOCUMENT, what), what)["rootfs"]
+    root = _of_form(_KNOWN, parsed(config, MOST_DOCUMENT, what), what)["rootfs"]
     diff_ids: list[str] = checked(
         {"type": "list", "max": MOST_LAYERS, "elements": DIGEST}, root.get("diff_ids") or [], f"{what}'s layers"
     )
@@ -193,9 +193,7 @@ def compression_of(start: bytes) -> str:
 
 def _read(path: Path, tar: tarfile.TarFile, reference: Reference) -> ArchiveImage:
     members = {member.name: member for member in tar.getmembers()}
-    entries = _list(
-        _ENTRY, parsed(_content(tar, members["manifest.json"]), _MOST_DOCUMENT, "manifest.json"), "its list"
-    )
+    entries = _list(_ENTRY, parsed(_content(tar, members["manifest.json"]), MOST_DOCUMENT, "manifest.json"), "its list")
     entry = _choose(path, entries, reference)
     config = _content(tar, members[entry["Config"]])
     diff_ids = layers_of(config, "its config")
@@ -217,8 +215,8 @@ def _read(path: Path, tar: tarfile.TarFile, reference: Reference) -> ArchiveImag
 
 def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
     stream = tar.extractfile(_file(member))
-    if stream is None or member.size > _MOST_DOCUMENT:
-        raise ValueError(f"{member.name} is no document of at most {_MOST_DOCUMENT} bytes")
+    if stream is None or member.size > MOST_DOCUMENT:
+        raise ValueError(f"{member.name} is no document of at most {MOST_DOCUMENT} bytes")
     return stream.read()
 
 
@@ -265,7 +263,7 @@ def _choose(path: Path, entries: Sequence[Mapping[str, Any]], reference: Referen
 
 def _manifest_digests(tar: tarfile.TarFile, members: Mapping[str, tarfile.TarInfo]) -> Iterator[str]:
     if "index.json" in members:
-        index = parsed(_content(tar, members["index.json"]), _MOST_DOCUMENT, "index.json")
+        index = parsed(_content(tar, members["index.json"]), MOST_DOCUMENT, "index.json")
         manifests = index.get("manifests") or [] if isinstance(index, dict) else index
         yield from (one["digest"] for one in _list(_DESCRIPTOR, manifests, "index.json"))
 

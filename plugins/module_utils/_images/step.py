@@ -22,6 +22,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import
     parse_reference,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._images.layers import LayerStore
+from ansible_collections.gb10.fleet.plugins.module_utils._images.layout import read_layout
 from ansible_collections.gb10.fleet.plugins.module_utils._images.offer import Offer
 from ansible_collections.gb10.fleet.plugins.module_utils._images.records import ImageRecords
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import size
@@ -31,18 +32,20 @@ from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging impor
 
 @dataclass(frozen=True)
 class Wanted:
-    """One entry of ``image_store_plan``. digest: the pin, or none. path: of an archive. peers: hosts to fetch it from,
+    """One entry of ``image_store_plan``. digest: the pin, or none. path: of an archive, or of a bundle's layout, in
+    which the image's manifest has the digest ``manifest``. peers: hosts to fetch it from,
     nearest first, the origin last. identity, locked_digest: what it is locked to, or none. renew: take what its source
     gives now."""
 
     reference: Reference
     digest: str | None
-    source: Literal["registry", "archive", "host"]
+    source: Literal["registry", "archive", "host", "bundle"]
     path: Path | None = None
     peers: tuple[Peer, ...] = ()
     identity: str | None = None
     locked_digest: str | None = None
     renew: bool = False
+    manifest: str | None = None
 
     @property
     def pull_digest(self) -> str | None:
@@ -65,6 +68,7 @@ class Wanted:
             lock.get("identity"),
             lock.get("digest"),
             bool(entry.get("renew")),
+            source.get("manifest"),
         )
 
 
@@ -128,7 +132,8 @@ class Step:
         """The state to come, for a person."""
         match self.action:
             case "load":
-                return f"to be loaded from {self.wanted.path}, {size(self.moved or 0)}"
+                amount = "of the bundle" if self.moved is None else size(self.moved)
+                return f"to be loaded from {self.wanted.path}, {amount}"
             case "fetch":
                 amount = "size not known yet" if self.moved is None else f"at most {size(self.moved)}"
                 return f"to be fetched from {self.wanted.peers[-1].host}, {amount}"
@@ -148,6 +153,9 @@ def decide(wanted: Wanted, here: Here, records: ImageRecords, ask: Ask) -> Step:
     One host of the fleet pulls from a registry, and the others fetch it from there.
     """
     step = Step(wanted, _found(here.named(wanted.reference), here), "nothing")
+    if wanted.source == "bundle":
+        present = _present(step, _good_enough(wanted, here, records), here)
+        return present or _from_bundle(replace(step, action="load", moved=None), here)
     if wanted.source == "archive":
         return _compared(replace(step, action="load", content=_archive(wanted)), here)
     return _present(step, _good_enough(wanted, here, records), here) or _to_bring(step, here, ask)
@@ -196,6 +204,18 @@ def _without_offer(step: Step, here: Here) -> Step | None:
     if any(peer.present for peer in wanted.peers):
         return replace(step, action="fetch", moved=None)
     return replace(step, action="pull", moved=None) if wanted.source == "registry" else None
+
+
+def _from_bundle(step: Step, here: Here) -> Step:
+    """The step that loads it; without content as long as the bundle's files were not brought here."""
+    wanted = step.wanted
+    assert wanted.path
+    assert wanted.manifest
+    if not wanted.path.is_dir():
+        return step
+    image = read_layout(wanted.path, wanted.manifest, wanted.reference)
+    require_locked(wanted, image.identity, f"{wanted.path}: {wanted.reference}")
+    return _compared(replace(step, content=image), here)
 
 
 def _archive(wanted: Wanted) -> ArchiveImage:

@@ -133,7 +133,14 @@ class ImageStore:
         return self._sources(wanted).look(*_question(wanted))
 
     def _load(self, step: Step) -> None:
-        assert isinstance(step.content, ArchiveImage)
+        if not isinstance(step.content, ArchiveImage):
+            raise refusal(
+                "image-layout",
+                str(step.wanted.path),
+                found="there is no such folder",
+                expected=f"image {step.wanted.reference} of the bundle",
+                remedy="run the whole site.yml with -e bundle=, which brings it there",
+            )
         self._progress.start(f"image {step.wanted.reference} from {step.wanted.path}", step.parts.size)
         self._feed(step, step.parts, step.content.chunks)
 

@@ -31,6 +31,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received impo
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.route import Route
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.spool import Incoming
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import Progress, require_space
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import refusal as host_refusal
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.access import (
     others_decide,
     require_own_files,
@@ -62,13 +63,13 @@ _OFFER: Spec = {"type": "map", "options": {"manifest": {"type": "map", "required
 @dataclass(frozen=True)
 class Wanted:
     """One entry of ``model_store_plan``. repository: or one file of it, `_models.stored`. revision: the pin, else the
-    locked one, or none. path: of a folder. size: bytes, if known. peers: hosts to fetch it from, nearest first, the
-    origin last. seal: what it is locked to, or none. is_main: it is looked for as ``main``, so that must stand for it.
-    renew: take what its source gives now."""
+    locked one, or none. path: of a folder, an owner's or a bundle's. size: bytes, if known. peers: hosts to fetch it
+    from, nearest first, the origin last. seal: what it is locked to, or none. is_main: it is looked for as ``main``, so
+    that must stand for it. renew: take what its source gives now."""
 
     repository: str
     revision: str | None
-    source: Literal["hub", "path", "host"]
+    source: Literal["hub", "path", "host", "bundle"]
     path: Path | None = None
     size: int | None = None
     peers: tuple[Peer, ...] = ()
@@ -84,7 +85,7 @@ class Wanted:
         peers = tuple(Peer.from_plan(peer, present_hosts) for peer in entry.get("peers") or ())
         lock = entry.get("lock") or {}
         # of an owner's folder, the content alone says which revision it is
-        revision = pin or (None if path else lock.get("revision"))
+        revision = pin or (None if source["kind"] == "path" else lock.get("revision"))
         return cls(
             entry["repository"],
             revision,
@@ -192,6 +193,14 @@ class ModelStore:
             manifest = step.manifest or self._offered(wanted)
             if manifest:
                 return self._fetch(wanted, manifest)
+        if source is None and wanted.source == "bundle":
+            raise host_refusal(
+                "model-folder",
+                str(wanted.path),
+                found="there is no such folder",
+                expected=f"model {wanted.repository} of the bundle",
+                remedy="run the whole site.yml with -e bundle=, which brings it there",
+            )
         if source is None:
             folder = self._hub.download(wanted.repository, wanted.revision, step.moved, self._progress)
             source = read_source(folder, wanted.revision, files_of(wanted.repository))
@@ -259,6 +268,8 @@ class ModelStore:
         return step
 
     def _step_to_bring(self, wanted: Wanted, found: str, source: Source | None) -> Step:
+        if source is None and wanted.source == "bundle":
+            return Step(wanted, found, "copy", moved=wanted.size)  # its files are about to be brought here
         if source is None and (wanted.source == "host" or wanted.peers):
             return self._step_to_fetch(wanted, found)
         if source is None:
@@ -331,6 +342,8 @@ class ModelStore:
 
     def _source_at_hand(self, wanted: Wanted) -> Source | None:
         """Files on this host: the owner's folder, or what was downloaded into the store or into root's own cache."""
+        if wanted.source == "bundle" and not (wanted.path and wanted.path.is_dir()):
+            return None
         if wanted.path:
             source = read_source(wanted.path, wanted.revision, files_of(wanted.repository))
             require_own_files(source)
