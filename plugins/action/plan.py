@@ -17,6 +17,7 @@ from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils import _secret_files
+from ansible_collections.gb10.fleet.plugins.module_utils._bundle.check import plan_from
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import FOLDER, read_observed
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway.clients import client_problems
@@ -53,6 +54,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._verify.artifact import
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.hub_api import HubApi
 from ansible_collections.gb10.fleet.plugins.modules.plan import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._bundle_key import trusted_key, used
 from ansible_collections.gb10.fleet.plugins.plugin_utils._certificates import described
 from ansible_collections.gb10.fleet.plugins.plugin_utils._made_certificates import ca_problems
 from ansible_collections.gb10.fleet.plugins.plugin_utils._origin import files_of, located
@@ -84,12 +86,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             raise AnsibleActionFail(f"nothing was changed: {problem}") from None
         observed = read_observed(folder)
         plan = plan_fleet(inventory, library, of_recipes, observed, lock=lock, relock=options["relock"])
+        plan, of_bundle = self._from_bundle(plan, hosts, folder, options["bundle"])
         raw = {name: variables["hostvars"].raw_get(name) for name in variables["groups"]["all"]}
         twice = [{**one.as_dict(), "hosts": []} for one in declared_twice(files_of(raw, PREFIX, folder))]
         findings = [{**one, "place": located(one["place"], raw, folder)} for one in [*twice, *concerning(plan, hosts)]]
         services, problems = choose(plan, options["scope"], options["service"])
         of_files = [*self._encrypted_keys(plan, services), *self._certificates(plan, services)]
-        of_files += _hub_tokens(variables["hostvars"], hosts)
+        of_files += [*_hub_tokens(variables["hostvars"], hosts), *of_bundle]
         findings += [{**one.as_dict(), "hosts": []} for one in of_files]
         split = [*split_by_limit(plan, services, hosts, options["service"])]
         if options["show"]:
@@ -115,7 +118,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         chosen = _chosen(plan, services, hosts, options)
         removal = _removal(plan, hosts, options["retire"])
         returned = {"plan": plan, "hosts": hosts, "services": services, "chosen": chosen, "removal": removal}
-        files = {"observed": str(folder / FOLDER), "lock_file": str(lock_file)}
+        files: dict[str, Any] = {"observed": str(folder / FOLDER), "lock_file": str(lock_file)}
+        if options["bundle"]:
+            files["bundle"] = {"folders": _folders(options["bundle"]), "inventory": str(folder)}
         return result | {"changed": False} | returned | files | of_plan(plan, services)
 
     def _with_models(self, library: Library, services: Any, folder: Path) -> Library:
@@ -137,6 +142,17 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
                     f"nothing was changed: what was read of {repository} can't be kept in {folder / MODELS}: {problem}"
                 ) from None
         return replace(library, checkpoints={**library.checkpoints, **read}, unread=unread)
+
+    def _from_bundle(
+        self, plan: dict[str, Any], hosts: list[str], folder: Path, written: str
+    ) -> tuple[dict[str, Any], list[Finding]]:
+        """The plan with the bundle as source, and what is wrong with that one."""
+        if not written:
+            return plan, []
+        try:
+            return plan_from(plan, [Path(one) for one in _folders(written)], hosts, trusted_key(folder), *used(folder))
+        except FleetError as problem:
+            return plan, [*problem.findings]
 
     def _encrypted_keys(self, plan: dict[str, Any], services: list[str]) -> list[Finding]:
         """What is wrong with keys that ansible-vault has to decrypt, before any host is changed."""
@@ -195,6 +211,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             address, port = str(own.get("ansible_host", name)), int(own.get("ansible_port") or 22)
             hosts[name] = {"address": address, "port": port, "variables": found}
         return {"hosts": hosts, "folder": str(folder)}
+
+
+def _folders(bundle: str) -> list[str]:
+    """The folders of ``-e bundle=/media/new,/media/old``."""
+    return [str(Path(one.strip()).expanduser().absolute()) for one in bundle.split(",") if one.strip()]
 
 
 def _hub_tokens(hostvars: Any, hosts: list[str]) -> list[Finding]:

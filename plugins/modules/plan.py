@@ -62,6 +62,11 @@ options:
     description: Show the plan's warnings. A playbook that plans again for its hosts leaves that to the second time.
     type: bool
     default: true
+  bundle:
+    description: The folder of a bundle that all sources are taken from, or several with commas, the newest first. What
+      it lacks is an error.
+    type: str
+    default: ""
 extends_documentation_fragment:
   - gb10.fleet.attributes.reads_only
   - gb10.fleet.attributes.on_controller
@@ -88,6 +93,10 @@ lock_file:
     C(fleet_lock_file) does not say otherwise.
   returned: success
   type: str
+bundle:
+  description: The bundle's C(folders), and the folder of the C(inventory).
+  returned: with O(bundle)
+  type: dict
 hosts:
   description: The hosts of this run.
   returned: success

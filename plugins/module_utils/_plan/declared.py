@@ -71,9 +71,11 @@ VARIABLES = (
 # How like ours the parts of a name are that is taken for a slip, by difflib.
 _NEAR = 0.8
 # What our own playbooks register.
-OURS = ("fleet_plan", "fleet_slice", "fleet_state")
+OURS = ("fleet_plan", "fleet_slice", "fleet_state", "fleet_bundle")
 # The options of the role fleet_plan, which a run or an inventory may set.
-_OPTIONS = tuple(f"fleet_plan_{name}" for name in ("format", "partial", "relock", "retire", "scope", "service", "show"))
+_OPTIONS = tuple(
+    f"fleet_plan_{name}" for name in ("bundle", "format", "partial", "relock", "retire", "scope", "service", "show")
+)
 
 _MOST_REPLICAS = 500
 

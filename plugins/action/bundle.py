@@ -1,0 +1,105 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action of gb10.fleet.bundle: the plan in, a folder with everything that it names out; runs on the controller."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible_collections.gb10.fleet.plugins.module_utils import _sizes
+from ansible_collections.gb10.fleet.plugins.module_utils._bundle.build import Order, build, summary
+from ansible_collections.gb10.fleet.plugins.module_utils._bundle.folder import earlier
+from ansible_collections.gb10.fleet.plugins.module_utils._bundle.manifest import LEAST_PART
+from ansible_collections.gb10.fleet.plugins.module_utils._bundle.needs import Needs, needs, plan_hash
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError, refusal
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
+from ansible_collections.gb10.fleet.plugins.modules.bundle import DOCUMENTATION
+from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._bundle_key import kept_key
+from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
+
+# FAT's largest file is a byte short of 4 GiB.
+_SHORT = 1
+_CACHE = "~/.cache/gb10-fleet"
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
+        folder = Path(options["folder"]).absolute()
+        wanted = needs(options["plan"], options["hosts"], options["packages"])
+        try:
+            if self._task.check_mode:
+                before = earlier(folder)
+                show(to_come := _to_come(wanted, folder, before["serial"]))
+                return result | {"changed": True, "summary": to_come}
+            made = build(
+                self._order(options, wanted, folder),
+                folder,
+                earlier(folder),
+                earlier(Path(options["since"])) if options["since"] else None,
+                show,
+            )
+        except FleetError as problem:
+            raise AnsibleActionFail(str(problem)) from None
+        except OSError as problem:
+            raise AnsibleActionFail(
+                f"{problem.filename or folder}: {problem.strerror}; see to that, and run again: what has come is kept"
+            ) from None
+        show(summary(made, folder))
+        diff = {"before": "", "after": "".join(f"{path}: removed\n" for path in made.dropped)}
+        return result | {
+            "changed": made.changed,
+            "serial": made.manifest["serial"],
+            "new_bytes": made.new_bytes,
+            "summary": summary(made, folder),
+            "diff": diff,
+        }
+
+    def _order(self, options: dict[str, Any], wanted: Needs, folder: Path) -> Order:
+        part_bytes = _part_bytes(options["split"])
+        # a folder of our own in what is named: it goes in the end
+        work = Path(options["work"] or (_CACHE if part_bytes else folder)).expanduser() / ".gb10-fleet-work"
+        file = options["apt_sources"]
+        return Order(
+            needs=wanted,
+            plan=plan_hash(options["plan"]),
+            architecture=options["architecture"] or fact("bundle", "architecture"),
+            python=options["python"] or fact("bundle", "python"),
+            sources=Path(file).read_text("utf-8") if file else fact("bundle", "apt_sources"),
+            work=work.absolute(),
+            hf=options["hf"],
+            token_file=Path(options["token_file"]) if options["token_file"] else None,
+            key=kept_key(Path(options["inventory"])),
+            part_bytes=part_bytes,
+        )
+
+
+def _part_bytes(written: str | None) -> int | None:
+    if not written:
+        return None
+    read = _sizes.quantity(int(written) if written.isdigit() else written)
+    if read is None or read - _SHORT < LEAST_PART:
+        raise refusal(
+            "bundle-split",
+            "split",
+            found=str(written),
+            expected="a size from 2MiB on, as 4GiB",
+            remedy="write the largest file that the medium takes",
+        )
+    return read - _SHORT
+
+
+def _to_come(wanted: Needs, folder: Path, serial: int) -> str:
+    images = [image["reference"] for image in wanted.images]
+    models = [model["repository"] for model in wanted.models]
+    state = f"serial {serial} is there" if serial else "no bundle is there yet"
+    return f"{folder}: {state}; the plan needs {', '.join([*images, *models, *wanted.packages])}"

@@ -1,0 +1,73 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action of gb10.fleet.bundle_check: every byte that hosts are about to get is read; runs on the controller."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible_collections.gb10.fleet.plugins.module_utils._bundle.folder import Bundle
+from ansible_collections.gb10.fleet.plugins.module_utils._bundle.sources import deliveries, environment
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._layout import BUNDLE
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import size
+from ansible_collections.gb10.fleet.plugins.modules.bundle_check import DOCUMENTATION
+from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._bundle_key import note_used, trusted_key
+from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
+
+_LINE_SECONDS = 10
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
+        inventory = Path(options["inventory"])
+        changing = {
+            host: {kind: _names(options["readings"].get(host), f"{kind}_changing") for kind in ("images", "models")}
+            for host, reasons in options["unconverged"].items()
+            if reasons
+        }
+        try:
+            bundle = Bundle.of([Path(folder) for folder in options["folders"]], trusted_key(inventory))
+            given = deliveries(options["plan"], bundle.manifest, changing)
+            paths = sorted({path for files in given.values() for path in files.values()})
+            if problems := _read(bundle, paths):
+                raise FleetError(*problems)
+            if not self._task.check_mode:
+                note_used(inventory, bundle)
+        except FleetError as problem:
+            raise AnsibleActionFail(f"nothing was changed: {problem}") from None
+        return result | {"changed": False, "deliveries": given, "environment": environment(), "folder": BUNDLE}
+
+
+def _names(reading: Any, part: str) -> list[str] | None:
+    """What a host has to be brought, by its answer; None where it could not say, as without Docker: all of it."""
+    state = reading.get("state") if isinstance(reading, dict) else None
+    names = state.get(part) if isinstance(state, dict) else None
+    return [str(name) for name in names] if isinstance(names, list) else None
+
+
+def _read(bundle: Bundle, paths: Iterable[str]) -> list[Any]:
+    paths = [*paths]
+    whole = sum(bundle.manifest["files"][path]["bytes"] for path in paths)
+    done, shown = 0, time.monotonic()
+
+    def counted(count: int) -> None:
+        nonlocal done, shown
+        done += count
+        if time.monotonic() - shown > _LINE_SECONDS:
+            shown = time.monotonic()
+            show(f"bundle: reading what the hosts are to get, {size(done)} of {size(whole)}")
+
+    return bundle.damaged(paths, counted)

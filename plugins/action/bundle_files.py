@@ -1,0 +1,84 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action of gb10.fleet.bundle_files: what a host lacks of a bundle goes to it over Ansible's own connection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible_collections.gb10.fleet.plugins.module_utils._bundle.folder import Bundle
+from ansible_collections.gb10.fleet.plugins.module_utils._bundle.sources import apt_files
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._layout import BUNDLE
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import size
+from ansible_collections.gb10.fleet.plugins.plugin_utils._bundle_key import trusted_key
+from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
+
+# What lies on the host twice at a time, in the account's own folder and in ours: so many bytes or files.
+_MOST_BYTES = 1 << 30
+_MOST_FILES = 200
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
+    _requires_connection = True
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        given = self._task.args
+        try:
+            folders = [Path(folder) for folder in given["folders"]]
+            bundle = Bundle.of(folders, trusted_key(Path(given["inventory"])))
+        except FleetError as problem:
+            raise AnsibleActionFail(str(problem)) from None
+        files = {name: {**bundle.manifest["files"][path], "path": path} for name, path in given["files"].items()}
+        written = apt_files() if any(name.endswith(".deb") for name in files) else {}
+        arguments = {"files": files, "written": written, "folder": given.get("folder") or BUNDLE}
+        result: dict[str, Any] = self._module(arguments, task_vars)
+        if result.get("failed") or self._task.check_mode:
+            return result
+        missing, done = result["missing"], 0
+        for batch in _batches(missing, files):
+            arrived = {name: self._send(bundle, files[name]["path"]) for name in batch}
+            answer = self._module({**arguments, "arrived": arrived, "files": {n: files[n] for n in batch}}, task_vars)
+            if answer.get("failed"):
+                return answer
+            done += sum(files[name]["bytes"] for name in batch)
+            whole = sum(files[name]["bytes"] for name in missing)
+            host = (task_vars or {}).get("inventory_hostname", "")
+            show(f"{host}: bundle, {size(done)} of {size(whole)}")
+        return result
+
+    def _send(self, bundle: Bundle, path: str) -> list[str]:
+        """The pieces of a file on the host, in the account's own folder of this task."""
+        shell, sent = self._connection._shell, []
+        for part in bundle.parts(path):
+            remote = shell.join_path(shell.tmpdir, part.path.replace("/", "_"))
+            self._transfer_file(str(bundle.place(part)), remote)
+            sent.append(remote)
+        return sent
+
+    def _module(self, arguments: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
+        # the folder outlives the call, for what is sent between two of them
+        if self._connection._shell.tmpdir is None:
+            self._make_tmp_path()
+        result: dict[str, Any] = self._execute_module(
+            module_name="gb10.fleet.bundle_files", module_args=arguments, task_vars=task_vars
+        )
+        return result
+
+
+def _batches(names: Sequence[str], files: dict[str, dict[str, Any]]) -> Iterator[list[str]]:
+    batch: list[str] = []
+    for name in names:
+        if batch and (len(batch) == _MOST_FILES or sum(files[one]["bytes"] for one in (*batch, name)) > _MOST_BYTES):
+            yield batch
+            batch = []
+        batch.append(name)
+    if batch:
+        yield batch

@@ -1,0 +1,67 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: bundle_check
+short_description: Read what hosts are to get from a bundle, before the first of them is changed
+version_added: 0.2.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Runs on the controller. Reads every byte that hosts are about to get, and compares it with the bundle's manifest.
+  - Keeps beside the inventory which bundle it was; an older one is refused from then on.
+options:
+  plan:
+    description: RV(gb10.fleet.plan#module:plan), with the bundle as source.
+    type: dict
+    required: true
+  folders:
+    description: The bundle's folders, the newest first.
+    type: list
+    elements: path
+    required: true
+  inventory:
+    description: The inventory's folder.
+    type: path
+    required: true
+  unconverged:
+    description: By host of the run why it has to be converged; of one without a reason nothing is looked at.
+    type: dict
+    required: true
+  readings:
+    description: By host what M(gb10.fleet.host_info) has read of it before a converge.
+    type: dict
+    required: true
+extends_documentation_fragment:
+  - gb10.fleet.attributes.changes
+  - gb10.fleet.attributes.on_controller
+"""
+
+EXAMPLES = r"""
+- name: Read what the hosts are to get
+  gb10.fleet.bundle_check:
+    plan: "{{ fleet_plan.plan }}"
+    folders: "{{ fleet_plan.bundle.folders }}"
+    inventory: "{{ inventory_dir }}"
+    unconverged: {titan: [image vllm/vllm-openai:v0.23.0 has to be brought]}
+    readings: {titan: {state: {images_changing: [vllm/vllm-openai:v0.23.0], models_changing: []}, unknown: {}}}
+  run_once: true
+"""
+
+RETURN = r"""
+environment:
+  description: The variables by which programs on the hosts take the bundle and nothing else.
+  returned: success
+  type: dict
+folder:
+  description: Where the files go on a host.
+  returned: success
+  type: str
+deliveries:
+  description: By host the files that it gets. By where each goes, its path in the bundle.
+  returned: success
+  type: dict
+"""

@@ -1,0 +1,83 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This plugin util is PRIVATE to the collection.
+"""The bundle's key and what a site knows of bundles, kept beside the inventory.
+
+The public key travels with the inventory, which is how the closed room knows whose bundle it is. The first bundle that
+is used counts where none came along.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._bundle.folder import Bundle
+from ansible_collections.gb10.fleet.plugins.module_utils._bundle.manifest import KEY
+from ansible_collections.gb10.fleet.plugins.module_utils._bundle.signature import new_key
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import refusal
+from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.plugin_utils._kept_secret import keep
+
+_SECRET, _PUBLIC, _USED = ".fleet/keys/bundle.key", ".fleet/bundle.gpg", ".fleet/bundle.json"
+
+
+def kept_key(inventory: Path) -> tuple[bytes, bytes]:
+    """The bundle's key, secret and public, made where there is none. Raises FleetError where only the public one is."""
+    secret, public = inventory / _SECRET, inventory / _PUBLIC
+    if public.exists() and not secret.exists():
+        raise refusal(
+            "bundle-key",
+            str(secret),
+            found="there is no such file",
+            expected=f"the secret key of {public}, by which sites know their bundles",
+            remedy=f"copy it from the machine that made the first bundle; or remove {public} there and at the sites",
+        )
+    if not secret.exists():
+        made, known = new_key("gb10.fleet bundle")
+        if keep(secret, made):
+            replace_file(public, known)
+    return secret.read_bytes(), public.read_bytes()
+
+
+def trusted_key(inventory: Path) -> Path | None:
+    """The public key that a site's bundles are signed by; None as long as it has used none."""
+    public = inventory / _PUBLIC
+    return public if public.exists() else None
+
+
+def used(inventory: Path) -> tuple[int, Path]:
+    """The serial of the newest bundle that the site was converged from, 0 for none, and the file that says so."""
+    file = inventory / _USED
+    try:
+        serial = json.loads(file.read_text("utf-8"))["serial"]
+    except FileNotFoundError:
+        return 0, file
+    except (OSError, ValueError, LookupError, TypeError) as problem:
+        raise _unreadable(file, str(problem)) from None
+    if not isinstance(serial, int):
+        raise _unreadable(file, f"serial {serial!r}")
+    return serial, file
+
+
+def _unreadable(file: Path, found: str) -> Exception:
+    return refusal(
+        "bundle-record",
+        str(file),
+        found=found,
+        expected="the serial of the newest bundle that was used",
+        remedy="take it from your last commit; without it, any bundle counts as newer",
+    )
+
+
+def note_used(inventory: Path, bundle: Bundle) -> None:
+    """Keep whose bundle this site is converged from, and which one."""
+    manifest: Mapping[str, Any] = bundle.manifest
+    serial, file = used(inventory)
+    if trusted_key(inventory) is None:
+        replace_file(inventory / _PUBLIC, (bundle.folders[0] / KEY).read_bytes())
+    if manifest["serial"] != serial:
+        replace_file(file, (json.dumps({"serial": manifest["serial"]}) + "\n").encode())
