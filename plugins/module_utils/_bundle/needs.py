@@ -26,18 +26,21 @@ _BRING = "make a bundle of this plan where there is internet (gb10.fleet.bundle)
 
 @dataclass(frozen=True)
 class Needs:
-    """What a plan needs. images, models: entries of the plan, each thing once. packages: names of Debian packages."""
+    """What a plan needs. images, models: entries of the plan, each thing once. packages: names of Debian packages.
+    tools: what roles install by pip, of which a bundle brings nothing to a host."""
 
     images: Sequence[Mapping[str, Any]]
     models: Sequence[Mapping[str, Any]]
     packages: Sequence[str]
+    tools: Sequence[str] = ()
 
 
 def needs(plan: Mapping[str, Any], hosts: Sequence[str], further: Sequence[str] = ()) -> Needs:
     """What these hosts need of outside. further: packages that an owner wants besides."""
     mine = [plan["hosts"][host] for host in hosts]
     named = {name for host in mine for name in packages(host)} | {*ALWAYS, *further}
-    return Needs(_once("images", mine), _once("models", mine), sorted(named))
+    tools = sorted(host["phoenix"]["tool"] for host in mine if host["phoenix"]["tool"])
+    return Needs(_once("images", mine), _once("models", mine), sorted(named), tools)
 
 
 def _once(kind: str, hosts: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -94,6 +97,10 @@ def lacking(needed: Needs, manifest: Mapping[str, Any], file: str) -> Iterator[F
             yield _other(file, key("models", model), held["seal"], model["lock"]["seal"], model["repository"])
     for name in sorted({*needed.packages} - {*manifest["asked"]}):
         yield _lacks(file, f"package {name}")
+    for tool in needed.tools:
+        remedy = "leave fleet_phoenix out where there is no internet"
+        expected = "all that the plan needs"
+        yield error("bundle-lacks", f"Phoenix ({tool})", found=f"not in {file}", expected=expected, remedy=remedy)
 
 
 def _lacks(file: str, what: str) -> Finding:
