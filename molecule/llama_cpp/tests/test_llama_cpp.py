@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The real llama.cpp alone and over two hosts: it answers, it is as planned, its group alone reaches the RPC port, and
-whatever is lost, it answers again without anybody."""
+whatever is lost, it answers again without anybody. Beside it other engines, as stand-ins with their real options."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ HEADER = SCENARIO.parents[1] / "inventories" / "lab" / "recipes" / "configs" / "
 # As vars/fleet.yml declares both.
 SETTINGS = buffers.Settings(context=2048, slots=2)
 BODY = json.dumps({"model": "tiny", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4})
+STAND_IN = "This is a stand-in"
 
 
 @pytest.fixture(scope="module")
@@ -36,10 +37,10 @@ def fleet() -> Fleet:
     return Fleet(Path(os.environ["GB10_LAB_DIR"]))
 
 
-def ask(fleet: Fleet, port: int, key: str) -> tuple[int, dict[str, Any]]:
+def ask(fleet: Fleet, port: int, key: str, host: str = HEAD) -> tuple[int, dict[str, Any]]:
     """HTTP status and reply of one request from outside."""
     headers = ["--header", "Content-Type: application/json", "--header", f"Authorization: Bearer {key}"]
-    url = f"http://{ADDRESSES[HEAD]}:{port}/v1/chat/completions"
+    url = f"http://{ADDRESSES[host]}:{port}/v1/chat/completions"
     curl = ["curl", "--silent", "--max-time", "60", "--write-out", "\n%{http_code}", *headers, "--data", BODY, url]
     reply, _, status = fleet.lab("net", "--", *curl, check=False).stdout.rpartition("\n")
     return int(status), json.loads(reply or "{}")
@@ -63,6 +64,28 @@ def test_both_services_answer(fleet: Fleet) -> None:
         assert (code, reply["usage"]["completion_tokens"]) == (200, 4), port
         assert reply["choices"][0]["message"]["content"].isascii()
     assert ask(fleet, 8000, "wrong")[0] == 401
+
+
+def test_sglang_is_served_over_two_hosts_and_its_key_is_in_no_log(fleet: Fleet) -> None:
+    code, reply = ask(fleet, 8020, KEY, WORKER)
+    assert (code, reply["choices"][0]["message"]["content"]) == (200, STAND_IN[:4])
+    assert ask(fleet, 8020, "wrong", WORKER)[0] == 401
+    log = fleet.root(WORKER, "journalctl --no-pager --output cat --unit gb10-service-sglang")
+    assert "api_key='***'" in log, "SGLang prints its options"
+    assert "max_total_num_tokens=2048" in log
+    for host in (HEAD, WORKER):
+        seen = fleet.root(host, "docker inspect gb10-service-sglang; ps -eo args; journalctl --no-pager --boot")
+        assert KEY not in seen
+
+
+def test_tensorrt_llm_answers_on_its_own_host_alone(fleet: Fleet) -> None:
+    body = json.dumps({**json.loads(BODY), "model": "gb10-lab/tiny"})
+    curl = f"curl --silent --max-time 60 -H 'Content-Type: application/json' --data '{body}'"
+    reply = json.loads(fleet.root(WORKER, f"{curl} http://127.0.0.1:8030/v1/chat/completions"))
+    assert (reply["model"], reply["choices"][0]["message"]["content"]) == ("gb10-lab/tiny", STAND_IN[:4])
+    assert "for max tokens in paged KV cache (2048)" in fleet.root(WORKER, "journalctl --unit gb10-service-trtllm")
+    url = f"telnet://{ADDRESSES[WORKER]}:8030"
+    assert fleet.lab("net", "--", "curl", "--max-time", "3", url, check=False).returncode in (7, 28)
 
 
 def test_the_layers_are_on_the_other_host(fleet: Fleet) -> None:
@@ -89,11 +112,16 @@ def test_it_is_as_declared_and_status_names_both(playbook: Playbook) -> None:
     drift = playbook("drift.yml", *FLEET)
     assert drift.returncode == 0, drift.stdout[-3000:]
     shown = playbook("status.yml", *FLEET).stdout
-    rows = [line.split()[:4] for line in shown.splitlines() if line.startswith(("pair ", "solo "))]
+    rows = [
+        line.split()[:4] for line in shown.splitlines() if line.startswith(("pair ", "solo ", "sglang ", "trtllm "))
+    ]
     assert rows == [
         ["pair", "0", HEAD, "serving"],
         ["pair", "1", WORKER, "serving"],
+        ["sglang", "0", WORKER, "serving"],
+        ["sglang", "1", HEAD, "serving"],
         ["solo", "0", HEAD, "serving"],
+        ["trtllm", "0", WORKER, "serving"],
     ], shown
 
 
@@ -106,7 +134,7 @@ def test_the_rpc_port_is_open_to_the_group_alone(fleet: Fleet) -> None:
 
 
 def test_the_head_alone_has_the_file_and_nothing_else_of_its_folder(fleet: Fleet) -> None:
-    find = "find /var/lib/gb10-fleet/hf/hub -path '*snapshots*' -type l"
+    find = "find /var/lib/gb10-fleet/hf/hub -path '*tiny-gguf*snapshots*' -type l"
     (file,) = fleet.root(HEAD, find).split()
     assert file.endswith("/F16/tiny-F16.gguf")
     assert fleet.root(WORKER, find, check=False) == ""
