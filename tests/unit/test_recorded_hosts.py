@@ -21,6 +21,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hotplug import plugged_at, unproven
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.reading import read_rdma
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._host import state
 from ansible_collections.gb10.fleet.plugins.module_utils._host.state import (
     listening_sockets,
     read_state,
@@ -209,6 +210,14 @@ def test_closing_a_fresh_machine_cuts_nobody_off_but_ssh() -> None:
     found = listening_sockets("\n".join(lines))
     assert len(found) == len(rows)
     assert {port for port, local in found.values() if not local} == {22}
+
+
+def test_a_port_that_was_handed_on_while_it_was_read_has_its_new_holder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HAProxy reloaded between the tables and the processes: the gateway's own ports were another program's."""
+    tables = iter([{"100": (443, False)}, {"200": (443, False)}])
+    monkeypatch.setattr(state, "_sockets", lambda protocol: next(tables))
+    monkeypatch.setattr(state, "_socket_owners", lambda sockets: {"200": ("haproxy", "")} if "200" in sockets else {})
+    assert state._listening("tcp") == [{"port": 443, "local": False, "process": "haproxy", "container": ""}]
 
 
 # Two Sparks as they should be: NVIDIA's guide measures both halves at once; eugr one half, with four queue pairs.

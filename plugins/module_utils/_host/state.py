@@ -180,14 +180,23 @@ def _local_end(text: str) -> tuple[int, bool]:
 
 
 def _listening(protocol: str) -> list[dict[str, Any]]:
-    sockets: dict[str, tuple[int, bool]] = {}
-    for name in (protocol, f"{protocol}6"):
-        table = Path("/proc/net") / name
-        if table.exists():
-            sockets |= listening_sockets(table.read_text(encoding="ascii"), _TABLES[protocol])
+    sockets = _sockets(protocol)
     owners = _socket_owners(sockets)
+    if sockets.keys() - owners.keys():
+        # Closed since the tables were read, as HAProxy's are when it is reloaded, or of nobody (the kernel's own).
+        sockets = _sockets(protocol)
+        owners = _socket_owners(sockets)
     found = {(*end, *owners.get(inode, ("", ""))) for inode, end in sockets.items()}
     return [dict(zip(("port", "local", "process", "container"), one, strict=True)) for one in sorted(found)]
+
+
+def _sockets(protocol: str) -> dict[str, tuple[int, bool]]:
+    tables = [Path("/proc/net") / name for name in (protocol, f"{protocol}6")]
+    found: dict[str, tuple[int, bool]] = {}
+    for table in tables:
+        if table.exists():
+            found |= listening_sockets(table.read_text(encoding="ascii"), _TABLES[protocol])
+    return found
 
 
 def _socket_owners(sockets: Mapping[str, object]) -> dict[str, tuple[str, str]]:
