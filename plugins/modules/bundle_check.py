@@ -46,8 +46,8 @@ EXAMPLES = r"""
     plan: "{{ fleet_plan.plan }}"
     folders: "{{ fleet_plan.bundle.folders }}"
     inventory: "{{ inventory_dir }}"
-    unconverged: {titan: [image vllm/vllm-openai:v0.23.0 has to be brought]}
-    readings: {titan: {state: {images_changing: [vllm/vllm-openai:v0.23.0], models_changing: []}, unknown: {}}}
+    unconverged: {titan: [image registry.example.org/server:1.4 has to be brought]}
+    readings: {titan: {state: {images_changing: [registry.example.org/server:1.4], models_changing: []}, unknown: {}}}
   run_once: true
 """
 
