@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import (
     EMPTY_POOL,
+    Choice,
     EngineSpec,
     Example,
     Facts,
@@ -172,6 +173,9 @@ class Echo:
 
     def judge(self, request: Mapping[str, Any]) -> Sequence[Finding]:
         raise AssertionError("this engine judges no launch")
+
+    def choices(self, flags: Mapping[str, Any], release: str | None, users: int, shared: bool) -> Sequence[Choice]:
+        raise AssertionError("this engine is not tuned")
 
     def for_host(self, request: Mapping[str, Any]) -> dict[str, Any]:
         return dict(request)
