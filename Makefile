@@ -26,6 +26,7 @@ lock: setup      ## renew the locked requirements
 	lock tools 3.11 requirements && lock newest 3.12 requirements && lock drift_timer 3.13 requirements && \
 	lock execution_environment 3.12 requirements -crequirements/drift_timer.txt && \
 	lock hub 3.11 roles/model_store/files -crequirements/tools.txt && \
+	lock pull 3.11 roles/pull/files -crequirements/drift_timer.txt && \
 	lock runner 3.11 roles/drift_timer/files -crequirements/drift_timer.txt && \
 	lock open_webui 3.11 requirements --override=requirements/open_webui_overrides.txt --python-platform=x86_64-manylinux_2_36 && \
 	lock hermes 3.11 requirements && lock browser 3.11 requirements

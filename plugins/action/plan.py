@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -44,6 +45,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import (
     findings_text,
     sentence,
 )
+from ansible_collections.gb10.fleet.plugins.module_utils._pull.published import MOST_BYTES, checked
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.kept_models import FOLDER as MODELS
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.kept_models import keep, read_hub, read_kept
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, load_all
@@ -69,6 +71,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         variables = task_vars or {}
         result: dict[str, Any] = super().run(tmp, variables)
         _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
+        if options["pulled"]:
+            return result | {"changed": False} | _taken(Path(options["pulled"]))
         hosts = list(variables["ansible_play_hosts_all"])
         folder = Path(variables.get("inventory_dir") or Path.cwd())
         sources = {name: variables["hostvars"][name].get("inventory_file") for name in variables["groups"]["all"]}
@@ -116,7 +120,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         removal = _removal(plan, hosts, options["retire"])
         returned = {"plan": plan, "hosts": hosts, "services": services, "chosen": chosen, "removal": removal}
         files = {"observed": str(folder / FOLDER), "lock_file": str(lock_file)}
-        return result | {"changed": False} | returned | files | of_plan(plan, services)
+        return result | {"changed": False, "alone": False} | returned | files | of_plan(plan, services)
 
     def _with_models(self, library: Library, services: Any, folder: Path) -> Library:
         """The library with what is kept of models, and what is read now of those that nothing is known of."""
@@ -195,6 +199,26 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             address, port = str(own.get("ansible_host", name)), int(own.get("ansible_port") or 22)
             hosts[name] = {"address": address, "port": port, "variables": found}
         return {"hosts": hosts, "folder": str(folder)}
+
+
+def _taken(file: Path) -> dict[str, Any]:
+    """What is returned of a published slice. AnsibleActionFail where this host lacks what no slice holds."""
+    try:
+        with file.open("rb") as stream:
+            slice_ = checked(json.loads(stream.read(MOST_BYTES)), str(file))
+    except (OSError, ValueError, RecursionError) as problem:
+        raise AnsibleActionFail(f"nothing was changed: {file} can't be read: {problem}") from None
+    except FleetError as problem:
+        raise AnsibleActionFail(f"nothing was changed: {problem}") from None
+    missing = [one for one in slice_["held"] if not Path(one["path"]).is_file()]
+    if missing:
+        raise AnsibleActionFail(
+            f"nothing was changed: {missing[0]['what']} is not in {missing[0]['path']}, and no slice holds secrets; "
+            f"run gb10.fleet.pull -l {slice_['host']} from the controller, which brings it [pull-secret-missing]"
+        )
+    fleet = slice_["fleet"]
+    files = {"observed": str(file.parent / FOLDER), "lock_file": str(file.parent / NAME)}
+    return {**fleet, "alone": True, "chosen": fleet["hosts"], **files, **of_plan(fleet["plan"], fleet["services"])}
 
 
 def _hub_tokens(hostvars: Any, hosts: list[str]) -> list[Finding]:
