@@ -23,7 +23,7 @@ from .debs import META, publish_kernel
 
 ROOT = Path(__file__).resolve().parents[2]
 HOSTS = ("titan", "spark-2", "spark-3", "spark-4")
-KERNEL, NEXT = "6.17.0-1014-nvidia", "6.17.0-1021-nvidia"
+KERNEL, NEXT, BAD = "6.17.0-1014-nvidia", "6.17.0-1021-nvidia", "7.0.0-1019-nvidia"
 RECORD = "/var/lib/gb10-fleet/update/record.json"
 
 
