@@ -100,9 +100,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
                 tonight = run_of(plan, name, name_of(name), datetime.now(UTC), measured["seen"], done)
                 path = Path(folder) / f"{name_of(name)}.json"
                 kept = _own_files.read(path, partial(earlier, what=path.name), self._note)
-                said = night(host, name, kept, tonight, plan["drift"]["slower_percent"])
-                found += said.findings
-                if said.keep:
+                judged_night = night(host, name, kept, tonight, plan["drift"]["slower_percent"])
+                found += judged_night.findings
+                if judged_night.keep:
                     replace_file(path, (json.dumps(tonight, indent=1) + "\n").encode())
         return found
 

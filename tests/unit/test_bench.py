@@ -516,7 +516,7 @@ def measured_at_night(seed: int, slower: float = 1.0, noise: float = 0.01, **con
     return earlier(json.dumps(found).encode(), "chat-canary.json")
 
 
-def said(before: dict[str, Any] | None, tonight: dict[str, Any], percent: float = 5) -> list[str]:
+def reported(before: dict[str, Any] | None, tonight: dict[str, Any], percent: float = 5) -> list[str]:
     return [f"{one.severity}: {one.sentence()}" for one in night("titan", "chat", before, tonight, percent).findings]
 
 
@@ -526,17 +526,17 @@ def test_the_first_night_is_kept_and_no_drift() -> None:
     assert [one.severity for one in found.findings] == ["hint"]
 
 
-def test_equal_nights_say_nothing() -> None:
+def test_equal_nights_are_no_drift() -> None:
     before = measured_at_night(1)
-    assert [said(before, measured_at_night(seed)) for seed in range(2, 202)] == [[]] * 200
+    assert [reported(before, measured_at_night(seed)) for seed in range(2, 202)] == [[]] * 200
     assert not night("titan", "chat", before, measured_at_night(2), 5).keep
 
 
 def test_a_slower_night_is_drift_with_its_figures_and_what_helps() -> None:
     before = measured_at_night(1)
-    nights = [said(before, measured_at_night(seed, 1.15)) for seed in range(2, 22)]
+    nights = [reported(before, measured_at_night(seed, 1.15)) for seed in range(2, 22)]
     assert sum(bool(found) for found in nights) >= 18
-    (one,) = said(before, measured_at_night(2, 1.3))
+    (one,) = reported(before, measured_at_night(2, 1.3))
     assert one.startswith("warning: speed of chat: 512 tokens x 1: ")
     assert "1.3" in one and "as measured at 2026-11-24T03:00:00Z" in one
     assert "gb10.fleet.bench -e service=chat -e against=chat-canary -e prompts=512 -e concurrency=1,4" in one
@@ -544,9 +544,9 @@ def test_a_slower_night_is_drift_with_its_figures_and_what_helps() -> None:
 
 @pytest.mark.parametrize("slower", [1 / 1.3, 1.03])
 def test_a_faster_night_or_one_within_what_is_tolerated_is_none(slower: float) -> None:
-    assert said(measured_at_night(1), measured_at_night(2, slower)) == []
+    assert reported(measured_at_night(1), measured_at_night(2, slower)) == []
     # one figure is no interval: noise of a night can't be told from a slower service
-    assert said(measured_at_night(1, noise=0.3), measured_at_night(2, 1.1, noise=0.3)) == []
+    assert reported(measured_at_night(1, noise=0.3), measured_at_night(2, 1.1, noise=0.3)) == []
 
 
 def test_what_was_declared_anew_is_measured_anew_and_what_came_by_itself_is_named() -> None:
