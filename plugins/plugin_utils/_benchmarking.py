@@ -49,12 +49,14 @@ def run_of(
     at: datetime,
     seen: Mapping[str, Any],
     results: Sequence[Mapping[str, Any]],
+    profile: str = "load",
 ) -> dict[str, Any]:
     """`form.RUN` of a service of the plan. title: what it is kept as. seen, results: of `Measuring`, each of results
     with its ``point`` and ``round``."""
     slice_ = head_slice(plan, name)
     under = conditions(plan["services"][name], slice_, seen)
-    return run(title, f"{at:%Y-%m-%dT%H:%M:%SZ}", {"name": name, "definition": slice_["definition"]}, under, results)
+    service = {"name": name, "definition": slice_["definition"]}
+    return run(title, f"{at:%Y-%m-%dT%H:%M:%SZ}", service, under, results, profile)
 
 
 class Measuring(Asking):
