@@ -15,6 +15,8 @@ description:
     before and afterwards whether others ask the service.
   - Fails with a sentence where a request is not answered whole.
   - Without O(point) it only brings the tokenizer.
+extends_documentation_fragment:
+  - gb10.fleet.attributes.measures
 options:
   load:
     description: C(load) of one of the C(steps) of M(gb10.fleet.bench).
@@ -45,13 +47,6 @@ options:
     type: path
     default: ""
 attributes:
-  check_mode:
-    description: Is skipped in check mode, as it takes minutes of the service.
-    support: partial
-    details: Measures nothing and says so.
-  diff_mode:
-    description: Changes nothing, so there is no diff.
-    support: none
   action:
     description: The controller measures; hosts are asked for the tokenizer and who else asks.
     support: full

@@ -220,6 +220,7 @@ class Asked:
             "tokenizers": str(tmp_path / "tokenizers"),
             "book": "",
         }
+        self.tokenizer: dict[str, Any] = {"content": "eyJhIjogMX0="}
         self.looks: list[dict[str, float]] = [
             {"busy": 0, "answered": 100, "prompted": 0},
             {"busy": 0, "answered": 137, "prompted": 0},
@@ -233,7 +234,7 @@ class Asked:
 
     def _answered(self, module: str, *_given: Any, **_named: Any) -> dict[str, Any]:
         if module.endswith("slurp"):
-            return {"content": "eyJhIjogMX0="}
+            return self.tokenizer
         return {"seen": SEEN, "before": self.looks.pop(0)}
 
     def run(self) -> dict[str, Any]:
@@ -292,3 +293,25 @@ def test_the_models_own_tokenizer_is_brought(monkeypatch: pytest.MonkeyPatch, tm
     asked.arguments["point"] = None
     assert asked.run()["seen"] == SEEN
     assert json.loads((tmp_path / "tokenizers/chat/tokenizer.json").read_text("utf-8")) == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        ({"failed": True, "msg": "file not found: \x1b[2J"}, "/srv/m/tokenizer.json can't be read there"),
+        ({"content": "%%%"}, "is not what this collection reads"),
+        ({"content": "W10="}, "is no tokenizer of at most 64 MiB"),
+        ({}, "is not what this collection reads"),
+    ],
+)
+def test_what_is_no_tokenizer_is_not_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, answer: dict[str, Any], sentence: str
+) -> None:
+    asked = Asked(monkeypatch, tmp_path, "exit 1")
+    asked.arguments["point"] = None
+    asked.tokenizer = answer
+    with pytest.raises(AnsibleActionFail) as refused:
+        asked.run()
+    assert sentence in refused.value.message
+    assert "\x1b" not in refused.value.message
+    assert not (tmp_path / "tokenizers").exists()
