@@ -24,7 +24,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received impo
 from ansible_collections.gb10.fleet.plugins.modules.bench_owner import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import NoAnswerError, as_read
-from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import Measuring
+from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import Measuring, whole
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 
 PROGRAM = Path(__file__).resolve().parents[2] / "playbooks" / "files" / "gb10_benchy.py"
@@ -83,7 +83,7 @@ class ActionModule(Measuring):
             self._run_it(options, point, folder, file)
             if not file.is_file():
                 raise NotWholeError("llama-benchy left no result")
-            with as_read():
+            with whole():
                 found = owner_measured(point, file.read_bytes())
         after = self.look(options["load"], variables)
         alone(look["before"], after["before"], found.pop("answered"), time.monotonic() - began)
