@@ -199,6 +199,16 @@ cat > {given}
 """
 
 
+def writes(content: dict[str, Any]) -> str:
+    """A shell's words; {given} is the file of what the tool was given, which names the result's."""
+    text = json.dumps(content).replace("{", "{{").replace("}", "}}")
+    place = """$(sed 's/.*--save-result", "\\([^"]*\\).*/\\1/' {given})"""
+    return f"cat > {place} <<'END'\n{text}\nEND"
+
+
+HALF = writes(result(tg_throughput=None))
+
+
 class Asked:
     """The action, with a tool that is a script, and a host that answers so."""
 
@@ -206,7 +216,7 @@ class Asked:
         self.given = tmp_path / "given.json"
         (tmp_path / "tool/bin").mkdir(parents=True)
         tool = tmp_path / "tool/bin/python"
-        tool.write_text(TOOL.format(given=self.given, does=does), "utf-8")
+        tool.write_text(TOOL.format(given=self.given, does=does.format(given=self.given)), "utf-8")
         tool.chmod(0o755)
         (tmp_path / "key").write_text(f"{KEY}\n", "utf-8")
         self.arguments: dict[str, Any] = {
@@ -242,16 +252,8 @@ class Asked:
         return found
 
 
-FILE = '$(sed \'s/.*--save-result", "\\([^"]*\\).*/\\1/\' {given})'
-
-
-def writes(tmp_path: Path, content: dict[str, Any]) -> str:
-    place = FILE.replace("{given}", str(tmp_path / "given.json"))
-    return f"cat > {place} <<'END'\n{json.dumps(content)}\nEND"
-
-
 def test_a_run_through_the_endpoint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    asked = Asked(monkeypatch, tmp_path, writes(tmp_path, result()))
+    asked = Asked(monkeypatch, tmp_path, writes(result()))
     found = asked.run()
     assert found["figures"]["first token ms"] == 250.0
     assert found["seen"] == SEEN
@@ -266,6 +268,7 @@ def test_a_run_through_the_endpoint(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         ("echo HTTP 401: Unauthorized; exit 1", "llama-benchy ended with 1: HTTP 401: Unauthorized"),
         # it ends so where it printed its result in another form
         ("true", "llama-benchy left no result"),
+        (HALF, "llama-benchy measured 0 values of tg_throughput, expected one above 0; "),
     ],
 )
 def test_what_is_not_whole_is_a_sentence(
@@ -279,7 +282,7 @@ def test_what_is_not_whole_is_a_sentence(
 
 
 def test_others_that_ask_before_or_meanwhile_are_seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    asked = Asked(monkeypatch, tmp_path, writes(tmp_path, result()))
+    asked = Asked(monkeypatch, tmp_path, writes(result()))
     asked.looks[1]["answered"] = 900
     with pytest.raises(AnsibleActionFail, match="others were answered 763 tokens meanwhile"):
         asked.run()
