@@ -23,7 +23,7 @@ from lab.workspace import Running
 ROOT = Path(__file__).resolve().parents[2]
 HOST = "titan"
 # Seconds of the stand-in: a thousand tokens of a prompt, and each token of an answer.
-PREFILL_S, TOKEN_S, SLOWER = 0.2, 0.03, 1.1
+PREFILL_S, TOKEN_S, SLOWER = 0.2, 0.02, 1.1
 # Service: port, and how much longer it takes.
 SERVICES = {"chat": (8000, 1.0), "same": (8001, 1.0), "slower": (8002, SLOWER)}
 
