@@ -40,7 +40,7 @@ def _service(port: int, factor: float) -> dict[str, Any]:
         "workload": {"max_model_len": 2048, "max_num_seqs": 8},
         "env": {
             "VLLM_STAND_IN_PREFILL_SECONDS": f"{PREFILL_S * factor:.4f}",
-            "VLLM_STAND_IN_TOKEN_SECONDS": f"{TOKEN_S * factor:.4f}",
+            "VLLM_STAND_IN_DECODE_SECONDS": f"{TOKEN_S * factor:.4f}",
         },
         "image": {
             "reference": "gb10-lab/vllm-stand-in:0.32.0",
