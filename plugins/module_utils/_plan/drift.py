@@ -77,20 +77,20 @@ def read_drift(written: Any) -> tuple[Mapping[str, Any], list[Finding]]:
     return (check(DRIFT, {}, "")[0] if findings else settings), findings
 
 
-def unmeasured(drift: Mapping[str, Any], engines: Mapping[str, str], measured: Collection[str]) -> Iterator[Finding]:
-    """Services of ``benchmark`` that can't be measured at night. engines: of the services, by name. measured: engines
-    whose images bring a load generator."""
+def unmeasured(
+    drift: Mapping[str, Any], services: Collection[str], engines: Mapping[str, str], measured: Collection[str]
+) -> Iterator[Finding]:
+    """Services of ``benchmark`` that can't be measured at night. services: all that are declared; engines: by name, of
+    those that are planned. measured: engines whose images bring a load generator."""
+    place = "fleet_drift.benchmark"
     for name in drift["benchmark"]:
-        place = "fleet_drift.benchmark"
-        if name not in engines:
-            words = f'no service "{name}"'
-            yield error(
-                "input-benchmark", place, found=words, expected="services", remedy=did_you_mean(name, [*engines])
-            )
-        elif engines[name] not in measured:
-            words = f"{name}, served by {engines[name]}, whose images bring no load generator"
+        if name not in services:
+            found, remedy = f'no service "{name}"', did_you_mean(name, [*services])
+            yield error("input-benchmark", place, found=found, expected="services", remedy=remedy)
+        elif name in engines and engines[name] not in measured:
+            found = f"{name}, served by {engines[name]}, whose images bring no load generator"
             expected = f"services of {', '.join(sorted(measured))}"
-            yield error("input-benchmark", place, found=words, expected=expected, remedy="take it out")
+            yield error("input-benchmark", place, found=found, expected=expected, remedy="take it out")
 
 
 def _with_dates_as_text(value: Any) -> Any:

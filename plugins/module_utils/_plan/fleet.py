@@ -140,6 +140,7 @@ def plan_fleet(
     findings.add(
         unmeasured(
             drift,
+            declared.services,
             {name: service.placed.engine.spec.name for name, service in services.items()},
             [name for name, engine in ENGINES.items() if engine.spec.load],
         )
