@@ -37,7 +37,9 @@ def _service(port: int, factor: float) -> dict[str, Any]:
         "recipe": "lab-tiny",
         "hosts": [HOST],
         "port": port,
-        "workload": {"max_model_len": 2048, "max_num_seqs": 8},
+        "listen": "127.0.0.1",
+        "workload": {"max_model_len": 1024, "max_num_seqs": 8, "pool": "4 MiB"},
+        "silence": {"catalogue-unknown-variable": "the stand-in's own"},
         "env": {
             "VLLM_STAND_IN_PREFILL_SECONDS": f"{PREFILL_S * factor:.4f}",
             "VLLM_STAND_IN_DECODE_SECONDS": f"{TOKEN_S * factor:.4f}",
@@ -63,6 +65,8 @@ class Owner:
         self.reports = folder / "reports"
         self.declared = {
             "fleet_fabric": None,
+            # three of them, each planned as the real vLLM
+            "fleet_host": {"memory_kib": 18 << 20},
             "fleet_services": {name: _service(*service) for name, service in SERVICES.items()},
             "fleet_drift": {"benchmark": ["chat"], "free": {"memory_gib": 0.5, "disk_gib": 0.5}},
         }

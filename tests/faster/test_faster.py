@@ -88,7 +88,8 @@ def test_a_slower_night_is_drift(owner: Owner) -> None:
 
     def ask() -> None:
         body = json.dumps({"model": "chat", "prompt": "x", "max_tokens": 100})
-        words = f"curl -s -H 'content-type: application/json' -d '{body}' http://127.0.0.1:8000/v1/completions"
+        key = "$(sed 's/api-key: //' /etc/gb10-fleet/secrets/chat.key | tr -d '\"')"
+        words = f"curl -s -H \"authorization: Bearer {key}\" -H 'content-type: application/json' -d '{body}' http://127.0.0.1:8000/v1/completions"
         while not over.is_set():
             owner.fleet.root(HOST, f"{words} >/dev/null & {words} >/dev/null; wait", check=False)
 
