@@ -70,6 +70,7 @@ def test_a_rate_a_depth_and_images_are_swept(owner: Owner) -> None:
 def night(owner: Owner) -> tuple[int, list[dict[str, Any]]]:
     """The exit status of a night's check, and what it says of the service's speed."""
     done = owner.play("drift.yml", "drift_speed=true")
+    assert (owner.reports / "report.json").is_file(), done.stdout[-8000:]
     report = json.loads((owner.reports / "report.json").read_text("utf-8"))
     print(done.returncode, [one["have"] for one in report["findings"]], flush=True)
     assert not report["unknown"], report["unknown"]
