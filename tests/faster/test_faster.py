@@ -73,7 +73,8 @@ def night(owner: Owner) -> tuple[int, list[dict[str, Any]]]:
     assert (owner.reports / "report.json").is_file(), done.stdout[-8000:]
     report = json.loads((owner.reports / "report.json").read_text("utf-8"))
     print(done.returncode, [one["have"] for one in report["findings"]], flush=True)
-    assert not report["unknown"], report["unknown"]
+    unmeasured = [one for one in report["unknown"] if one["part"].startswith("speed of ")]
+    assert not unmeasured, unmeasured
     return done.returncode, [one for one in report["findings"] if one["resource"] == "speed of chat"]
 
 
