@@ -89,7 +89,7 @@ def test_a_slower_night_is_drift(owner: Owner) -> None:
     over = threading.Event()
 
     def ask() -> None:
-        body = json.dumps({"model": "chat", "prompt": "x", "max_tokens": 100})
+        body = json.dumps({"model": "gb10-lab/tiny", "prompt": "x", "max_tokens": 100})
         key = "$(sed 's/api-key: //' /etc/gb10-fleet/secrets/chat.key | tr -d '\"')"
         words = f"curl -s -H \"authorization: Bearer {key}\" -H 'content-type: application/json' -d '{body}' http://127.0.0.1:8000/v1/completions"
         while not over.is_set():
@@ -105,7 +105,7 @@ def test_a_slower_night_is_drift(owner: Owner) -> None:
     assert "not measured tonight: " in busy[0]["have"]
 
     # nothing that was declared has changed, and yet it is slower
-    owner.fleet.root(HOST, "docker update --cpus 0.1 gb10-service-chat")
+    owner.fleet.root(HOST, "docker update --cpus 0.3 gb10-service-chat")
     code, slow = night(owner)
     owner.fleet.root(HOST, "docker update --cpus 2 gb10-service-chat")
     assert code == 2
