@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import threading
 import time
 from typing import Any
@@ -104,10 +105,12 @@ def test_a_slower_night_is_drift(owner: Owner) -> None:
     assert [one["severity"] for one in busy] == ["hint"]
     assert "not measured tonight: " in busy[0]["have"]
 
-    # nothing that was declared has changed, and yet it is slower
-    owner.fleet.root(HOST, "docker update --cpus 0.3 gb10-service-chat")
+    # nothing that was declared has changed, and yet its engine stands still half of the time
+    engine = "$(docker top gb10-service-chat -o pid,comm | awk '/VLLM/ {print $1}')"
+    drag = f"while :; do kill -STOP {engine}; sleep 0.05; kill -CONT {engine}; sleep 0.05; done"
+    owner.fleet.root(HOST, f"systemd-run --unit gb10-test-drag --collect sh -c {shlex.quote(drag)}")
     code, slow = night(owner)
-    owner.fleet.root(HOST, "docker update --cpus 2 gb10-service-chat")
+    owner.fleet.root(HOST, f"systemctl stop gb10-test-drag; kill -CONT {engine}")
     assert code == 2
     assert [one["severity"] for one in slow] == ["warning"]
     assert "first token ms" in slow[0]["have"] and "times it (" in slow[0]["have"]
