@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.environment import Member
-from ansible_collections.gb10.fleet.plugins.module_utils._layers import Value, fill
+from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, fill
 from ansible_collections.gb10.fleet.plugins.module_utils._models.stored import stored_name
 
 if TYPE_CHECKING:
@@ -182,6 +182,17 @@ class Placed:
     def reads_model(self, host: str) -> bool:
         """Whether the rank on a host reads the weights from its disk."""
         return host == self.head.name or not self.engine.spec.head_loads
+
+    def in_group(self, host: Host, own: str) -> Layer:
+        """The variables of a host's place in the group: those of its fabric, and `own`, which gets its address."""
+        member = self.members[host.name]
+        values = {variable["name"]: variable["value"] for variable in member.variables}
+        reasons = {variable["name"]: variable["reason"] for variable in member.variables}
+        return Layer(
+            "fabric",
+            {**values, own: str(member.address)},
+            {**reasons, own: "the address that other ranks reach this one by"},
+        )
 
     def filled(self, values: Mapping[str, Value]) -> dict[str, Any]:
         """Flags or variables as the container gets them, ``{model_path}`` replaced."""

@@ -2,20 +2,23 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""What an engine answers that drafts nothing, takes no adapters, proposes nothing and needs no file of its own."""
+"""What an engine answers that drafts nothing, takes no adapters, proposes nothing, needs no file or variable of its
+own, and listens at its service's port alone."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines import openai
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Example
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Example, Launch
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Overlays, Placed
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value
 
 
-class Plain:
+class Plain(ABC):
     """The answers of `_engines.interface.Engine` that are the same for such engines."""
 
     def propose(
@@ -31,6 +34,18 @@ class Plain:
 
     def overlays(self, placed: Placed) -> Overlays:
         return Overlays()
+
+    def variables(self, placed: Placed, written: Mapping[str, Value]) -> Layer:
+        return Layer("computed", {})
+
+    @abstractmethod
+    def launch(self, placed: Placed, flags: Mapping[str, Value], rank: int) -> Launch: ...
+
+    def judged_launch(self, placed: Placed, flags: Mapping[str, Value]) -> Launch:
+        return self.launch(placed, flags, 0)
+
+    def listens(self, placed: Placed) -> Iterable[tuple[int, str]]:
+        return ()
 
     def example(self, kind: str, model: str) -> Example:
         return openai.example(kind, model)

@@ -107,12 +107,6 @@ class LlamaCpp(Plain):
     def launch(self, placed: Placed, flags: Mapping[str, Value], rank: int) -> Launch:
         return launch.launch(placed, flags, rank)
 
-    def judged_launch(self, placed: Placed, flags: Mapping[str, Value]) -> Launch:
-        return launch.launch(placed, flags, 0)
-
-    def listens(self, placed: Placed) -> Iterable[tuple[int, str]]:
-        return ()
-
     def probes(self, placed: Placed, flags: Mapping[str, Value]) -> Probes:
         return probes.probes(placed, self.served_name(placed, flags))
 
@@ -121,10 +115,6 @@ class LlamaCpp(Plain):
 
     def boot(self, log: str) -> BootLog:
         return parse_boot_log(log)
-
-    def ranks_of(self, fingerprint: str) -> int | None:
-        """It has the build alone, b11669-Debian."""
-        return None
 
     def size(self, placed: Placed, observed: Observed) -> tuple[Sizing, list[Finding]]:
         sized, findings = sizing.size_service(placed, observed)

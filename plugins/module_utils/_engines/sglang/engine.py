@@ -57,9 +57,6 @@ class Sglang(Plain):
     def group_layers(self, placed: Placed, host: Host) -> list[Layer]:
         return launch.group_layers(placed, host)
 
-    def variables(self, placed: Placed, written: Mapping[str, Value]) -> Layer:
-        return Layer("computed", {})
-
     def served_name(self, placed: Placed, flags: Mapping[str, Value]) -> str:
         return str(flags["served-model-name"].value)
 
@@ -68,12 +65,6 @@ class Sglang(Plain):
 
     def launch(self, placed: Placed, flags: Mapping[str, Value], rank: int) -> Launch:
         return launch.launch(placed, flags, rank)
-
-    def judged_launch(self, placed: Placed, flags: Mapping[str, Value]) -> Launch:
-        return launch.launch(placed, flags, 0)
-
-    def listens(self, placed: Placed) -> Iterable[tuple[int, str]]:
-        return ()
 
     def probes(self, placed: Placed, flags: Mapping[str, Value]) -> Probes:
         return probes.probes(placed, self.served_name(placed, flags))

@@ -78,14 +78,7 @@ def launch(placed: Placed, decided: Mapping[str, Value], rank: int) -> Launch:
 
 def group_layers(placed: Placed, host: Host) -> list[Layer]:
     """The variables of a host's place in the group: those of its fabric, and its own address."""
-    if not placed.is_group:
-        return []
-    member = placed.members[host.name]
-    values = {variable["name"]: variable["value"] for variable in member.variables}
-    reasons = {variable["name"]: variable["reason"] for variable in member.variables}
-    values["SGLANG_HOST_IP"] = str(member.address)
-    reasons["SGLANG_HOST_IP"] = "the address that other ranks reach this one by"
-    return [Layer("fabric", values, reasons)]
+    return [placed.in_group(host, "SGLANG_HOST_IP")] if placed.is_group else []
 
 
 def problems(placed: Placed) -> Iterator[Finding]:

@@ -61,9 +61,6 @@ class TrtLlm(Plain):
     def group_layers(self, placed: Placed, host: Host) -> list[Layer]:
         return []
 
-    def variables(self, placed: Placed, written: Mapping[str, Value]) -> Layer:
-        return Layer("computed", {})
-
     def served_name(self, placed: Placed, flags: Mapping[str, Value]) -> str:
         return str(placed.model["repository"])
 
@@ -72,12 +69,6 @@ class TrtLlm(Plain):
 
     def launch(self, placed: Placed, flags: Mapping[str, Value], rank: int) -> Launch:
         return launch.launch(placed, flags)
-
-    def judged_launch(self, placed: Placed, flags: Mapping[str, Value]) -> Launch:
-        return launch.launch(placed, flags)
-
-    def listens(self, placed: Placed) -> Iterable[tuple[int, str]]:
-        return ()
 
     def probes(self, placed: Placed, flags: Mapping[str, Value]) -> Probes:
         """Its Prometheus text counts no tokens and is there only where an option asks for it (openai_server.py), so

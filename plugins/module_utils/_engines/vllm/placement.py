@@ -170,12 +170,7 @@ def group_layers(placed: Placed, host: Host) -> list[Layer]:
     """The variables of a host's place in the group: those of its fabric (`_fabric.environment`), and those of Ray."""
     if not placed.is_group:
         return []
-    member = placed.members[host.name]
-    values = {variable["name"]: variable["value"] for variable in member.variables}
-    reasons = {variable["name"]: variable["reason"] for variable in member.variables}
-    values["VLLM_HOST_IP"] = str(member.address)
-    reasons["VLLM_HOST_IP"] = "the address that other ranks reach this one by"
-    layers = [Layer("fabric", values, reasons)]
+    layers = [placed.in_group(host, "VLLM_HOST_IP")]
     if uses_ray(placed):
         reason = "the group's token for Ray, as a file"
         layers += [default_layer("env_ray")]
