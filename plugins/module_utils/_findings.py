@@ -130,6 +130,17 @@ def first_of(places: Sequence[object], note: str = "") -> str:
 _MOST_NAMES = 24
 
 
+def unknown_host(place: str, name: str, hosts: Iterable[str]) -> Finding:
+    """Something is declared for a host that the inventory has not. hosts: those that it has."""
+    return error(
+        "input-unknown-host",
+        place,
+        found=f'no host "{name}"',
+        expected="a host of the inventory",
+        remedy=did_you_mean(name, hosts),
+    )
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A remedy for a misspelt name: ``write "port"``, or the list of what is known."""
     names = sorted(known)

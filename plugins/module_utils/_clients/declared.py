@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _secret_files
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean, error
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean, error, unknown_host
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway.clients import names_of
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
@@ -137,13 +137,7 @@ def _placement(
             remedy="rename the client",
         )
     if host not in taken:
-        yield error(
-            "input-unknown-host",
-            f"{place}.host",
-            found=f'no host "{host}"',
-            expected="a host of the inventory",
-            remedy=did_you_mean(host, taken),
-        )
+        yield unknown_host(f"{place}.host", host, taken)
     elif client["port"] in taken[host]:
         yield error(
             "input-port-twice",

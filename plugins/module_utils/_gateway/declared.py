@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _secret_files
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean, error
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, unknown_host
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway.clients import client_problems
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 from ansible_collections.gb10.fleet.plugins.module_utils._tls.declared import LOCAL, NAME_PATTERN, TLS, is_address
@@ -183,13 +183,7 @@ def _placement(gateway: Mapping[str, Any], hosts: Mapping[str, tuple[str, Collec
     chosen = gateway["hosts"]
     for name in sorted({*chosen}):
         if name not in hosts:
-            yield error(
-                "input-unknown-host",
-                f"{PLACE}.hosts",
-                found=f'no host "{name}"',
-                expected="a host of the inventory",
-                remedy=did_you_mean(name, hosts),
-            )
+            yield unknown_host(f"{PLACE}.hosts", name, hosts)
             continue
         for key in ("port", "redirect_port"):
             if gateway[key] in hosts[name][1]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _secret_files
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean, error
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, unknown_host
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 
@@ -66,13 +66,7 @@ def decide(
         monitoring.setdefault(key, fact("monitoring", key))
     name = monitoring["host"]
     if name not in hosts:
-        yield error(
-            "input-unknown-host",
-            f"{PLACE}.host",
-            found=f'no host "{name}"',
-            expected="a host of the inventory",
-            remedy=did_you_mean(name, hosts),
-        )
+        yield unknown_host(f"{PLACE}.host", name, hosts)
         return
     yield from _ports(monitoring, hosts)
     yield from _addresses(monitoring, hosts[name][0])

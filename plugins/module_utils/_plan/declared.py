@@ -31,6 +31,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import (
     did_you_mean,
     error,
     first_of,
+    unknown_host,
     warning,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall import plan as firewall
@@ -464,13 +465,7 @@ def _what(place: str, service: Mapping[str, Any]) -> Iterator[Finding]:
 def _placement(place: str, chosen: list[str], hosts: Mapping[str, Host]) -> Iterator[Finding]:
     for host in sorted(set(chosen)):
         if host not in hosts:
-            yield error(
-                "input-unknown-host",
-                f"{place}.hosts",
-                found=f'no host "{host}"',
-                expected="a host of the inventory",
-                remedy=did_you_mean(host, hosts),
-            )
+            yield unknown_host(f"{place}.hosts", host, hosts)
         elif chosen.count(host) > 1:
             yield error(
                 "input-host-twice",
