@@ -80,6 +80,12 @@ class View:
         found: Mapping[str, Any] = self.plan["drift"]
         return found
 
+    @property
+    def our_units(self) -> list[str]:
+        """Units here that this inventory asked for, now or once."""
+        units = self.state["our_units"] or ()
+        return [one["unit"] for one in units if one["inventory"] == self.plan["inventory"]]
+
     def converge(self) -> str:
         """The remedy of what the playbook repairs."""
         return f"ansible-playbook {SITE} -l {self.host}"
@@ -108,6 +114,11 @@ class Look:
         """What was read; an empty map where it could not be."""
         found = self.state.get(name)
         return {} if found is None else found
+
+    def others_at(self, port: int, ours: Collection[str] = ()) -> str:
+        """Who else listens, ``nginx listens on port 443``; an empty text for nobody. ours: processes that may."""
+        holders = {one["process"] for one in self.state.get("listening") or () if one["port"] == port}
+        return f"{' and '.join(sorted(holders)) or 'a program'} listens on port {port}" if holders - {*ours} else ""
 
     @property
     def in_group(self) -> bool:

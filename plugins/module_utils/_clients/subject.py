@@ -53,12 +53,11 @@ def _obstacles(look: Look) -> Iterator[Finding]:
     ours = {one["unit"] for one in look.part("our_units") or ()}
     for client in look.slice.get("clients", ()):
         port = client["listens"]["port"]
-        holders = {one["process"] for one in look.state.get("listening") or () if one["port"] == port}
-        if holders - ({_PROCESS} if client["unit"] in ours else set()):
+        if found := look.others_at(port, [_PROCESS] if client["unit"] in ours else ()):
             yield host_error(
                 "client-port-taken",
                 f"fleet_clients.{client['name']}",
-                found=f"{' and '.join(sorted(holders))} listens on port {port}",
+                found=found,
                 expected="a free port",
                 remedy="stop it, or write another port",
             )

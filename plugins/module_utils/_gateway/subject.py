@@ -139,12 +139,11 @@ def _obstacles(look: Look) -> Iterator[Finding]:
         yield host_warning("gateway-held", _held(backend), **_held_words(part["unit"], why))
     ours = any(one["unit"] == part["unit"] for one in look.part("our_units") or ())
     for port in part["listens"]:
-        holders = {one["process"] for one in look.state.get("listening") or () if one["port"] == port}
-        if holders - ({_PROCESS} if ours else set()):
+        if found := look.others_at(port, [_PROCESS] if ours else ()):
             yield host_error(
                 "gateway-port-taken",
                 "fleet_gateway",
-                found=f"{' and '.join(sorted(holders)) or 'a program'} listens on port {port}",
+                found=found,
                 expected="a free port",
                 remedy=f"stop it, or write another {'port' if port == part['listens'][0] else 'redirect_port'}",
             )

@@ -31,12 +31,11 @@ def _obstacles(look: Look) -> Iterator[Finding]:
     if not part or not part["units"]:
         return
     port = fact("monitoring", "exporter_port")
-    holders = {one["process"] for one in look.state.get("listening") or () if one["port"] == port}
-    if holders - _PROCESSES:
+    if found := look.others_at(port, _PROCESSES):
         yield host_error(
             "monitoring-port-taken",
             "fleet_monitoring",
-            found=f"{' and '.join(sorted(holders)) or 'a program'} listens on port {port}",
+            found=found,
             expected="a free port, for the node exporter",
             remedy="stop it: `ss -ltnp` says who it is",
         )
@@ -45,9 +44,8 @@ def _obstacles(look: Look) -> Iterator[Finding]:
 def _differences(view: View) -> Differences:
     """Units that an earlier declaration of the same inventory left."""
     part = view.slice["monitoring"]
-    for one in view.state["our_units"] or ():
-        unit, is_ours = one["unit"], one["inventory"] == view.plan["inventory"]
-        if unit in _layout.MONITORING_UNITS and unit not in part["units"] and is_ours:
+    for unit in view.our_units:
+        if unit in _layout.MONITORING_UNITS and unit not in part["units"]:
             yield view.differs(
                 "warning",
                 "monitoring-undeclared",

@@ -34,12 +34,11 @@ def _obstacles(look: Look) -> Iterator[Finding]:
     if not part or not part["url"]:
         return
     port = int(part["url"].rpartition(":")[2])
-    holders = {one["process"] for one in look.state.get("listening") or () if one["port"] == port}
-    if holders - {_SYSTEMD, "systemd-socket-", "systemd-socket-proxyd"}:
+    if found := look.others_at(port, [_SYSTEMD, "systemd-socket-", "systemd-socket-proxyd"]):
         yield host_error(
             "phoenix-port-taken",
             "fleet_phoenix.port",
-            found=f"{' and '.join(sorted(holders))} listens on port {port}",
+            found=found,
             expected="a free port",
             remedy="stop it, or write another port",
         )
@@ -48,13 +47,12 @@ def _obstacles(look: Look) -> Iterator[Finding]:
 def _differences(view: View) -> Differences:
     """Units that an earlier declaration of the same inventory left."""
     part = view.slice["phoenix"]
-    for one in view.state["our_units"] or ():
-        is_ours = one["inventory"] == view.plan["inventory"]
-        if f"{_layout.UNITS}/{one['unit']}" in part["gone"] and is_ours:
+    for unit in view.our_units:
+        if f"{_layout.UNITS}/{unit}" in part["gone"]:
             yield view.differs(
                 "warning",
                 "phoenix-undeclared",
-                f"unit {one['unit']}",
+                f"unit {unit}",
                 found="its file is there",
                 expected="no such unit: fleet_phoenix asks for none here",
             )
