@@ -54,13 +54,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             raise AnsibleActionFail(
                 f"{problem.filename or folder}: {problem.strerror}; see to that, and run again: what has come is kept"
             ) from None
-        show(summary(made, folder))
+        show(words := summary(made, folder))
         diff = {"before": "", "after": "".join(f"{path}: removed\n" for path in made.dropped)}
         return result | {
             "changed": made.changed,
             "serial": made.manifest["serial"],
             "new_bytes": made.new_bytes,
-            "summary": summary(made, folder),
+            "summary": words,
             "diff": diff,
         }
 

@@ -43,14 +43,14 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         if result.get("failed") or self._task.check_mode:
             return result
         missing, done = result["missing"], 0
+        whole = sum(files[name]["bytes"] for name in missing)
+        host = (task_vars or {}).get("inventory_hostname", "")
         for batch in _batches(missing, files):
             arrived = {name: self._send(bundle, files[name]["path"]) for name in batch}
             answer = self._module({**arguments, "arrived": arrived, "files": {n: files[n] for n in batch}}, task_vars)
             if answer.get("failed"):
                 return answer
             done += sum(files[name]["bytes"] for name in batch)
-            whole = sum(files[name]["bytes"] for name in missing)
-            host = (task_vars or {}).get("inventory_hostname", "")
             show(f"{host}: bundle, {size(done)} of {size(whole)}")
         return result
 

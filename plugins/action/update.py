@@ -23,7 +23,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._update.order import (
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._update.page import changes, page
 from ansible_collections.gb10.fleet.plugins.module_utils._update.proof import faults, name
-from ansible_collections.gb10.fleet.plugins.module_utils._update.result import Result, result
+from ansible_collections.gb10.fleet.plugins.module_utils._update.result import Result, result, running
 from ansible_collections.gb10.fleet.plugins.modules.update import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import refusal, show
@@ -57,7 +57,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             options["together"],
         )
         lines = {
-            host: changes(found[host], _now(looks[host].state), results[host], bool(options["firmware"]))
+            host: changes(found[host], running(looks[host].state), results[host], bool(options["firmware"]))
             for host in wanted
         }
         show(page(lines, wanted, order, sorted(found.keys() - wanted.keys())))
@@ -101,10 +101,6 @@ def _judged(look: Look, found: Mapping[str, Any], after: Result, options: Mappin
 
 def _waits(state: Mapping[str, Any]) -> bool:
     return bool((state.get("kernel") or {}).get("reboot_required"))
-
-
-def _now(state: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    return (state.get("kernel") or {}).get("release"), state.get("driver")
 
 
 def _refuse(found: Mapping[str, Iterable[Finding]]) -> None:

@@ -6,12 +6,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, host_error, ordered
 from ansible_collections.gb10.fleet.plugins.module_utils._preflight.needs import obstacles, preflight
 from ansible_collections.gb10.fleet.plugins.module_utils._rollout.compare import slower
+from ansible_collections.gb10.fleet.plugins.module_utils._update.result import running
 
 
 def faults(host: str, slice_: Mapping[str, Any], state: Mapping[str, Any]) -> list[Finding]:
@@ -41,19 +42,14 @@ def unproved(
     if record["firmware"] and found["firmware"]:
         waiting = ", ".join(one["device"] for one in found["firmware"])
         yield _wrong("firmware", f"still offered: {waiting}", "what was brought; it may ask for power off and on")
-    yield from _new(faults(host, slice_, state), record["known"])
+    yield from (one for one in faults(host, slice_, state) if name(one) not in record["known"])
 
 
 def _versions(expected: Mapping[str, str | None], state: Mapping[str, Any]) -> Iterator[Finding]:
-    have = {"kernel": (state.get("kernel") or {}).get("release"), "driver": state.get("driver")}
-    for what, version in have.items():
+    for what, version in zip(("kernel", "driver"), running(state), strict=True):
         wanted = expected[what]
         if wanted is not None and version != wanted:
             yield _wrong(what, f"{version or 'none'} runs", wanted)
-
-
-def _new(after: Collection[Finding], known: Collection[str]) -> Iterator[Finding]:
-    yield from (one for one in after if name(one) not in known)
 
 
 def _wrong(place: str, found: str, expected: str) -> Finding:

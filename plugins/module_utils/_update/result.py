@@ -66,11 +66,16 @@ class Result:
     changed: frozenset[str]
 
 
+def running(state: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Kernel and driver of a reading; None where it is not known."""
+    return (state.get("kernel") or {}).get("release"), state.get("driver")
+
+
 def result(state: Mapping[str, Any], found: Mapping[str, Any], firmware: bool) -> Result:
     """state: as `host_info` reads it. found: `form.READING`. firmware: whether what is offered is brought."""
     steps = found["steps"]
     packages = {**found["installed"], **{one["package"]: one["version"] for one in steps if one["action"] != "remove"}}
-    kernel_now, driver_now = (state.get("kernel") or {}).get("release"), state.get("driver")
+    kernel_now, driver_now = running(state)
     kernel = _kernel(kernel_now, state, found)
     driver = _driver([one for one in steps if one["action"] != "remove"]) or driver_now
     changed = {family for family in _FAMILIES for one in steps if _is_of(family, one["package"])}
@@ -90,14 +95,14 @@ def result(state: Mapping[str, Any], found: Mapping[str, Any], firmware: bool) -
     return Result(kernel, driver, after, packages, frozenset(changed))
 
 
-def _kernel(running: str | None, state: Mapping[str, Any], found: Mapping[str, Any]) -> str | None:
+def _kernel(now: str | None, state: Mapping[str, Any], found: Mapping[str, Any]) -> str | None:
     """GRUB boots the highest version; a kernel that waits for a restart is one of those in /boot."""
     names = (_IMAGE.fullmatch(one["package"]) for one in found["steps"] if one["action"] == "install")
     coming = [name[1] for name in names if name]
     if (state.get("kernel") or {}).get("reboot_required") or found["record"]:
         coming += found["kernels"]
-    newest = max([*coming, *([running] if running else [])], key=numbers, default=None)
-    return newest if running is None or newest is None or numbers(newest) > numbers(running) else running
+    newest = max([*coming, *([now] if now else [])], key=numbers, default=None)
+    return newest if now is None or newest is None or numbers(newest) > numbers(now) else now
 
 
 def _driver(steps: list[Mapping[str, str]]) -> str | None:
@@ -174,8 +179,8 @@ def _torn(after: Result) -> Iterator[Finding]:
 
 def _kernel_alone(look: Look, after: Result) -> Iterator[Finding]:
     """A kernel without its module package, and nothing that builds one."""
-    running = (look.part("kernel")).get("release")
-    if not look.part("gpu").get("present") or after.kernel in (None, running):
+    now, _driver_now = running(look.state)
+    if not look.part("gpu").get("present") or after.kernel in (None, now):
         return
     modules = {found[1] for name in after.packages if (found := _MODULES.fullmatch(name))}
     if after.kernel not in modules and not any(fnmatchcase(name, _DKMS) for name in after.packages):
@@ -192,9 +197,8 @@ def _kernel_alone(look: Look, after: Result) -> Iterator[Finding]:
 
 
 def _unreported(look: Look, after: Result) -> Iterator[Finding]:
-    now = (look.part("kernel").get("release"), look.state.get("driver"))
     pair = (after.kernel, after.driver)
-    if pair != now and not any((one["kernel"], one["driver"]) == pair for one in known_good()):
+    if pair != running(look.state) and not any((one["kernel"], one["driver"]) == pair for one in known_good()):
         yield host_warning(
             "update-unreported",
             "the update",
