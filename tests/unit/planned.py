@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
@@ -28,3 +29,13 @@ def ranks_of(plan: dict[str, Any], service: str) -> list[dict[str, Any]]:
         }
         for one in slices
     ]
+
+
+def found(plan: dict[str, Any], severity: str = "error") -> list[str]:
+    """The rules of what a plan finds."""
+    return [finding["rule"] for finding in plan["findings"] if finding["severity"] == severity]
+
+
+def values(words: list[str]) -> dict[str, str]:
+    """Options with a value, of words."""
+    return {name: value for name, value in pairwise(words) if name.startswith("--")}

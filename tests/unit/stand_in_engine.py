@@ -20,7 +20,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface impo
     Sizing,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Overlays, Placed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Placed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.plain import Plain
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import ranks_port
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, merge
@@ -57,7 +58,7 @@ class Blind:
         return None
 
 
-class Echo:
+class Echo(Plain):
     spec = EngineSpec(
         name="echo",
         title="Echo",
@@ -77,22 +78,8 @@ class Echo:
     def image_facts(self, reference: str) -> dict[str, str | None]:
         return {"reference": reference, "family": "plain", "release": "1.0.0"}
 
-    def propose(
-        self, checkpoint: Mapping[str, Any], names_image: bool, names_template: bool
-    ) -> tuple[None, list[Finding]]:
-        return None, []
-
-    def draft(self, flags: Mapping[str, Any]) -> str | None:
-        return None
-
-    def adapters(self, flags: Mapping[str, Any]) -> Sequence[str]:
-        return ()
-
     def problems(self, placed: Placed) -> Iterable[Finding]:
         return ()
-
-    def overlays(self, placed: Placed) -> Overlays:
-        return Overlays()
 
     def workload_flags(self, workload: Mapping[str, Any]) -> dict[str, Any]:
         return {"ctx": workload["max_model_len"]} if "max_model_len" in workload else {}
@@ -109,9 +96,6 @@ class Echo:
             return []
         return [Layer("fabric", {"ECHO_NODE": str(placed.members[host.name].address)})]
 
-    def variables(self, placed: Placed, written: Mapping[str, Value]) -> Layer:
-        return Layer("computed", {})
-
     def served_name(self, placed: Placed, flags: Mapping[str, Value]) -> str:
         return str(placed.settings.get("served_name") or placed.name)
 
@@ -122,12 +106,6 @@ class Echo:
         words = [f"{name}={value}" for name, value in placed.filled(flags).items()]
         peer = [f"head={placed.addresses[0]}:{ranks_port(placed.port)}"] if rank else []
         return Launch(["echo-server", *words, *peer])
-
-    def judged_launch(self, placed: Placed, flags: Mapping[str, Value]) -> Launch:
-        return self.launch(placed, flags, 0)
-
-    def listens(self, placed: Placed) -> Iterable[tuple[int, str]]:
-        return ()
 
     def probes(self, placed: Placed, flags: Mapping[str, Value]) -> Probes:
         return PROBES
@@ -141,9 +119,6 @@ class Echo:
     def boot(self, log: str) -> BootLog:
         found = re.search(r"room for (\d+) marks", log)
         return BootLog(kv_cache_tokens=int(found[1]) if found else None)
-
-    def same_release(self, planned: str, shown: str) -> bool:
-        return planned == shown
 
     def ranks_of(self, fingerprint: str) -> int | None:
         return fingerprint.count("+") + 1 if fingerprint.startswith("echo:") else None
@@ -172,6 +147,3 @@ class Echo:
 
     def judge(self, request: Mapping[str, Any]) -> Sequence[Finding]:
         raise AssertionError("this engine judges no launch")
-
-    def for_host(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        return dict(request)

@@ -8,11 +8,9 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -27,23 +25,9 @@ from ansible_collections.gb10.fleet.plugins.module_utils._rank.endpoint import j
 from ansible_collections.gb10.fleet.plugins.module_utils._rank.judge import parse_metrics
 from lab.vllm import tiny_model, top_files
 from lab.vllm.packages import SITE
+from processes import GIVE_UP_SECONDS, eventually, free_port
 
-GIVE_UP_SECONDS = 60
 KEY = "sk-0123456789abcdef"
-
-
-def eventually(true: Callable[[], bool]) -> None:
-    """The limit only ends a test that has failed."""
-    deadline = time.monotonic() + GIVE_UP_SECONDS
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-def free_port() -> int:
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture(scope="module")

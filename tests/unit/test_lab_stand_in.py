@@ -24,8 +24,8 @@ import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm import api_key
 from lab.vllm import tiny_model, top_files
 from lab.vllm.packages import SITE, VLLM
+from processes import GIVE_UP_SECONDS, eventually, free_port
 
-GIVE_UP_SECONDS = 60
 # As the image's program starts it: the package lies where Python looks, and no variable says so.
 PROGRAM = """
 import sys
@@ -34,20 +34,6 @@ from vllm_stand_in.command import main
 sys.exit(main(sys.argv[2:]))
 """
 CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 8}
-
-
-def eventually(true: Callable[[], bool]) -> None:
-    """The limit only ends a test that has failed."""
-    deadline = time.monotonic() + GIVE_UP_SECONDS
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-def free_port() -> int:
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Process:

@@ -9,34 +9,17 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
-from socket import socket
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.probes import RAY_NODE
 from lab.vllm import tiny_model, top_files
 from lab.vllm.packages import SITE
+from processes import GIVE_UP_SECONDS, eventually, free_port
 
 PROGRAM = "import sys; sys.path.append(sys.argv[1]); from vllm_stand_in.{0} import main; sys.exit(main(sys.argv[2:]))"
-GIVE_UP_SECONDS = 60
 Start = Callable[..., "subprocess.Popen[str]"]
-
-
-def free_port() -> int:
-    with closing(socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def eventually(true: Callable[[], bool]) -> None:
-    """The limit only ends a test that has failed."""
-    deadline = time.monotonic() + GIVE_UP_SECONDS
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._rank import service
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
 from lab.vllm.gguf_files import Shape, header, write
 from llama_shapes import ODD, PROGRAM, ROWS, Row, options, printed
-from planned import ranks_of
+from planned import found, ranks_of, values
 
 MIB = 1 << 20
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,15 +70,6 @@ def plan(tmp_path: Path, settings: dict[str, Any], others: Any = MappingProxyTyp
     variables = {"fleet_services": {"tiny": whole, **others}, "fleet_fabric": SWITCH}
     hosts = {name: {"address": f"{name}.lan", "port": 22, "variables": variables} for name in "abc"}
     return plan_fleet({"hosts": hosts, "folder": str(tmp_path)}, library, of_recipes)
-
-
-def found(plan: dict[str, Any], severity: str = "error") -> list[str]:
-    return [finding["rule"] for finding in plan["findings"] if finding["severity"] == severity]
-
-
-def values(words: list[str]) -> dict[str, str]:
-    """Options with a value, of words."""
-    return {name: value for name, value in pairwise(words) if name.startswith("--")}
 
 
 def test_alone_it_is_planned_to_the_last_word(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -23,7 +22,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._managed import keyed
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._rank import redaction, service
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
-from planned import ranks_of
+from planned import found, ranks_of, values
 
 GIB = 1 << 30
 KEY = "sk-0123456789abcdef"
@@ -55,14 +54,6 @@ def plan(tmp_path: Path, settings: dict[str, Any], others: Any = MappingProxyTyp
     variables = {"fleet_services": {"m": whole, **others}, "fleet_fabric": SWITCH}
     hosts = {name: {"address": f"{name}.lan", "port": 22, "variables": variables} for name in "abc"}
     return plan_fleet({"hosts": hosts, "folder": str(tmp_path)}, library, of_recipes)
-
-
-def found(plan: dict[str, Any], severity: str = "error") -> list[str]:
-    return [finding["rule"] for finding in plan["findings"] if finding["severity"] == severity]
-
-
-def values(words: list[str]) -> dict[str, str]:
-    return {name: value for name, value in pairwise(words) if name.startswith("--")}
 
 
 WORKLOAD = {"workload": {"max_model_len": 32768, "max_num_seqs": 4}}

@@ -20,7 +20,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RE
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._rank import service
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
-from planned import ranks_of
+from planned import found, ranks_of
 
 GIB = 1 << 30
 RECIPE: dict[str, Any] = {
@@ -55,10 +55,6 @@ def plan(tmp_path: Path, settings: dict[str, Any], gateway: Any = None, **recipe
     addresses = {"a": "10.0.0.1", "b": "10.0.0.2"}
     hosts = {name: {"address": at, "port": 22, "variables": variables} for name, at in addresses.items()}
     return plan_fleet({"hosts": hosts, "folder": str(tmp_path)}, library, of_recipes)
-
-
-def found(plan: dict[str, Any], severity: str = "error") -> list[str]:
-    return [finding["rule"] for finding in plan["findings"] if finding["severity"] == severity]
 
 
 def words(planned: dict[str, Any]) -> list[str]:
