@@ -2,12 +2,15 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""Where things lie on a host and inside a container: every path of ours, once."""
+"""Where things lie on a host and inside a container: every path of ours, once, and the line that marks our files."""
 
 from __future__ import annotations
 
 import hashlib
 from pathlib import PurePosixPath
+
+# The first comment of each file that roles write.
+MARK = "# Managed by gb10.fleet: changes are overwritten by site.yml and reported by drift.yml."
 
 # On the host.
 LIBRARY = "/usr/local/lib/gb10-fleet"

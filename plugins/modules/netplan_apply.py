@@ -105,10 +105,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric import hotplug
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan import guard, judge, record, staging
-from ansible_collections.gb10.fleet.plugins.module_utils._netplan.document import MARK
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan.links import (
     CommandError,
     addresses,
@@ -266,7 +266,7 @@ def _file(text: bytes | None, mode: int = 0o600) -> dict[str, Any] | None:
 def _beside(path: str, text: str | None) -> dict[str, Any] | None:
     """A further file as it is to be; one without our mark stays as it is where none is wanted."""
     present = record.snapshot(Path(path))
-    if text is None and present is not None and not _content(present).startswith(MARK.encode("ascii")):
+    if text is None and present is not None and not _content(present).startswith(_layout.MARK.encode("ascii")):
         return present
     return _file(None if text is None else text.encode("utf-8"), 0o644)
 
@@ -283,7 +283,7 @@ def _text_diff(path: str, file: Mapping[str, Any] | None) -> dict[str, str]:
 def _loose_mode(path: str, decision: judge.Decision, host: judge.Host) -> dict[str, dict[str, Any] | None]:
     """The file again, when its text is right and its mode or owner is not."""
     present = record.snapshot(Path(path))
-    if present is None or path in decision.files or not host.files[path].startswith(MARK.encode("ascii")):
+    if present is None or path in decision.files or not host.files[path].startswith(_layout.MARK.encode("ascii")):
         return {}
     wanted = _file(host.files[path])
     return {} if wanted == present else {path: wanted}

@@ -17,8 +17,8 @@ import pytest
 import yaml
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import RAILS, rail
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.plan import SYSCTL_PATH, plan_fabric
+from ansible_collections.gb10.fleet.plugins.module_utils._layout import MARK
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan.document import (
-    MARK,
     NETWORKMANAGER,
     NETWORKMANAGER_PRE_UP,
     PATH,

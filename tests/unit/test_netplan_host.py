@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._layout import MARK
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan import judge
-from ansible_collections.gb10.fleet.plugins.module_utils._netplan.document import MARK
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan.ssh_session import (
     carriers,
     server_end,

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from ansible.module_utils.testing import patch_module_args
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+from ansible_collections.gb10.fleet.plugins.module_utils._layout import MARK
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan import judge
-from ansible_collections.gb10.fleet.plugins.module_utils._netplan.document import MARK
 from ansible_collections.gb10.fleet.plugins.module_utils._settings import kernel_settings
 from ansible_collections.gb10.fleet.plugins.module_utils._settings.json_settings import both, merged, restored
 from ansible_collections.gb10.fleet.plugins.module_utils._undo import record, survey

@@ -129,7 +129,7 @@ def start(client: Mapping[str, Any]) -> str:
     """What the container begins with: secrets become variables of its program, which `docker inspect` doesn't show."""
     return f"""\
 #!/bin/sh
-# Managed by gb10.fleet: changes are overwritten by site.yml and reported by drift.yml.
+{_layout.MARK}
 set -a
 . {IN_SETTINGS}/gateway.env
 . {IN_SETTINGS}/own.env
@@ -162,7 +162,7 @@ def unit(name: str, client: Mapping[str, Any], words: list[str], inventory: str)
     """The systemd unit. words: of `docker run`. inventory: whose it is; systemd passes over sections of this kind."""
     container = _layout.client_container(name)
     return f"""\
-# Managed by gb10.fleet: changes are overwritten by site.yml and reported by drift.yml.
+{_layout.MARK}
 [Unit]
 Description=gb10.fleet: {KINDS[client["kind"]].title}, {name}
 Wants=network-online.target

@@ -14,7 +14,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._fabric.bandwidth impor
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.declared import End, HostFacts, Segment, read_fabric
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import HALVES, rail
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, fabric_hint
-from ansible_collections.gb10.fleet.plugins.module_utils._layout import LIBRARY
+from ansible_collections.gb10.fleet.plugins.module_utils._layout import LIBRARY, MARK
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan import document as netplan
 
 SYSCTL_PATH = "/etc/sysctl.d/90-gb10-fabric.conf"
@@ -179,4 +179,4 @@ def _sysctl(rails: Iterable[str]) -> dict[str, int]:
 
 
 def _sysctl_text(sysctl: Mapping[str, int]) -> str:
-    return "\n".join([netplan.MARK, *(f"{key} = {value}" for key, value in sysctl.items()), ""])
+    return "\n".join([MARK, *(f"{key} = {value}" for key, value in sysctl.items()), ""])

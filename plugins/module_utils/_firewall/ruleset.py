@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+
 TABLE = "inet gb10_fleet"
 # The bridge of Docker's first network, and those of others by their ids. An owner's own bridge may have any other name,
 # also one that begins with br-: it leads outside, even where Docker was told to use it.
@@ -144,9 +146,7 @@ def _quoted(text: str) -> str:
     return '"' + "".join(letter for letter in text if letter.isprintable() and letter != '"')[:60] + '"'
 
 
-_TEXT = """\
-#!/usr/sbin/nft -f
-# Managed by gb10.fleet: changes are overwritten by site.yml and reported by drift.yml.
+_TEXT = f"#!/usr/sbin/nft -f\n{_layout.MARK}\n" + """\
 # Ranks listen on random ports of every address, so this host is closed but for what stands here.
 table {table}
 delete table {table}
@@ -187,9 +187,7 @@ table {table} {{
 }}
 """
 
-_LIMITED = """\
-#!/usr/sbin/nft -f
-# Managed by gb10.fleet: changes are overwritten by site.yml and reported by drift.yml.
+_LIMITED = f"#!/usr/sbin/nft -f\n{_layout.MARK}\n" + """\
 # The services' APIs are the gateway's alone; every other port is left alone.
 table {table}
 delete table {table}

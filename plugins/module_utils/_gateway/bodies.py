@@ -40,8 +40,7 @@ def config(offered: Iterable[Backend]) -> str:
     )
 
 
-_TEXT = """\
-# Managed by gb10.fleet: changes are overwritten by site.yml and reported by drift.yml.
+_TEXT = f"{_layout.MARK}\n" + """\
 global
     log stdout format raw local0
     user haproxy

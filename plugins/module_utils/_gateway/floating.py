@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+
 # Of the groups of this network none by multicast is ours.
 _GROUP = 171
 _FIRST_PRIORITY = 200
@@ -34,8 +36,7 @@ def config(gateway: Mapping[str, Any], host: str, interface: str) -> str:
     )
 
 
-_TEXT = """\
-# Managed by gb10.fleet: changes are overwritten by site.yml and reported by drift.yml.
+_TEXT = f"{_layout.MARK}\n" + """\
 global_defs {{
     router_id {host}
     vrrp_version 3

@@ -190,8 +190,7 @@ _LOG = (
     """'{"client":"%[var(txn.client)]","from":"%[var(txn.from)]","model":"%[var(txn.backend)]","host":"%s","status":%ST,"""
     """"queued_ms":%Tw,"first_byte_ms":%Tr,"ms":%Ta,"sent":%U,"received":%B,"ended":"%tsc"}'"""
 )
-_TEXT = """\
-# Managed by gb10.fleet: changes are overwritten by site.yml and reported by drift.yml.
+_TEXT = f"{_layout.MARK}\n" + """\
 global
     log stdout format raw local0
     stats socket {status}/admin.sock mode 600 level admin

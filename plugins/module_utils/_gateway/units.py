@@ -59,7 +59,7 @@ def _unit(what: str, order: str, config: str, folder: str, before: list[str], in
     reloads = "\n".join(f"ExecReload={command}" for command in [*before, "/bin/kill -USR2 $MAINPID"])
     name = PurePath(folder).name
     return f"""\
-# Managed by gb10.fleet: changes are overwritten by site.yml and reported by drift.yml.
+{_layout.MARK}
 [Unit]
 Description=gb10.fleet: {what}
 {order}
@@ -109,8 +109,7 @@ _ADDRESS_WORDS = {
     "folder": PurePath(_layout.GATEWAY_ADDRESS_UNIT).stem,
 }
 # Whose gateway does not run gives the address away; one that runs again asks for it again.
-_ADDRESS = """\
-# Managed by gb10.fleet: changes are overwritten by site.yml and reported by drift.yml.
+_ADDRESS = f"{_layout.MARK}\n" + """\
 [Unit]
 Description=gb10.fleet: the gateways' floating address
 BindsTo={gateway}

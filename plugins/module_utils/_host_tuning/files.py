@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-MARK = "# Managed by gb10.fleet: changes are overwritten by site.yml and reported by drift.yml."
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 
 # Sorts behind 99-sysctl.conf, the link to /etc/sysctl.conf: the file that is read last wins at boot.
 SYSCTL = "/etc/sysctl.d/99-zz-gb10-fleet.conf"
@@ -32,7 +32,8 @@ def tuning_files(plan: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         SYSTEMD: f"[Manager]\nDefaultLimitMEMLOCK={systemd_limit(memlock)}\n" if memlock is not None else None,
     }
     return {
-        path: {"mode": "0644", "content": None if text is None else f"{MARK}\n{text}"} for path, text in texts.items()
+        path: {"mode": "0644", "content": None if text is None else f"{_layout.MARK}\n{text}"}
+        for path, text in texts.items()
     }
 
 

@@ -89,7 +89,7 @@ def _is_enabled(settings: Mapping[str, Any]) -> bool:
 def _unit(term: int, kill: int, inventory: str) -> str:
     words = f"{_layout.MEMORY_GUARD_PROGRAM} {term} {kill} {fact('group', 'oom_score_adj')}"
     return f"""\
-# Managed by gb10.fleet: changes are overwritten by site.yml and reported by drift.yml.
+{_layout.MARK}
 [Unit]
 Description=gb10.fleet: ends an engine before the host runs out of memory
 StartLimitIntervalSec=0

@@ -19,7 +19,6 @@ CONSOLES = f"{_layout.MONITORING}/consoles"
 RECEIVERS = f"{_layout.MONITORING}/alertmanager.yml"
 SECRETS = f"{_layout.MONITORING}/secrets"
 _SYSTEM_CA = "/etc/ssl/certs/ca-certificates.crt"
-_MARK = "# Managed by gb10.fleet: changes are overwritten by site.yml and reported by drift.yml."
 _LOOPBACK = "127.0.0.1"
 
 
@@ -37,7 +36,7 @@ class Endpoint:
 
 
 def as_text(data: Mapping[str, Any]) -> str:
-    return f"{_MARK}\n{json.dumps(data, indent=2, sort_keys=True)}\n"
+    return f"{_layout.MARK}\n{json.dumps(data, indent=2, sort_keys=True)}\n"
 
 
 def config(inventory: str, hosts: Mapping[str, str], endpoints: Iterable[Endpoint]) -> dict[str, Any]:
@@ -183,7 +182,7 @@ def metrics_unit(inventory: str) -> str:
 
 def _unit(what: str, command: str, more: str, inventory: str, user: str = "DynamicUser=true\n") -> str:
     return f"""\
-{_MARK}
+{_layout.MARK}
 [Unit]
 Description=gb10.fleet: {what}
 Wants=network-online.target

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+
 PATH = "/etc/netplan/40-cx7.yaml"
 # netplan warns of files that others can read: they may hold Wi-Fi passwords.
 MODE = "0600"
@@ -16,7 +18,6 @@ MODE = "0600"
 NETWORKMANAGER = "/etc/NetworkManager/conf.d/90-gb10-fabric.conf"
 # Before it calls a device connected, NetworkManager runs what lies here (NetworkManager-dispatcher(8)).
 NETWORKMANAGER_PRE_UP = "/etc/NetworkManager/dispatcher.d/pre-up.d/90-gb10-fabric"
-MARK = "# Managed by gb10.fleet: changes are overwritten by site.yml and reported by drift.yml."
 
 
 def document(interfaces: Iterable[Mapping[str, Any]], mode: str) -> dict[str, Any]:
@@ -42,13 +43,13 @@ def _ethernet(interface: Mapping[str, Any], mode: str) -> dict[str, Any]:
 
 def text(wanted: Mapping[str, Any]) -> str:
     """A netplan document as YAML. Scalars are words, numbers and addresses here: none needs quotes."""
-    return "\n".join([MARK, *_lines(wanted, 0), ""])
+    return "\n".join([_layout.MARK, *_lines(wanted, 0), ""])
 
 
 def networkmanager(names: Iterable[str]) -> str:
     """NetworkManager's own way to say `ignore-carrier` of interfaces (NetworkManager.conf(5), device sections)."""
     matched = ",".join(f"interface-name:{name}" for name in names)
-    return f"{MARK}\n[device-gb10-fabric]\nmatch-device={matched}\nignore-carrier=yes\n"
+    return f"{_layout.MARK}\n[device-gb10-fabric]\nmatch-device={matched}\nignore-carrier=yes\n"
 
 
 def _lines(node: Mapping[str, Any], depth: int) -> Iterator[str]:

@@ -21,7 +21,6 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, host_error
-from ansible_collections.gb10.fleet.plugins.module_utils._netplan.document import MARK
 
 Files = dict[str, bytes]
 # netplan's own rendering of a set of files: {name: text}; RenderError when netplan refuses them
@@ -124,7 +123,7 @@ def _difference(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> dict
 
 
 def _is_ours(text: bytes) -> bool:
-    return text.startswith(MARK.encode("ascii"))
+    return text.startswith(_layout.MARK.encode("ascii"))
 
 
 def _copy_of(path: str, text: bytes) -> str:

@@ -20,7 +20,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 
 SECRETS = f"{_layout.PHOENIX}/secrets"
 LOCK = "roles/phoenix/files/phoenix.txt"
-_MARK = "# Managed by gb10.fleet: changes are overwritten by site.yml and reported by drift.yml."
 # Of its own network, where nobody else is.
 _INSIDE = 6006
 # At so much of the disk that it was given it takes nothing more until old traces are gone.
@@ -96,7 +95,7 @@ def _server(phoenix: Mapping[str, Any], inventory: str) -> str:
     }
     lines = "".join(f"Environment=PHOENIX_{name}={value}\n" for name, value in variables.items())
     return f"""\
-{_MARK}
+{_layout.MARK}
 [Unit]
 Description=gb10.fleet: Phoenix, which keeps the traces of requests
 StartLimitIntervalSec=0
@@ -119,7 +118,7 @@ Inventory={inventory}
 
 def _socket(phoenix: Mapping[str, Any], inventory: str) -> str:
     return f"""\
-{_MARK}
+{_layout.MARK}
 [Unit]
 Description=gb10.fleet: where Phoenix is reached
 StartLimitIntervalSec=0
@@ -138,7 +137,7 @@ Inventory={inventory}
 
 def _proxy(inventory: str) -> str:
     return f"""\
-{_MARK}
+{_layout.MARK}
 [Unit]
 Description=gb10.fleet: leads to Phoenix in its own network
 Requires={_layout.PHOENIX_UNIT}
