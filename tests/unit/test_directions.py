@@ -50,6 +50,7 @@ MAY_IMPORT = {
     "_bundle": "_drift _images _lock _models _transfer _weights",
     "_joins": "",
     "_rollout": "",
+    "_export": "",
     "_update": "_preflight _probe _rollout _system _transfer",
     "_bench": "_probe _rank _transfer",
     "_settings": "",

@@ -1,0 +1,95 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action of gb10.fleet.export: the plan in, another scheduler's files out; runs on the controller."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.gb10.fleet.plugins.module_utils._export.kubernetes import carried
+from ansible_collections.gb10.fleet.plugins.module_utils._export.text import Changes, as_text, changes
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError, ordered
+from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.modules.export import DOCUMENTATION
+from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
+
+_SUFFIX = ".yml"
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
+        plan, folder = options["plan"], Path(options["folder"]).absolute()
+        services = {name: carried(plan, name, options["rdma_resource"]) for name in sorted(options["services"])}
+        findings = ordered(one for service in services.values() for one in service.findings)
+        refused = [one.sentence() for one in findings if one.severity == "error"]
+        warned = [one.sentence() for one in findings if one.severity != "error"]
+        wanted = {f"{name}{_SUFFIX}": as_text(service) for name, service in services.items() if service.documents}
+        if not wanted:
+            raise AnsibleActionFail("nothing was written: " + ("\n".join(refused) or "the plan has no service"))
+        whole = {*options["services"]} == {*plan["services"]}
+        try:
+            there = _texts(folder)
+            todo = changes(wanted, there, str(folder), whole=whole)
+            if not self._task.check_mode:
+                _write(folder, todo)
+        except FleetError as problem:
+            raise AnsibleActionFail(f"nothing was written: {problem}") from None
+        except OSError as problem:
+            raise AnsibleActionFail(
+                f"{problem.filename or folder}: {problem.strerror}; see to that, and run again"
+            ) from None
+        for sentence in refused:
+            Display().warning(f"not written: {sentence}")
+        for sentence in warned:
+            Display().warning(sentence)
+        show(_summary(folder, wanted, todo, check=self._task.check_mode))
+        return result | {
+            "changed": bool(todo.write or todo.remove),
+            "files": [str(folder / name) for name in wanted],
+            "removed": [str(folder / name) for name in todo.remove],
+            "refused": refused,
+            "warnings_of_services": warned,
+            "diff": [
+                {
+                    "before": there.get(name, ""),
+                    "after": todo.write.get(name, ""),
+                    "before_header": str(folder / name) if name in there else "no file",
+                    "after_header": str(folder / name) if name in todo.write else "no file",
+                }
+                for name in (*todo.write, *todo.remove)
+            ],
+        }
+
+
+def _texts(folder: Path) -> dict[str, str]:
+    """The texts of a folder's files that may be ours; none where it isn't there."""
+    if not folder.exists():
+        return {}
+    files = sorted(path for path in folder.iterdir() if path.suffix == _SUFFIX and path.is_file())
+    return {path.name: path.read_text("utf-8", errors="replace") for path in files}
+
+
+def _write(folder: Path, todo: Changes) -> None:
+    for name, text in todo.write.items():
+        replace_file(folder / name, text.encode())
+    for name in todo.remove:
+        (folder / name).unlink()
+
+
+def _summary(folder: Path, wanted: dict[str, str], todo: Changes, *, check: bool) -> str:
+    """Each file and what became of it, for a person, and what comes next."""
+    would = "would be " if check else ""
+    lines = [f"{folder / name}: {f'{would}written' if name in todo.write else 'as it was'}" for name in wanted]
+    lines += [f"{folder / name}: {would}removed, since no service has it any more" for name in todo.remove]
+    return "\n".join([*lines, f"Make the Secrets that each file names, then: kubectl apply -f {folder}"])

@@ -1,0 +1,77 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: export
+short_description: Write services of the plan as another scheduler's objects
+version_added: 0.2.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Runs on the controller and reaches no host. Writes a file for each service, with a LeaderWorkerSet of its ranks, a
+    Service before its head, and a ConfigMap where it has overlays. A Secret is referred to and never written.
+  - A service that can't be carried over gets no file; RV(refused) says why. It fails if that is so of all of them.
+  - A file of its own that no service has any more is removed where O(services) are all of the plan.
+options:
+  plan:
+    description: RV(gb10.fleet.plan#module:plan).
+    type: dict
+    required: true
+  services:
+    description: The services to write.
+    type: list
+    elements: str
+    required: true
+  target:
+    description: For whom.
+    type: str
+    choices: [kubernetes]
+    required: true
+  folder:
+    description: Where the files go. It is made if it is missing.
+    type: path
+    required: true
+  rdma_resource:
+    description: The resource by which the cluster's device plugin hands C(/dev/infiniband) to pods.
+    type: str
+    default: rdma/rdma_shared_device_a
+extends_documentation_fragment:
+  - gb10.fleet.attributes.changes
+  - gb10.fleet.attributes.on_controller
+"""
+
+EXAMPLES = r"""
+- name: Write what Kubernetes is to run
+  gb10.fleet.export:
+    plan: "{{ fleet_plan.plan }}"
+    services: "{{ fleet_plan.services }}"
+    target: kubernetes
+    folder: /srv/manifests/sparks
+  run_once: true
+"""
+
+RETURN = r"""
+files:
+  description: The files of the services, whether they changed or not.
+  returned: success
+  type: list
+  elements: str
+removed:
+  description: The files that were removed.
+  returned: success
+  type: list
+  elements: str
+refused:
+  description: What can't be carried over, one sentence each.
+  returned: success
+  type: list
+  elements: str
+warnings_of_services:
+  description: What works otherwise there, one sentence each.
+  returned: success
+  type: list
+  elements: str
+"""
