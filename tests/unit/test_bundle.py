@@ -320,9 +320,10 @@ def test_every_package_that_a_role_installs_by_name_is_known() -> None:
 
 
 def test_every_lock_of_wheels_is_in_a_bundle() -> None:
-    locks = {str(file.relative_to(ROOT)) for file in ROOT.glob("roles/*/files/*.txt")}
-    # whose plan is refused with a bundle
-    assert {*wheels.LOCKS} == locks - {"roles/phoenix/files/phoenix.txt"}
+    """Of each role that installs by one, but for Phoenix's, whose plan is refused with a bundle."""
+    using = {path.parents[1].name for path in ROOT.glob("roles/*/tasks/*.yml") if "python_tool:" in path.read_text()}
+    assert {path.parents[1].name for path in wheels.locks()} == using - {"phoenix"}
+    assert all("--hash=sha256:" in path.read_text() for path in wheels.locks())
 
 
 OTHER = {"digest": digest(b"other"), "identity": digest(b"other")}

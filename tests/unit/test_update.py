@@ -31,7 +31,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._update.order import (
     steps,
     wanting,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._update.page import changes, page
+from ansible_collections.gb10.fleet.plugins.module_utils._update.page import changes, page, stopped
 from ansible_collections.gb10.fleet.plugins.module_utils._update.proof import (
     faults,
     name,
@@ -458,6 +458,43 @@ def test_the_page() -> None:
     ]
     assert page({}, {}, [], ["a"]) == "a: nothing to do\nnothing is updated"
     assert "never measured here" in page(dict.fromkeys("abcde", ""), ALL, order(took_s=None), [])
+
+
+@pytest.mark.parametrize(
+    ("services", "failed", "gone", "words"),
+    [
+        ((), {}, [], ""),
+        (("nano",), {}, [], ""),
+        (
+            (),
+            {"a": "none runs"},
+            [],
+            "a did not prove itself, what can be put back was; what comes after it was left alone:\na: none runs",
+        ),
+        (
+            ("pair",),
+            {"a": "it failed", "b": "slow"},
+            [],
+            "a, b did not prove themselves, what can be put back was, and its services serve again; what comes after "
+            "it was left alone:\na: it failed\nb: slow",
+        ),
+        (
+            ("pair",),
+            {"b": "slow"},
+            ["a"],
+            "a, b did not prove themselves; what comes after it was left alone:\n"
+            "a: it can't be reached, or could not be put back\nb: slow",
+        ),
+        (
+            ("pair",),
+            {"a": "slow"},
+            ["a"],
+            "a did not prove itself; what comes after it was left alone:\na: slow",
+        ),
+    ],
+)
+def test_why_a_run_ends(services: Any, failed: dict[str, str], gone: list[str], words: str) -> None:
+    assert stopped({"services": services}, failed, gone) == words
 
 
 # Faults of the recorded state itself, such as an archive that is not there.

@@ -19,11 +19,18 @@ from ansible_collections.gb10.fleet.plugins.module_utils._bundle.programs import
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import refusal
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import ROOT
 
-LOCKS = ("roles/drift_timer/files/runner.txt", "roles/model_store/files/hub.txt")
+# A plan with it is refused with a bundle (`_bundle.needs`): 190 MB.
+_LEFT_OUT = "phoenix"
 _MACHINES = {"arm64": "aarch64", "amd64": "x86_64"}
 # glibc's releases up to that of Ubuntu 24.04; pip takes each by its own name (PEP 600).
 _GLIBC = range(39, 16, -1)
 _LOCKED = re.compile(r"^([\w.-]+)==([\w.!+-]+)", re.MULTILINE)
+
+
+def locks() -> list[Path]:
+    """The locks of hashes by which roles install."""
+    found = sorted(Path(ROOT, "roles").glob("*/files/*.txt"))
+    return [path for path in found if path.parents[1].name != _LEFT_OUT]
 
 
 def fetch(architecture: str, python: str, target: Target, work: Path) -> list[dict[str, str | None]]:
@@ -32,11 +39,11 @@ def fetch(architecture: str, python: str, target: Target, work: Path) -> list[di
     platforms = [f"manylinux_2_{minor}_{machine}" for minor in _GLIBC] + [f"manylinux2014_{machine}"]
     chosen = [word for name in platforms for word in ("--platform", name)]
     work.mkdir(parents=True, exist_ok=True)
-    for lock in LOCKS:
+    for lock in locks():
         pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet", "--no-deps"]
         only = ["--require-hashes", "--only-binary=:all:", "--python-version", python, *chosen]
-        run([*pip, *only, "--dest", str(work), "--requirement", str(ROOT / lock)], "wheels")
-    pinned = {(_plain(name), version) for lock in LOCKS for name, version in _LOCKED.findall((ROOT / lock).read_text())}
+        run([*pip, *only, "--dest", str(work), "--requirement", str(lock)], "wheels")
+    pinned = {(_plain(name), version) for lock in locks() for name, version in _LOCKED.findall(lock.read_text())}
     entries: list[dict[str, str | None]] = []
     for file in sorted(work.glob("*.whl")):
         name, version, licence = _described(file)

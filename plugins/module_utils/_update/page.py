@@ -59,6 +59,21 @@ def page(lines: Mapping[str, str], wanted: Mapping[str, Next], order: Iterable[S
     return "\n".join([*shown, words + "be put back is, and the run ends"])
 
 
+def stopped(step: Mapping[str, Any], failed: Mapping[str, str], gone: Sequence[str]) -> str:
+    """Why a run ends with a step, a line for each host; empty where all of its hosts have proved themselves.
+
+    step: a `Step` as data. failed: reasons by host. gone: hosts that are no longer in the run.
+    """
+    reasons = dict.fromkeys(gone, "it can't be reached, or could not be put back") | dict(failed)
+    if not reasons:
+        return ""
+    each = "itself" if len(reasons) == 1 else "themselves"
+    again = ", and its services serve again" if step["services"] else ""
+    back = "" if gone else f", what can be put back was{again}"
+    first = f"{', '.join(reasons)} did not prove {each}{back}; what comes after it was left alone:"
+    return "\n".join([first, *(f"{host}: {reason}" for host, reason in reasons.items())])
+
+
 def _cut(what: Next) -> str:
     return f" ({_NEXT[what]})" if _NEXT[what] else ""
 
