@@ -236,7 +236,7 @@ def test_what_cannot_be_carried_over_has_no_objects(
         ({"tls": {"certificate": "tls.crt", "key": "tls.key"}}, "certificate", "a certificate for"),
     ],
 )
-def test_what_is_otherwise_there_is_said(tmp_path: Path, settings: Any, rule: str, word: str) -> None:
+def test_what_works_otherwise_there_is_reported(tmp_path: Path, settings: Any, rule: str, word: str) -> None:
     for kind in ("crt", "key"):
         (tmp_path / f"tls.{kind}").write_text("")
     planned = plan(tmp_path, settings)
@@ -272,7 +272,7 @@ def test_another_overlay_starts_the_pods_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("files", "said"),
+    ("files", "words"),
     [
         (
             {"v.yaml": ("/it's", "api-key: %s\n")},
@@ -285,8 +285,8 @@ def test_another_overlay_starts_the_pods_anew(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_the_command_for_a_secret(files: dict[str, tuple[str, str]], said: str) -> None:
-    assert create(Secret("x", files)) == said
+def test_the_command_for_a_secret(files: dict[str, tuple[str, str]], words: str) -> None:
+    assert create(Secret("x", files)) == words
 
 
 def test_the_command_makes_the_file_that_the_engine_reads(tmp_path: Path) -> None:
@@ -320,20 +320,20 @@ def act(monkeypatch: pytest.MonkeyPatch, *, check_mode: bool = False, **options:
     return returned
 
 
-def test_a_second_run_changes_nothing_and_check_mode_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_run_changes_nothing_and_check_mode_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     planned = plan(tmp_path, {}, pair={"recipe": "qwen3-1.7b", "hosts": ["b", "c"], "port": 8001}, fabric=SWITCH)
     folder = tmp_path / "out"
     options = {"plan": planned, "services": ["chat", "pair"], "folder": str(folder)}
-    told = act(monkeypatch, check_mode=True, **options)
-    assert (told["changed"], folder.exists()) == (True, False)
+    first = act(monkeypatch, check_mode=True, **options)
+    assert (first["changed"], folder.exists()) == (True, False)
     made = act(monkeypatch, **options)
-    assert made["diff"] == told["diff"]
+    assert made["diff"] == first["diff"]
     assert [Path(one).name for one in made["files"]] == ["chat.yml", "pair.yml"]
     assert all(stat.S_IMODE(Path(one).stat().st_mode) == 0o644 for one in made["files"])
     again = act(monkeypatch, **options)
     assert (again["changed"], again["diff"], again["files"]) == (False, [], made["files"])
     one = act(monkeypatch, **options | {"services": ["chat"]})
-    assert one["changed"] is False, "of one service nothing is said of the others"
+    assert one["changed"] is False, "of one service nothing is words of the others"
     less = {**planned, "services": {"chat": planned["services"]["chat"]}}
     last = act(monkeypatch, **options | {"plan": less, "services": ["chat"]})
     assert (last["removed"], sorted(folder.iterdir())) == ([str(folder / "pair.yml")], [folder / "chat.yml"])

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -59,7 +60,8 @@ def _yaml(document: Mapping[str, Any]) -> str:
             return True
 
     Dumper.add_representer(str, Dumper.represent_text)
-    return str(yaml.dump(document, Dumper=Dumper, sort_keys=False, width=math.inf, allow_unicode=True))
+    plain = json.loads(json.dumps(document))  # values of a plan that went through Ansible are kinds of str of its own
+    return str(yaml.dump(plain, Dumper=Dumper, sort_keys=False, width=math.inf, allow_unicode=True))
 
 
 @dataclass(frozen=True)
