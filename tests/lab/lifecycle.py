@@ -100,9 +100,7 @@ def _boot(workspace: Workspace, lab: Lab, layers: Sequence[Path]) -> None:
 
 
 @contextlib.contextmanager
-def _daemon(
-    workspace: Workspace, lab: Lab, layers: Sequence[Path]
-) -> Iterator[tuple[int, Callable[[], object]]]:
+def _daemon(workspace: Workspace, lab: Lab, layers: Sequence[Path]) -> Iterator[tuple[int, Callable[[], object]]]:
     """The daemon with all hosts booted: its keeper's number, and what to call to let it run on its own."""
     with _control_socket(workspace) as control, workspace.log.open("w") as log:
         settings = Settings(

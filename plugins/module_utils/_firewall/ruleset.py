@@ -146,7 +146,9 @@ def _quoted(text: str) -> str:
     return '"' + "".join(letter for letter in text if letter.isprintable() and letter != '"')[:60] + '"'
 
 
-_TEXT = f"#!/usr/sbin/nft -f\n{_layout.MARK}\n" + """\
+_TEXT = (
+    f"#!/usr/sbin/nft -f\n{_layout.MARK}\n"
+    + """\
 # Ranks listen on random ports of every address, so this host is closed but for what stands here.
 table {table}
 delete table {table}
@@ -186,8 +188,11 @@ table {table} {{
     }}
 }}
 """
+)
 
-_LIMITED = f"#!/usr/sbin/nft -f\n{_layout.MARK}\n" + """\
+_LIMITED = (
+    f"#!/usr/sbin/nft -f\n{_layout.MARK}\n"
+    + """\
 # The services' APIs are the gateway's alone; every other port is left alone.
 table {table}
 delete table {table}
@@ -209,3 +214,4 @@ table {table} {{
     }}
 }}
 """
+)

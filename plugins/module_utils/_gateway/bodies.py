@@ -40,7 +40,9 @@ def config(offered: Iterable[Backend]) -> str:
     )
 
 
-_TEXT = f"{_layout.MARK}\n" + """\
+_TEXT = (
+    f"{_layout.MARK}\n"
+    + """\
 global
     log stdout format raw local0
     user haproxy
@@ -77,3 +79,4 @@ frontend bodies
 backend gateway
     server gateway {large}
 """
+)

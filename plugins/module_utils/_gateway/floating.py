@@ -36,7 +36,9 @@ def config(gateway: Mapping[str, Any], host: str, interface: str) -> str:
     )
 
 
-_TEXT = f"{_layout.MARK}\n" + """\
+_TEXT = (
+    f"{_layout.MARK}\n"
+    + """\
 global_defs {{
     router_id {host}
     vrrp_version 3
@@ -58,3 +60,4 @@ vrrp_instance gateway {{
     }}
 }}
 """
+)

@@ -190,7 +190,9 @@ _LOG = (
     """'{"client":"%[var(txn.client)]","from":"%[var(txn.from)]","model":"%[var(txn.backend)]","host":"%s","status":%ST,"""
     """"queued_ms":%Tw,"first_byte_ms":%Tr,"ms":%Ta,"sent":%U,"received":%B,"ended":"%tsc"}'"""
 )
-_TEXT = f"{_layout.MARK}\n" + """\
+_TEXT = (
+    f"{_layout.MARK}\n"
+    + """\
 global
     log stdout format raw local0
     stats socket {status}/admin.sock mode 600 level admin
@@ -284,3 +286,4 @@ frontend large
     use_backend %[var(txn.backend)]_waits if {{ var(txn.held) -m found }}
     use_backend %[var(txn.backend)]
 {backends}"""  # noqa: E501 - what HAProxy reads is one line
+)

@@ -109,7 +109,9 @@ _ADDRESS_WORDS = {
     "folder": PurePath(_layout.GATEWAY_ADDRESS_UNIT).stem,
 }
 # Whose gateway does not run gives the address away; one that runs again asks for it again.
-_ADDRESS = f"{_layout.MARK}\n" + """\
+_ADDRESS = (
+    f"{_layout.MARK}\n"
+    + """\
 [Unit]
 Description=gb10.fleet: the gateways' floating address
 BindsTo={gateway}
@@ -146,3 +148,4 @@ WantedBy={gateway}
 [X-Gb10Fleet]
 Inventory={inventory}
 """
+)
