@@ -130,7 +130,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5, help="how often each is measured (default: %(default)s)")
     options = parser.parse_args()
     archives = images.default_directory()
-    images.ensure_model(archives)
+    images.ensure_model("tiny", archives)
     images.ensure_image(images.STAND_IN, archives)
     with tempfile.TemporaryDirectory(prefix="gb10-cost-") as folder:
         fleet = Fleet(Path(folder) / "lab")

@@ -78,7 +78,7 @@ def owner() -> Iterator[Owner]:
     """GB10_LAB_DIR: a lab that is up there is used, and left up."""
     need_lab()
     folder = images.default_directory()
-    images.ensure_model(folder)
+    images.ensure_model("tiny", folder)
     images.ensure_image(images.STAND_IN, folder)
     given = os.environ.get("GB10_LAB_DIR")
     fleet = Fleet(Path(given) if given else Path(tempfile.mkdtemp(prefix="gb10-harm-")))
