@@ -22,7 +22,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._bench.conditions impor
     differing,
     unlike,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import BETTER, MOST_BYTES, earlier, run
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import BETTER, MOST_BYTES, earlier
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.report import (
     comparison,
     derived_table,
@@ -31,7 +31,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._bench.report import (
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.sweep import (
     Point,
-    asked,
     points,
     problems,
     services_of,
@@ -45,6 +44,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._own_files import repla
 from ansible_collections.gb10.fleet.plugins.modules.bench import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._bench_page import page
+from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import head, head_slice, load_of, run_of
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import refusal, show
 
 
@@ -66,7 +66,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         found = _points(options, names)
         _refuse(_incomparable(options, names, before, found))
         # each run takes more than a second: no later benchmark has these prompts, and none is in a cache yet
-        sides = [(name, _head(options["plan"], name)) for name in names]
+        sides = [(name, head(options["plan"], name)) for name in names]
         order = steps(sides, found, options["rounds"], int(time.time()))
         sent = ", ".join(point.name for point in found)
         show(
@@ -108,11 +108,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
                 if step["side"] == side
             ]
             title = f"{name}-{now:%Y%m%d-%H%M%S}{'-before' if len(names) > 1 and not side else ''}"
-            slice_ = _slice(plan, name)
-            seen = conditions(plan["services"][name], slice_, options["seen"][name])
-            runs.append(
-                run(title, f"{now:%Y-%m-%dT%H:%M:%SZ}", {"name": name, "definition": slice_["definition"]}, seen, own)
-            )
+            runs.append(run_of(plan, name, title, now, options["seen"][name], own))
         found = _compared(runs, len(names) > 1)
         _show(runs, found)
         written = {
@@ -142,20 +138,7 @@ def _show(runs: list[dict[str, Any]], found: list[Difference]) -> None:
 
 
 def _target(plan: Mapping[str, Any], name: str) -> dict[str, Any]:
-    service = plan["services"][name]
-    spec = ENGINES[service["engine"]].spec
-    parts = {key: getattr(spec, key) for key in ("load", "load_more", "load_tls", "code_flags")}
-    load = asked(name, _slice(plan, name), service["served_name"], parts, spec.series)
-    return {"service": name, "host": _head(plan, name), "load": load}
-
-
-def _head(plan: Mapping[str, Any], name: str) -> str:
-    return str(plan["services"][name]["hosts"][0])
-
-
-def _slice(plan: Mapping[str, Any], name: str) -> dict[str, Any]:
-    found: dict[str, Any] = next(one for one in plan["hosts"][_head(plan, name)]["services"] if one["name"] == name)
-    return found
+    return {"service": name, "host": head(plan, name), "load": load_of(plan, name)}
 
 
 def _points(options: Mapping[str, Any], names: list[str]) -> list[Point]:
@@ -194,7 +177,7 @@ def _incomparable(
             remedy="write shorter ones, -e prompts=256",
         )
     now = {
-        name: conditions(options["plan"]["services"][name], _slice(options["plan"], name), options["seen"][name])
+        name: conditions(options["plan"]["services"][name], head_slice(options["plan"], name), options["seen"][name])
         for name in names
     }
     if before:

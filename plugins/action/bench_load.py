@@ -8,38 +8,31 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import ANSWER, measured
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import NotWholeError
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.sweep import Point
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
-from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Asking, NoAnswerError
+from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import NoAnswerError
+from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import Measuring
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 
 _KEPT = "nothing of this benchmark was kept"
 
 
-class ActionModule(Asking):
+class ActionModule(Measuring):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         variables = task_vars or {}
         result: dict[str, Any] = super().run(tmp, variables)
         if self._task.check_mode:
             return result | {"changed": False, "skipped": True, "msg": "check mode: nothing was measured"}
-        arguments = self._task.args
-        point, service = arguments.get("point"), arguments["load"]["service"]
-        keys = ENGINES[arguments["load"]["engine"]].spec.load_keys
-
-        def used(answer: dict[str, Any]) -> dict[str, Any]:
-            return {"seen": answer["seen"], **(measured(Point(**point), answer, keys) if point else {})}
-
+        load, given = self._task.args["load"], self._task.args.get("point")
+        point = Point(**given) if given else None
         try:
-            answer: dict[str, Any] = self.ask("gb10.fleet.bench_load", arguments, variables, ANSWER, used)
-        except NoAnswerError as why:
-            at = f" at {point['name']}" if point else ""
+            answer = self.measure(load, point, variables) if point else {"seen": self.look(load, variables)["seen"]}
+        except (NoAnswerError, NotWholeError) as why:
+            at = f" at {point.name}" if point else ""
             raise AnsibleActionFail(
-                f"{service} can't be measured{at}: {why}; {_KEPT}", result={"unread": True}
+                f"{load['service']} can't be measured{at}: {why}; {_KEPT}", result={"unread": True}
             ) from None
         if point:
-            show(
-                f"{service}: {point['name']}: "
-                + ", ".join(f"{value:.4g} {name}" for name, value in answer["figures"].items())
-            )
+            figures = ", ".join(f"{value:.4g} {name}" for name, value in answer["figures"].items())
+            show(f"{load['service']}: {point.name}: {figures}")
         return {**result, "changed": False, **answer}

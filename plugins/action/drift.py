@@ -12,12 +12,17 @@ import json
 import subprocess
 import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils import _own_files
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.canary import name_of, night, skipped
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import earlier
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.sweep import Point
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import (
     EXIT_CODES,
     Reading,
@@ -28,9 +33,12 @@ from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import (
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.formats import junit, prometheus
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.history import EMPTY, parse, remember
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.report import as_json, as_text, report
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Difference
 from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._subject import Unknown
 from ansible_collections.gb10.fleet.plugins.modules.drift import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import head, run_of, watched
 from ansible_collections.gb10.fleet.plugins.plugin_utils._drift_page import page
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 
@@ -50,11 +58,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         hosts = _asked(plan, options["hosts"], options["service"])
         readings = {host: Reading.registered(variables["hostvars"], host) for host in hosts}
         now = time.gmtime(at)
+        speeds = self._speeds(plan, options, variables["hostvars"], hosts)
         history = _own_files.read(folder / HISTORY, parse, self._note) or EMPTY
         shown_now = time.strftime("%Y-%m-%dT%H:%M:%SZ", now)
 
         def judge(of_hosts: Mapping[str, Reading]) -> tuple[Result, list[str], dict[str, Any], dict[str, str]]:
-            compared = compare(plan, of_hosts, time.strftime("%Y-%m-%d", now), options["service"])
+            today = time.strftime("%Y-%m-%d", now)
+            compared = compare(plan, of_hosts, today, options["service"], speeds)
             after, new = remember(history, compared, of_hosts, shown_now, int(at // 86400))
             document = report(compared, after["since"], shown_now)
             success = int(at) if compared.verdict != "unknown" else history.get("last_success", 0)
@@ -70,6 +80,32 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         shown = files["report.json"] if options["format"] == "json" else as_text(document)
         show("\n" + shown + "\n")
         return result | {"changed": False, "verdict": compared.verdict, "exit_code": EXIT_CODES[compared.verdict]}
+
+    def _speeds(
+        self, plan: Mapping[str, Any], options: Mapping[str, Any], hostvars: Any, hosts: list[str]
+    ) -> list[Difference | Unknown]:
+        """What the benchmarks of services say. Keeps those that later nights are compared with."""
+        found: list[Difference | Unknown] = []
+        names = watched(plan, options["service"])
+        for host in hosts if options["speeds"] else ():
+            answer = (hostvars.raw_get(host).get("drift_bench") or {}).get("services")
+            if answer is None and any(head(plan, name) == host for name in names):
+                found.append(Unknown(host, "speed of its services", "not measured in time"))
+            for name, measured in (answer or {}).items():
+                if "results" not in measured:
+                    busy = measured.get("busy")
+                    part = f"speed of {name}"
+                    found.append(skipped(host, name, busy) if busy else Unknown(host, part, measured["unknown"]))
+                    continue
+                done = [{**one, "point": Point(**one["point"])} for one in measured["results"]]
+                tonight = run_of(plan, name, name_of(name), datetime.now(UTC), measured["seen"], done)
+                path = Path(options["speeds"]) / f"{name_of(name)}.json"
+                kept = _own_files.read(path, partial(earlier, what=path.name), self._note)
+                judged_night = night(host, name, kept, tonight, plan["drift"]["slower_percent"])
+                found += judged_night.findings
+                if judged_night.keep:
+                    replace_file(path, (json.dumps(tonight, indent=1) + "\n").encode())
+        return found
 
     def _note(self, sentence: str) -> None:
         Display().warning(sentence)

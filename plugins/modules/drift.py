@@ -28,6 +28,11 @@ options:
     description: Where reports and history are kept on the controller.
     type: path
     required: true
+  speeds:
+    description: The folder of the controller with the runs that what M(gb10.fleet.drift_bench) registered as
+      C(drift_bench) on each host is compared with; empty to compare nothing.
+    type: path
+    default: ""
   service:
     description: Compare this service alone; empty for everything.
     type: str

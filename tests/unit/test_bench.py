@@ -14,6 +14,15 @@ from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._bench import load as on_host
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.canary import (
+    ROUNDS as NIGHT_ROUNDS,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.canary import (
+    name_of,
+    night,
+    night_points,
+    skipped,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.compare import (
     LEAST,
     WRONG,
@@ -22,7 +31,14 @@ from ansible_collections.gb10.fleet.plugins.module_utils._bench.compare import (
     student,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.conditions import NAMES, conditions, differing, unlike
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import BETTER, SHOWN, earlier, measured, run
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import (
+    BETTER,
+    SHOWN,
+    BusyError,
+    earlier,
+    measured,
+    run,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.report import (
     comparison,
     derived,
@@ -417,6 +433,13 @@ def test_sweeps_that_cant_be_sent_are_refused(option: str, value: list[Any], sen
     assert sentence in found.sentence()
 
 
+def test_nothing_is_sent_where_others_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = on_a_host(monkeypatch, UP, running=3)
+    assert "result" not in found
+    with pytest.raises(BusyError, match="3 requests of others run there, expected none"):
+        measured(POINT, {"result": "", "after": None, **found}, KEYS)
+
+
 METRICS = (
     "vllm:generation_tokens_total 5\nvllm:prompt_tokens_total 7\n"
     "vllm:num_requests_running %s\nvllm:num_requests_waiting 0\n"
@@ -457,16 +480,86 @@ def test_a_run_on_its_host(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ends", "running", "sentence"),
+    ("ends", "sentence"),
     [
-        ({"inspect": (1, "", "No such object: c")}, 0, "its container c does not run"),
-        (UP | {"timeout": (137, "", "Killed")}, 0, "the load generator ended with 137: Killed"),
-        (UP | {"cat": (1, "", "No such file")}, 0, "the load generator left no result: No such file"),
-        (UP, 3, "3 requests of others run there, expected none"),
+        ({"inspect": (1, "", "No such object: c")}, "its container c does not run"),
+        (UP | {"timeout": (137, "", "Killed")}, "the load generator ended with 137: Killed"),
+        (UP | {"cat": (1, "", "No such file")}, "the load generator left no result: No such file"),
     ],
 )
 def test_what_ends_on_the_host_is_a_sentence(
-    monkeypatch: pytest.MonkeyPatch, ends: dict[str, tuple[int, str, str]], running: int, sentence: str
+    monkeypatch: pytest.MonkeyPatch, ends: dict[str, tuple[int, str, str]], sentence: str
 ) -> None:
     with pytest.raises(ValueError, match=sentence):
-        on_a_host(monkeypatch, ends, running)
+        on_a_host(monkeypatch, ends)
+
+
+POOL = {"context": 4096, "max_concurrency": 8.0}
+
+
+def measured_at_night(seed: int, slower: float = 1.0, noise: float = 0.01, **conditions_: Any) -> dict[str, Any]:
+    """A night's run; each has disturbances of its own."""
+    chance = random.Random(seed)
+    results = [
+        {"point": point, "round": number, "shown": {}, "raw": {}}
+        | {
+            "figures": {
+                figure: 100 * (1 / slower if more else slower) * math.exp(chance.gauss(0, noise))
+                for figure, more in BETTER.items()
+            }
+        }
+        for number in range(NIGHT_ROUNDS + 1)
+        for point in night_points(POOL)
+    ]
+    under = kept()["conditions"] | conditions_
+    found = run(name_of("chat"), "2026-11-24T03:00:00Z", {"name": "chat", "definition": "d"}, under, results)
+    return earlier(json.dumps(found).encode(), "chat-canary.json")
+
+
+def reported(before: dict[str, Any] | None, tonight: dict[str, Any], percent: float = 5) -> list[str]:
+    return [f"{one.severity}: {one.sentence()}" for one in night("titan", "chat", before, tonight, percent).findings]
+
+
+def test_the_first_night_is_kept_and_no_drift() -> None:
+    found = night("titan", "chat", None, measured_at_night(1), 5)
+    assert found.keep
+    assert [one.severity for one in found.findings] == ["hint"]
+
+
+def test_equal_nights_are_no_drift() -> None:
+    before = measured_at_night(1)
+    assert [reported(before, measured_at_night(seed)) for seed in range(2, 202)] == [[]] * 200
+    assert not night("titan", "chat", before, measured_at_night(2), 5).keep
+
+
+def test_a_slower_night_is_drift_with_its_figures_and_what_helps() -> None:
+    before = measured_at_night(1)
+    nights = [reported(before, measured_at_night(seed, 1.15)) for seed in range(2, 22)]
+    assert sum(bool(found) for found in nights) >= 18
+    (one,) = reported(before, measured_at_night(2, 1.3))
+    assert one.startswith("warning: speed of chat: 512 tokens x 1: ")
+    assert "1.3" in one and "as measured at 2026-11-24T03:00:00Z" in one
+    assert "gb10.fleet.bench -e service=chat -e against=chat-canary -e prompts=512 -e concurrency=1,4" in one
+
+
+@pytest.mark.parametrize("slower", [1 / 1.3, 1.03])
+def test_a_faster_night_or_one_within_what_is_tolerated_is_none(slower: float) -> None:
+    assert reported(measured_at_night(1), measured_at_night(2, slower)) == []
+    # one figure is no interval: noise of a night can't be told from a slower service
+    assert reported(measured_at_night(1, noise=0.3), measured_at_night(2, 1.1, noise=0.3)) == []
+
+
+def test_what_was_declared_anew_is_measured_anew_and_what_came_by_itself_is_named() -> None:
+    before = measured_at_night(1)
+    found = night("titan", "chat", before, measured_at_night(2, 1.3, image="sha256:2"), 5)
+    assert found.keep
+    assert "image changed since 2026-11-24T03:00:00Z" in found.findings[0].sentence()
+    (one,) = night("titan", "chat", before, measured_at_night(2, 1.3, kernel="6.17"), 5).findings
+    assert one.reason == "kernel 6.11, now 6.17"
+    assert "-e changed=kernel" in one.remedy
+
+
+def test_a_service_with_a_small_pool_is_measured_all_the_same() -> None:
+    assert [point.name for point in night_points({"context": 512, "max_concurrency": 2.0})] == ["256 tokens x 1"]
+    assert night_points({"context": 256, "max_concurrency": None}) == []
+    assert skipped("titan", "chat", "3 requests of others").severity == "hint"

@@ -394,7 +394,7 @@ def test_its_load_generator_measures_the_requests_of_its_words(
     serve: Serve, tmp_path: Path, site: Path, point: list[str]
 ) -> None:
     """By the words that a benchmark gives it; the real one ends with 0 where requests fail, too."""
-    process = serve(VLLM_STAND_IN_TOKEN_SECONDS="0.01").until_healthy()
+    process = serve(VLLM_STAND_IN_DECODE_SECONDS="0.01").until_healthy()
     words = [*("bench", "serve", "--base-url", f"http://127.0.0.1:{process.port}", "--model", "m"), *point]
     words += ["--endpoint", "/v1/completions", "--served-model-name", "tiny", "--random-input-len", "64"]
     words += ["--random-output-len", "8", "--num-prompts", "4", "--seed", "1", "--result-dir", str(tmp_path)]

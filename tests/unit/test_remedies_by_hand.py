@@ -124,6 +124,8 @@ BY_HAND = [
     Row("input-monitoring-listen", {(*S, "listen"): "127.0.0.1"}, "take listen out", {(*S, "listen"): GONE},
         also={("fleet_monitoring",): {"host": "spark-4"}}),
     # The inventory
+    Row("input-benchmark", {("fleet_drift",): {"benchmark": ["sol"]}}, 'write "solo"',
+        {("fleet_drift",): {"benchmark": ["solo"]}}),
     Row("input-no-services", {("fleet_services",): GONE}, "fleet_services: {}", {("fleet_services",): {}}),
     Row("input-unknown-variable", {("fleet_servces",): {}}, "fleet_services", {("fleet_servces",): GONE}),
     Row("input-same-address", {("inventory", "titan", "address"): "10.0.0.2"}, "",

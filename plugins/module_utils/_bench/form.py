@@ -110,30 +110,44 @@ RUN: Spec = {
 }
 
 
+class NotWholeError(ValueError):
+    """A run that does not count, in a sentence."""
+
+
+class BusyError(NotWholeError):
+    """Others ask the service, so that no figure would say anything."""
+
+
+def idle(answer: Mapping[str, Any]) -> None:
+    """answer: as `ANSWER`. BusyError where requests of others run."""
+    if answer["before"] and answer["before"]["busy"]:
+        count = answer["before"]["busy"]
+        raise BusyError(f"{count:.0f} requests of others run there, expected none: measure when nobody asks")
+
+
 def measured(point: Point, answer: Mapping[str, Any], keys: Mapping[str, str]) -> dict[str, Any]:
     """``{figures, shown, raw}`` of one run of a point. answer: as `ANSWER`, whose result is the load generator's JSON
     text. keys: of `EngineSpec.load_keys`.
 
-    ValueError with a sentence where not every request was answered whole, or others asked beside it.
+    NotWholeError where not every request was answered whole, BusyError where others asked before or beside it;
+    ValueError for what is no result.
     """
+    idle(answer)
     raw = parsed(answer["result"].encode(), MOST_BYTES, "what the load generator wrote")
     if not isinstance(raw, dict):
         raise ValueError("what the load generator wrote is no map")
     given = {key: raw[name] for key, name in keys.items() if name in raw}
     found = checked(_LOAD, given, "what the load generator wrote")
     if found["failed"] or found["completed"] != point.requests:
-        raise ValueError(f"{found['completed']} of {point.requests} requests were answered, expected all")
+        raise NotWholeError(f"{found['completed']} of {point.requests} requests were answered, expected all")
     if found["answered"] != point.requests * point.answer:
-        raise ValueError(f"{found['answered']} tokens were answered, expected {point.requests * point.answer}")
+        raise NotWholeError(f"{found['answered']} tokens were answered, expected {point.requests * point.answer}")
     silent = [figure for figure in BETTER if not found[figure]]
     if silent:
-        raise ValueError(f"the load generator measured no {silent[0]}")
+        raise NotWholeError(f"the load generator measured no {silent[0]}")
     if answer["before"] is None or answer["after"] is None:
-        raise ValueError("nobody knows whether others asked meanwhile")
-    foreign = answer["after"]["answered"] - answer["before"]["answered"] - found["answered"]
-    # one request of its own before it begins, and those of one token by which the supervisor sees that it lives
-    if foreign > point.answer + answer["seconds"]:
-        raise ValueError(f"others were answered {foreign:.0f} tokens meanwhile, expected none")
+        raise NotWholeError("nobody knows whether others asked meanwhile")
+    alone(answer["before"], answer["after"], found["answered"], point.answer + answer["seconds"])
     prompted = answer["after"]["prompted"] - answer["before"]["prompted"]
     if found["duration"]:
         found["prompt tokens/s"] = prompted / found["duration"]
@@ -142,6 +156,15 @@ def measured(point: Point, answer: Mapping[str, Any], keys: Mapping[str, str]) -
         "shown": {figure: float(found[figure]) for figure in SHOWN if found.get(figure) is not None},
         "raw": raw,
     }
+
+
+def alone(before: Mapping[str, float], after: Mapping[str, float], own: float, spare: float) -> None:
+    """BusyError where others were answered between two looks. own: tokens that the benchmark was answered. spare: a
+    request of its own before it begins, and those of one token by which the supervisor sees each second that it
+    lives."""
+    foreign = after["answered"] - before["answered"] - own
+    if foreign > spare:
+        raise BusyError(f"others were answered {foreign:.0f} tokens meanwhile, expected none")
 
 
 def run(

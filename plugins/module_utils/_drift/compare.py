@@ -66,12 +66,21 @@ class Result:
         return Result((host,), tuple(mine), (), tuple(one for one in self.unknown if one.host == host)).verdict
 
 
-def compare(plan: Mapping[str, Any], readings: Mapping[str, Reading], today: str, service: str = "") -> Result:
+def compare(
+    plan: Mapping[str, Any],
+    readings: Mapping[str, Reading],
+    today: str,
+    service: str = "",
+    more: Iterable[Difference | Unknown] = (),
+) -> Result:
     """readings: by host, of all hosts that were asked. today: ``2026-11-21``, for acceptances that end.
 
-    service: only what concerns this one; empty for everything.
+    service: only what concerns this one; empty for everything. more: what was found beside the readings.
     """
-    found = [one for one in _found(plan, readings) if _concerns(one, service)]
+    found = [
+        *(one for one in _found(plan, readings) if _concerns(one, service)),
+        *(one for one in more if one.host in readings and _concerns(one, service)),
+    ]
     differences = _by_host(one for one in found if isinstance(one, Difference))
     unknown = sorted({one for one in found if isinstance(one, Unknown)}, key=lambda one: (one.host, one.part))
     counted, accepted = sort_out(differences, plan["drift"]["accept"], today)

@@ -6,11 +6,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import date
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean, error
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check
 
 _PATTERN: Spec = {"type": "str", "default": "*", "min": 1, "expected": "a name, or a pattern with *"}
@@ -52,6 +52,8 @@ DRIFT: Spec = {
                 "listeners": {"type": "list", "default": [], "elements": {"type": "int", "min": 1, "max": 65535}},
             },
         },
+        "benchmark": _NAMES,
+        "slower_percent": {"type": "number", "min": 1, "max": 100},
         "weights_days": {"type": "int", "min": 1, "max": 366},
         "clock_s": {"type": "int", "min": 1},
         "free": {
@@ -73,6 +75,22 @@ def read_drift(written: Any) -> tuple[Mapping[str, Any], list[Finding]]:
     """The checked settings with their defaults, those of nothing written where there is a problem; and the problems."""
     settings, findings = check(DRIFT, _with_dates_as_text({} if written is None else written), "fleet_drift")
     return (check(DRIFT, {}, "")[0] if findings else settings), findings
+
+
+def unmeasured(
+    drift: Mapping[str, Any], services: Collection[str], engines: Mapping[str, str], measured: Collection[str]
+) -> Iterator[Finding]:
+    """Services of ``benchmark`` that can't be measured at night. services: all that are declared; engines: by name, of
+    those that are planned. measured: engines whose images bring a load generator."""
+    place = "fleet_drift.benchmark"
+    for name in drift["benchmark"]:
+        if name not in services:
+            found, remedy = f'no service "{name}"', did_you_mean(name, [*services])
+            yield error("input-benchmark", place, found=found, expected="services", remedy=remedy)
+        elif name in engines and engines[name] not in measured:
+            found = f"{name}, served by {engines[name]}, whose images bring no load generator"
+            expected = f"services of {', '.join(sorted(measured))}"
+            yield error("input-benchmark", place, found=found, expected=expected, remedy="take it out")
 
 
 def _with_dates_as_text(value: Any) -> Any:

@@ -36,6 +36,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.clients import Cl
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.container import docker_options
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.decided import Decided
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import Declared, read_declaration
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.drift import unmeasured
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fold import folded
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.gateway import Gateway, plan_gateway
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.listens import listens
@@ -136,6 +137,14 @@ def plan_fleet(
     findings.add(problems)
     _lock(sources, lock, relock, findings)
     drift = slices.drift(declared.drift)
+    findings.add(
+        unmeasured(
+            drift,
+            declared.services,
+            {name: service.placed.engine.spec.name for name, service in services.items()},
+            [name for name, engine in ENGINES.items() if engine.spec.load],
+        )
+    )
     monitoring = plan_monitoring(
         declared.monitoring, declared.hosts, services.values(), declared.name, drift["free"]["disk_gib"]
     )

@@ -24,7 +24,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._subject import Here, w
 def drift(declared: Mapping[str, Any]) -> dict[str, Any]:
     """``drift`` of the plan: what the owner accepts and expects, and from where on something counts."""
     free = {key: fact("drift", f"free_{key}") for key in ("memory_gib", "disk_gib")}
-    limits = {key: fact("drift", key) for key in ("weights_days", "clock_s")}
+    limits = {key: fact("drift", key) for key in ("weights_days", "clock_s", "slower_percent")}
     return limits | dict(declared) | {"free": free | declared["free"]}
 
 

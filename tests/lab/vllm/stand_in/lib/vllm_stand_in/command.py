@@ -31,7 +31,7 @@ LOAD_SECONDS = "VLLM_STAND_IN_LOAD_SECONDS"
 # How long a thousand tokens of a prompt take.
 PREFILL_SECONDS = "VLLM_STAND_IN_PREFILL_SECONDS"
 # How long each token of an answer takes, where the request itself doesn't say.
-TOKEN_SECONDS = "VLLM_STAND_IN_TOKEN_SECONDS"
+DECODE_SECONDS = "VLLM_STAND_IN_DECODE_SECONDS"
 # An image whose variant has this name starts no engine.
 _VARIANT, _BROKEN = Path("/etc/gb10-lab-variant"), "broken"
 _KV_CACHE_BYTES = 32 << 20
@@ -165,7 +165,7 @@ def _answer(asked: argparse.Namespace, model: dict[str, Any], core: EngineProces
         keys=arguments.api_keys(asked),
         engine=core,
         metrics=Metrics(names[0]),
-        pace_s=float(os.environ.get(TOKEN_SECONDS, "0")),
+        pace_s=float(os.environ.get(DECODE_SECONDS, "0")),
         middleware=middleware.load(asked.middleware or ()),
     )
     address = (asked.host or "0.0.0.0", asked.port or 8000)

@@ -1,0 +1,86 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This plugin util is PRIVATE to the collection.
+"""What actions that measure a service have in common: its host is asked, and what is not whole does not count."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.conditions import conditions
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import (
+    ANSWER,
+    NotWholeError,
+    measured,
+    run,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.sweep import Point, asked
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
+from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Asking, NoAnswerError
+
+_MODULE = "gb10.fleet.bench_load"
+
+
+def head(plan: Mapping[str, Any], name: str) -> str:
+    return str(plan["services"][name]["hosts"][0])
+
+
+def watched(plan: Mapping[str, Any], service: str) -> list[str]:
+    """The services that a drift check measures. service: this one alone; empty for all."""
+    return [name for name in plan["drift"]["benchmark"] if service in ("", name)]
+
+
+def head_slice(plan: Mapping[str, Any], name: str) -> dict[str, Any]:
+    found: dict[str, Any] = next(one for one in plan["hosts"][head(plan, name)]["services"] if one["name"] == name)
+    return found
+
+
+def load_of(plan: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """`asked` of a service of the plan."""
+    service = plan["services"][name]
+    spec = ENGINES[service["engine"]].spec
+    parts = {key: getattr(spec, key) for key in ("load", "load_more", "load_tls", "code_flags")}
+    return asked(name, head_slice(plan, name), service["served_name"], parts, spec.series)
+
+
+def run_of(
+    plan: Mapping[str, Any],
+    name: str,
+    title: str,
+    at: datetime,
+    seen: Mapping[str, Any],
+    results: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
+    """`form.RUN` of a service of the plan. title: what it is kept as. seen, results: of `Measuring`, each of results
+    with its ``point`` and ``round``."""
+    slice_ = head_slice(plan, name)
+    under = conditions(plan["services"][name], slice_, seen)
+    return run(title, f"{at:%Y-%m-%dT%H:%M:%SZ}", {"name": name, "definition": slice_["definition"]}, under, results)
+
+
+class Measuring(Asking):
+    def look(self, load: Mapping[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+        """`form.ANSWER` without a run: what is there, and who asks. NoAnswerError where it can't be told."""
+        answer: dict[str, Any] = self.ask(_MODULE, {"load": dict(load)}, variables, ANSWER)
+        return answer
+
+    def measure(self, load: Mapping[str, Any], point: Point, variables: dict[str, Any]) -> dict[str, Any]:
+        """``{seen, figures, shown, raw}`` of one run. load: with its words filled in. NoAnswerError where it could not
+        be done; NotWholeError, of others who ask BusyError, where it does not count."""
+        keys = ENGINES[load["engine"]].spec.load_keys
+        arguments = {"load": dict(load), "point": asdict(point)}
+
+        def used(answer: dict[str, Any]) -> dict[str, Any]:
+            return {"seen": answer["seen"], **measured(point, answer, keys)}
+
+        try:
+            found: dict[str, Any] = self.ask(_MODULE, arguments, variables, ANSWER, used)
+        except NoAnswerError as why:
+            if isinstance(why.__cause__, NotWholeError):
+                raise why.__cause__ from None
+            raise
+        return found

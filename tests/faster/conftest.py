@@ -1,0 +1,110 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One host with stand-ins of known speed: two that are equal, and one that takes a tenth longer for everything."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lab.fixtures import Fleet, need_lab
+from lab.vllm import images
+from lab.workspace import Running
+
+ROOT = Path(__file__).resolve().parents[2]
+HOST = "titan"
+# Seconds of the stand-in: a thousand tokens of a prompt, and each token of an answer.
+PREFILL_S, TOKEN_S, SLOWER = 0.2, 0.03, 1.1
+# Service: port, and how much longer it takes.
+SERVICES = {"chat": (8000, 1.0), "same": (8001, 1.0), "slower": (8002, SLOWER)}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--runs", type=int, default=20, help="how often two services are compared, equal ones and others")
+
+
+def _service(port: int, factor: float) -> dict[str, Any]:
+    return {
+        "recipe": "lab-tiny",
+        "hosts": [HOST],
+        "port": port,
+        "workload": {"max_model_len": 2048, "max_num_seqs": 8},
+        "env": {
+            "VLLM_STAND_IN_PREFILL_SECONDS": f"{PREFILL_S * factor:.4f}",
+            "VLLM_STAND_IN_DECODE_SECONDS": f"{TOKEN_S * factor:.4f}",
+        },
+        "image": {
+            "reference": "gb10-lab/vllm-stand-in:0.32.0",
+            "family": "upstream",
+            "release": "0.32.0",
+            "source": {"archive": "/srv/lab/vllm-stand-in-0.32.0.tar"},
+        },
+    }
+
+
+class Owner:
+    """The owner of titan, with an inventory of its own. kept: where its benchmarks are."""
+
+    def __init__(self, fleet: Fleet, folder: Path) -> None:
+        self.fleet, self.folder = fleet, folder
+        lab = ROOT / "inventories" / "lab"
+        shutil.copytree(lab, folder / "inventory", ignore=shutil.ignore_patterns(".fleet"))
+        (folder / "inventory" / "hosts.yml").write_text(json.dumps({"all": {"hosts": {HOST: None}}}), "utf-8")
+        self.kept = folder / "inventory" / ".fleet" / "observed" / "bench"
+        self.reports = folder / "reports"
+        self.declared = {
+            "fleet_fabric": None,
+            "fleet_services": {name: _service(*service) for name, service in SERVICES.items()},
+            "fleet_drift": {"benchmark": ["chat"], "free": {"memory_gib": 0.5, "disk_gib": 0.5}},
+        }
+
+    def play(self, playbook: str, *extra: str) -> subprocess.CompletedProcess[str]:
+        begun = self.begin(playbook, *extra)
+        output, _ = begun.communicate()
+        return subprocess.CompletedProcess(begun.args, begun.returncode, output, "")
+
+    def begin(self, playbook: str, *extra: str) -> subprocess.Popen[str]:
+        program = Path(sys.executable).with_name("ansible-playbook")
+        given = [json.dumps(self.declared), f"drift_folder={self.reports}", *extra]
+        own = {"GB10_LAB_DIR": str(self.fleet.directory), "ANSIBLE_HOME": str(self.folder / "home"), "COLUMNS": "200"}
+        return subprocess.Popen(
+            [str(program), "-i", str(self.folder / "inventory"), playbook, *(f"-e{one}" for one in given)],
+            cwd=ROOT,
+            env=os.environ | own,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+
+@pytest.fixture(scope="session")
+def owner() -> Iterator[Owner]:
+    """GB10_LAB_DIR: a lab that is up there is used, and left up."""
+    need_lab()
+    folder = images.default_directory()
+    images.ensure_model(folder)
+    images.ensure_image(images.STAND_IN, folder)
+    given = os.environ.get("GB10_LAB_DIR")
+    fleet = Fleet(Path(given) if given else Path(tempfile.mkdtemp(prefix="gb10-faster-")))
+    was_up = Running.find(fleet.workspace.state) is not None
+    if not was_up:
+        fleet.lab("up", "--hosts", HOST, "--share", f"{folder}:/srv/lab")
+    try:
+        with tempfile.TemporaryDirectory(prefix="gb10-owner-") as own:
+            found = Owner(fleet, Path(own))
+            done = found.play("site.yml")
+            assert done.returncode == 0, done.stdout[-8000:]
+            yield found
+    finally:
+        if not was_up:
+            fleet.lab("down")
