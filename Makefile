@@ -28,6 +28,7 @@ lock: setup      ## renew the locked requirements
 	lock hub 3.11 roles/model_store/files -crequirements/tools.txt && \
 	lock runner 3.11 roles/drift_timer/files -crequirements/drift_timer.txt && \
 	lock phoenix 3.11 roles/phoenix/files && \
+	lock benchy 3.11 playbooks/files && \
 	lock open_webui 3.11 requirements --override=requirements/open_webui_overrides.txt --python-platform=x86_64-manylinux_2_36 && \
 	lock hermes 3.11 requirements && lock browser 3.11 requirements
 

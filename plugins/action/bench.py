@@ -20,16 +20,19 @@ from ansible_collections.gb10.fleet.plugins.module_utils._bench.conditions impor
     NAMES,
     conditions,
     differing,
+    other_profile,
     unlike,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import BETTER, MOST_BYTES, earlier
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.owner import owner_points
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.report import (
     comparison,
-    derived_table,
     recipe_text,
     table,
+    text_tables,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.sweep import (
+    DEFAULTS,
     Point,
     points,
     problems,
@@ -56,12 +59,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         result: dict[str, Any] = super().run(tmp, task_vars or {})
         _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
         result["changed"] = False
+        options |= {key: value for key, value in DEFAULTS[options["profile"]].items() if options[key] is None}
         if options["measured"] is not None:
             return result | self._kept(options)
         names = services_of(options["plan"], options["service"], options["against"])
         _refuse(_unusable(options, names))
         if options["seen"] is None:
-            return result | {"targets": [_target(options["plan"], name) for name in dict.fromkeys(names)]}
+            return result | {"targets": [_target(options, name) for name in dict.fromkeys(names)]}
         before = self._before(options, names)
         found = _points(options, names)
         _refuse(_incomparable(options, names, before, found))
@@ -73,17 +77,16 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             f"{len(order)} runs of {' and '.join(dict.fromkeys(names))}: {sent}, each in {options['rounds']} rounds "
             "and one to warm up; nobody else may ask meanwhile"
         )
-        loads = {name: _target(options["plan"], name)["load"] for name in names}
+        targets = {name: _target(options, name) for name in names}
         return result | {
             "steps": [
                 {
                     **asdict(step),
-                    "load": {
-                        **loads[step.service],
-                        "words": words(loads[step.service], step.point, step.seed),
-                    },
+                    "load": {**targets[step.service]["load"], "words": words(targets[step.service]["load"], *sent)},
+                    "owner": targets[step.service]["owner"],
                 }
                 for step in order
+                for sent in [(step.point, step.seed)]
             ]
         }
 
@@ -108,7 +111,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
                 if step["side"] == side
             ]
             title = f"{name}-{now:%Y%m%d-%H%M%S}{'-before' if len(names) > 1 and not side else ''}"
-            runs.append(run_of(plan, name, title, now, options["seen"][name], own))
+            runs.append(run_of(plan, name, title, now, options["seen"][name], own, options["profile"]))
         found = _compared(runs, len(names) > 1)
         _show(runs, found)
         written = {
@@ -131,14 +134,24 @@ def _compared(runs: list[dict[str, Any]], paired: bool) -> list[Difference]:
 
 def _show(runs: list[dict[str, Any]], found: list[Difference]) -> None:
     for one in runs:
-        show("\n".join([f"{one['name']}:", *table(one), "", *derived_table(one)]))
+        show("\n".join([f"{one['name']}:", *table(one), *text_tables(one)]))
     if found:
         show("\n".join([f"{runs[1]['name']} against {runs[0]['name']}:", *comparison(found)]))
     show("for measured in its recipe:\n" + recipe_text(runs[-1]))
 
 
-def _target(plan: Mapping[str, Any], name: str) -> dict[str, Any]:
-    return {"service": name, "host": head(plan, name), "load": load_of(plan, name)}
+def _target(options: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """What is asked of the host of an endpoint, and what llama-benchy is given on this machine."""
+    plan = options["plan"]
+    slice_, service = head_slice(plan, name), plan["services"][name]
+    owner = {
+        "url": options["endpoint"] or service["endpoint"],
+        "served": service["served_name"],
+        "key": slice_["key"]["source"] if slice_["key"] else "",
+        "authority": (slice_["tls"] or {}).get("ca") or "",
+        "model": slice_["models"][0],
+    }
+    return {"service": name, "host": head(plan, name), "load": load_of(plan, name), "owner": owner}
 
 
 def _points(options: Mapping[str, Any], names: list[str]) -> list[Point]:
@@ -147,6 +160,8 @@ def _points(options: Mapping[str, Any], names: list[str]) -> list[Point]:
     contexts = [pool["context"] for pool in pools if pool["context"] is not None]
     most = [pool["max_concurrency"] for pool in pools if pool["max_concurrency"] is not None]
     lengths = (min(contexts, default=None), min(most, default=None))
+    if options["profile"] == "owner":
+        return owner_points(lengths[0], options["prompts"], options["depths"], options["answer"])
     closed = (options["prompts"], options["concurrency"], options["answer"])
     return points(*lengths, *closed, options["depths"], options["rates"], options["images"])
 
@@ -156,6 +171,14 @@ def _unusable(options: Mapping[str, Any], names: list[str]) -> Iterable[Finding]
         options["plan"], names, options["hosts"], {name: engine.spec.load for name, engine in ENGINES.items()}
     )
     yield from wrong_points(options)
+    if options["endpoint"] and len({*names}) > 1:
+        yield error(
+            "bench-endpoint",
+            "endpoint",
+            found=f"one for {' and '.join(names)}",
+            expected="each service's own, where two are compared",
+            remedy="leave it out, or measure one after the other and compare with the earlier run",
+        )
     if options["rounds"] < LEAST:
         yield error(
             "bench-rounds", "rounds", found=str(options["rounds"]), expected=f"at least {LEAST}", remedy="leave it out"
@@ -181,6 +204,7 @@ def _incomparable(
         for name in names
     }
     if before:
+        yield from other_profile(options["profile"], before)
         yield from differing(before["conditions"], now[names[-1]], options["changed"], before["name"])
         yield from unlike([asdict(point) for point in found], before["points"], before["name"])
     elif len(names) > 1:

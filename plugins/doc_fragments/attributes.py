@@ -29,6 +29,17 @@ attributes:
     support: full
 """
 
+    MEASURES = r"""
+attributes:
+  check_mode:
+    description: Is skipped in check mode, as it takes minutes of a service.
+    support: partial
+    details: Measures nothing and says so.
+  diff_mode:
+    description: Changes nothing, so there is no diff.
+    support: none
+"""
+
     ON_CONTROLLER = r"""
 attributes:
   action:

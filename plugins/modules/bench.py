@@ -36,6 +36,16 @@ options:
       earlier run.
     type: str
     default: ""
+  profile:
+    description: By what; V(load) is the load generator of the service's own image on its host, V(owner) llama-benchy on
+      this machine, through the endpoint.
+    type: str
+    choices: [load, owner]
+    default: load
+  endpoint:
+    description: The URL that llama-benchy asks, with its C(/v1), in place of the service's own, such as a tunnel's.
+    type: str
+    default: ""
   changed:
     description: In what they may differ, V(driver), V(engine), V(flags), V(hosts), V(image), V(kernel), V(model),
       V(release) or V(variables).
@@ -43,36 +53,36 @@ options:
     elements: str
     default: []
   prompts:
-    description: Lengths of prompts in tokens, each measured alone.
+    description: Lengths of prompts in tokens, each measured alone; 512 and 8192, with V(owner) 2048 where it is left
+      out.
     type: list
     elements: int
-    default: [512, 8192]
   concurrency:
-    description: How many requests at the same time, each measured with the shortest prompt.
+    description: How many requests at the same time, each measured with the shortest prompt; 4 and 16 where it is left
+      out. Not with V(owner).
     type: list
     elements: int
-    default: [4, 16]
   rates:
     description: How many requests come in a second, whether or not earlier ones are answered; each measured with the
-      shortest prompt.
+      shortest prompt. Not with V(owner).
     type: list
     elements: float
     default: []
   depths:
     description: How many tokens come before the shortest prompt that all requests of a run have in common, as an
-      earlier conversation; a prefix cache holds them.
+      earlier conversation; a prefix cache holds them. With V(owner) they are read anew, and each length of a prompt is
+      measured with each, 0 to 32768 where it is left out.
     type: list
     elements: int
-    default: []
   images:
     description: Sizes of an image in each request, C(WIDTHxHEIGHT), each measured alone and with each O(concurrency).
+      Not with V(owner).
     type: list
     elements: str
     default: []
   answer:
-    description: Tokens of each answer.
+    description: Tokens of each answer; 128, with V(owner) 32 where it is left out.
     type: int
-    default: 128
   rounds:
     description: How often each point is measured, at least 4; one more warms up.
     type: int
@@ -112,13 +122,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 targets:
-  description: What is looked at, each with C(service), C(host) and C(load).
+  description: What is looked at, each with C(service), C(host), C(load) and C(owner).
   returned: without O(seen)
   type: list
   elements: dict
 steps:
   description: What is measured, one after the other, each with C(side), C(service), C(host), C(point), C(round),
-    C(seed) and C(load).
+    C(seed), C(load) and C(owner).
   returned: with O(seen)
   type: list
   elements: dict

@@ -14,6 +14,8 @@ description:
   - Runs the load generator of the service's own image in its container, on the host of its endpoint. Others must not
     ask it meanwhile.
   - Fails with a sentence where a request is not answered whole.
+extends_documentation_fragment:
+  - gb10.fleet.attributes.measures
 options:
   load:
     description: C(load) of one of the C(steps) of M(gb10.fleet.bench).
@@ -23,13 +25,6 @@ options:
     description: C(point) of the step; without it nothing is sent, and it says what it would measure.
     type: dict
 attributes:
-  check_mode:
-    description: Is skipped in check mode, as it takes minutes of the service.
-    support: partial
-    details: Measures nothing and says so.
-  diff_mode:
-    description: Changes nothing, so there is no diff.
-    support: none
   action:
     description: What a host answers is checked on the controller.
     support: full

@@ -14,6 +14,8 @@ description:
   - Measures each service of C(fleet_drift.benchmark) whose endpoint is on this host, shortly, by the load generator of
     its own image. Nothing counts where others ask the service, before or meanwhile.
   - Never fails. A service that can't be measured answers with the reason.
+extends_documentation_fragment:
+  - gb10.fleet.attributes.measures
 options:
   plan:
     description: The plan, as M(gb10.fleet.plan) returns it.
@@ -24,13 +26,6 @@ options:
     type: str
     default: ""
 attributes:
-  check_mode:
-    description: Measures nothing.
-    support: partial
-    details: A benchmark takes minutes of the service.
-  diff_mode:
-    description: Changes nothing, so there is no diff.
-    support: none
   action:
     description: What a host answers is checked on the controller.
     support: full

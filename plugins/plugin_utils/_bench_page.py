@@ -12,7 +12,7 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.compare import WRONG, Difference
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.conditions import NAMES
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.report import LEFT, WIDTH, derived, plots, recipe_text
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.report import LEFT, WIDTH, plots, recipe_text, tables
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 _TEMPLATES = Path(__file__).resolve().parents[2] / "playbooks" / "templates"
@@ -34,7 +34,7 @@ def page(runs: Sequence[Mapping[str, Any]], found: Sequence[Difference], paired:
         wrong=round(1 / WRONG),
         names=NAMES,
         plots=plots(runs),
-        derived=[(run["name"], derived(run)) for run in runs],
+        tables=[(run["name"], rows) for run in runs for rows in tables(run)],
         width=WIDTH,
         left=LEFT,
         lines=recipe_text(runs[-1]),

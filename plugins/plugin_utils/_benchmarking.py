@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -20,7 +21,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import (
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.sweep import Point, asked
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
-from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Asking, NoAnswerError
+from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Asking, NoAnswerError, as_read
 
 _MODULE = "gb10.fleet.bench_load"
 
@@ -54,12 +55,26 @@ def run_of(
     at: datetime,
     seen: Mapping[str, Any],
     results: Sequence[Mapping[str, Any]],
+    profile: str = "load",
 ) -> dict[str, Any]:
     """`form.RUN` of a service of the plan. title: what it is kept as. seen, results: of `Measuring`, each of results
     with its ``point`` and ``round``."""
     slice_ = head_slice(plan, name)
     under = conditions(plan["services"][name], slice_, seen)
-    return run(title, f"{at:%Y-%m-%dT%H:%M:%SZ}", {"name": name, "definition": slice_["definition"]}, under, results)
+    service = {"name": name, "definition": slice_["definition"]}
+    return run(title, f"{at:%Y-%m-%dT%H:%M:%SZ}", service, under, results, profile)
+
+
+@contextlib.contextmanager
+def whole() -> Iterator[None]:
+    """NotWholeError as it is, and NoAnswerError for whatever else can't be used."""
+    try:
+        with as_read():
+            yield
+    except NoAnswerError as why:
+        if isinstance(why.__cause__, NotWholeError):
+            raise why.__cause__ from None
+        raise
 
 
 class Measuring(Asking):
@@ -77,10 +92,6 @@ class Measuring(Asking):
         def used(answer: dict[str, Any]) -> dict[str, Any]:
             return {"seen": answer["seen"], **measured(point, answer, keys)}
 
-        try:
+        with whole():
             found: dict[str, Any] = self.ask(_MODULE, arguments, variables, ANSWER, used)
-        except NoAnswerError as why:
-            if isinstance(why.__cause__, NotWholeError):
-                raise why.__cause__ from None
-            raise
         return found

@@ -427,7 +427,14 @@ def test_sweeps_are_one_after_the_other_and_fit() -> None:
     ],
 )
 def test_sweeps_that_cant_be_sent_are_refused(option: str, value: list[Any], sentence: str) -> None:
-    fine: dict[str, list[Any]] = {"prompts": [512], "concurrency": [4], "depths": [], "rates": [2.0], "images": ["9x9"]}
+    fine: dict[str, Any] = {
+        "profile": "load",
+        "prompts": [512],
+        "concurrency": [4],
+        "depths": [],
+        "rates": [2.0],
+        "images": ["9x9"],
+    }
     assert [*wrong_points(fine)] == []
     (found,) = wrong_points(fine | {option: value})
     assert sentence in found.sentence()
@@ -549,7 +556,7 @@ def test_a_faster_night_or_one_within_what_is_tolerated_is_none(slower: float) -
     assert reported(measured_at_night(1, noise=0.3), measured_at_night(2, 1.1, noise=0.3)) == []
 
 
-def test_what_was_declared_anew_is_measured_anew_and_what_came_by_itself_is_named() -> None:
+def test_what_was_declared_is_measured_anew_and_what_changed_by_itself_is_named() -> None:
     before = measured_at_night(1)
     found = night("titan", "chat", before, measured_at_night(2, 1.3, image="sha256:2"), 5)
     assert found.keep

@@ -59,9 +59,12 @@ def test_a_lock_is_installed_exactly_and_once(tmp_path: Path, capsys: pytest.Cap
     assert newer["diff"] == {"before": "greeter==1.0\n", "after": "greeter==1.1\n"}
 
 
-@pytest.mark.parametrize(("role", "name"), LOCKS.items())
-def test_each_package_of_a_role_s_lock_has_hashes(role: str, name: str) -> None:
-    text = (ROOT / "roles" / role / "files" / name).read_text("utf-8").replace("\\\n", " ")
+FILES = [f"roles/{role}/files/{name}" for role, name in LOCKS.items()] + ["playbooks/files/benchy.txt"]
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_each_package_of_a_lock_has_hashes(file: str) -> None:
+    text = (ROOT / file).read_text("utf-8").replace("\\\n", " ")
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     assert len(lines) > 3
     assert [line for line in lines if "==" not in line or "--hash=sha256:" not in line] == []

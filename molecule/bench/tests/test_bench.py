@@ -5,13 +5,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import BETTER, earlier
 from testinfra.host import Host
 
@@ -103,3 +107,81 @@ def test_an_endpoint_that_goes_away_ends_in_a_sentence(playbook: Playbook, host:
     assert "nothing of this benchmark was kept" in found.stdout
     assert "Traceback" not in found.stdout + found.stderr
     assert kept() == before
+
+
+@pytest.mark.whole
+def test_images_for_a_model_that_takes_none_end_in_a_sentence(playbook: Playbook) -> None:
+    before = kept()
+    refused = bench(playbook, "concurrency=1", "images=64x64")
+    assert refused.returncode != 0
+    assert (
+        "tiny can't be measured at 256 tokens, 64x64 x 1: 0 of 4 requests were answered, expected all" in refused.stdout
+    )
+    assert kept() == before
+
+
+@pytest.fixture
+def tunnel() -> Iterator[int]:
+    """A port of this machine that leads to the endpoint: the lab's network is the hosts' own."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = int(free.getsockname()[1])
+    forward = f"127.0.0.1:{port}:127.0.0.1:8000"
+    lab = Path(os.environ["GB10_LAB_DIR"])
+    # of its own: what goes through Ansible's connection ends with it
+    own = ("-o", "ControlPath=none", "-o", "ExitOnForwardFailure=yes", "-o", "ConnectTimeout=60")
+    with subprocess.Popen(["ssh", "-F", str(lab / "ssh_config"), *own, "-N", "-L", forward, "titan"]) as begun:
+        while not is_open(port):
+            assert begun.poll() is None, "ssh ended"
+            time.sleep(0.2)
+        yield port
+        begun.terminate()
+
+
+def is_open(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), 5):
+            return True
+    except OSError:
+        return False
+
+
+@pytest.mark.whole
+def test_the_communitys_benchmark_through_the_endpoint(playbook: Playbook, tunnel: int) -> None:
+    """By its certificate and key, which no process of this machine shows meanwhile."""
+    before, over, shown = kept(), threading.Event(), list[str]()
+    key = (ROOT / "molecule/bench/vars/key.txt").read_text("utf-8").strip()
+
+    def look() -> None:
+        while not over.is_set():
+            for path in Path("/proc").glob("[0-9]*/cmdline"):
+                with contextlib.suppress(OSError):
+                    text = path.read_bytes().decode(errors="replace")
+                    shown.extend(text.split("\0")[:3] if key in text else ())
+            time.sleep(0.2)
+
+    helper = threading.Thread(target=look)
+    helper.start()
+    found = bench(
+        *(playbook, "profile=owner", f"endpoint=https://127.0.0.1:{tunnel}/v1", f"book={ROOT}/docs/drift.md"),
+        # the tiny model's answer has to be long, or all its tokens come in one piece on a busy machine
+        *("depths=0,512", "prompts=256", "answer=512"),
+    )
+    over.set()
+    helper.join()
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert shown == []
+    (run,) = (path for path in kept() - before if path.suffix == ".json")
+    document = earlier(run.read_bytes(), run.name)
+    assert {name: len(values["tokens/s"]) for name, values in document["values"].items()} == {
+        "pp256 tg512": 4,
+        "pp256 tg512 @ d512": 4,
+    }
+    assert document["profile"] == "owner"
+    assert "tg512 @ d512" in found.stdout
+    # nobody serves at this address
+    refused = bench(
+        playbook, "profile=owner", "endpoint=https://127.0.0.1:9/v1", "depths=0", f"book={ROOT}/docs/drift.md"
+    )
+    assert refused.returncode != 0
+    assert "tiny can't be measured at pp256 tg16: llama-benchy ended with 1" in refused.stdout
+    assert key not in refused.stdout + found.stdout + run.read_text("utf-8")

@@ -70,6 +70,18 @@ def _shown(value: Any, other: Any) -> str:
     return str(value)
 
 
+def other_profile(profile: str, before: Mapping[str, Any]) -> Iterator[Finding]:
+    """Another load generator counts in another way. before: as `form.RUN`."""
+    if before["profile"] != profile:
+        yield error(
+            "bench-differs",
+            f"the profile of {before['name']}",
+            found=before["profile"],
+            expected=profile,
+            remedy=f"write -e profile={before['profile']}",
+        )
+
+
 def unlike(points: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]], name: str) -> Iterator[Finding]:
     """Another workload can't be compared, whatever was asked. points: of this run; others: of the earlier one."""
     if list(points) != list(others):

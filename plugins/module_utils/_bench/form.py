@@ -168,7 +168,12 @@ def alone(before: Mapping[str, float], after: Mapping[str, float], own: float, s
 
 
 def run(
-    name: str, at: str, service: Mapping[str, Any], conditions: Mapping[str, Any], results: Sequence[Mapping[str, Any]]
+    name: str,
+    at: str,
+    service: Mapping[str, Any],
+    conditions: Mapping[str, Any],
+    results: Sequence[Mapping[str, Any]],
+    profile: str = "load",
 ) -> dict[str, Any]:
     """What is kept of one side. service: ``{name, definition}``. results: ``{point, round, figures, shown,
     raw}`` in the order of the rounds, of which round 0 does not count: it is kept in ``raw`` alone."""
@@ -178,7 +183,7 @@ def run(
         "name": name,
         "service": service["name"],
         "at": at,
-        "profile": "load",
+        "profile": profile,
         "definition": service["definition"],
         "conditions": dict(conditions),
         "points": [asdict(point) for point in measured_points.values()],

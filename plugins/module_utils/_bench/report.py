@@ -13,6 +13,7 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.compare import Difference
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import BETTER, SHOWN
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.owner import RELEASE, community_table
 
 # Of a plot, in its own units.
 WIDTH, ROW, LEFT = 640, 26, 170
@@ -34,7 +35,7 @@ def derived(run: Mapping[str, Any]) -> list[list[str]]:
     heads = ["", "prefill tok/s", "decode tok/s", *SHOWN]
     rows = []
     for point in run["points"]:
-        speeds = _speeds(point, run["values"][point["name"]])
+        speeds = _speeds(run, point)
         shown = run["shown"].get(point["name"], {})
         rows.append(
             [point["name"], *_texts(speeds.values()), *_texts(_mean(shown.get(figure, ())) for figure in SHOWN)]
@@ -50,20 +51,26 @@ def _mean(values: Sequence[float]) -> float | None:
     return geometric_mean(values) if values and min(values) > 0 else None
 
 
-def _speeds(point: Mapping[str, Any], values: Mapping[str, Sequence[float]]) -> dict[str, float | None]:
+def _speeds(run: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, float | None]:
     """Tokens a second of one request. Its prefill is its first token's time only where no other request is before it,
-    and its prompt all that is read."""
-    means = {figure: geometric_mean(values[figure]) for figure in BETTER}
+    and its prompt all that is read: with llama-benchy also what comes before it."""
+    means = {figure: geometric_mean(run["values"][point["name"]][figure]) for figure in BETTER}
     alone = point["at_once"] == 1 and not point["image"]
+    tokens = point["prompt"] + (point["depth"] if run["profile"] == "owner" else 0)
     return {
-        "prefill": 1000 * point["prompt"] / means["first token ms"] if alone else None,
+        "prefill": 1000 * tokens / means["first token ms"] if alone else None,
         "decode": 1000 / means["next token ms"],
     }
 
 
-def derived_table(run: Mapping[str, Any]) -> list[str]:
-    """`derived` for a terminal."""
-    return _lines(derived(run))
+def tables(run: Mapping[str, Any]) -> list[list[list[str]]]:
+    """What is shown beside the figures, each with its heads."""
+    return [derived(run), *([community_table(run)] if run["profile"] == "owner" else [])]
+
+
+def text_tables(run: Mapping[str, Any]) -> list[str]:
+    """`tables` for a terminal."""
+    return [line for rows in tables(run) for line in ("", *_lines(rows))]
 
 
 def comparison(found: Sequence[Difference]) -> list[str]:
@@ -91,7 +98,7 @@ def recipe_lines(run: Mapping[str, Any]) -> list[dict[str, Any]]:
     on = f", {run['conditions']['hosts']} hosts" if run["conditions"]["hosts"] > 1 else ""
     for point in run["points"]:
         values = run["values"][point["name"]]
-        speeds = _speeds(point, values)
+        speeds = _speeds(run, point)
         lines: list[tuple[str, float | None, str]] = [("prefill", speeds["prefill"], "tok/s")]
         if point["at_once"] == 1:
             lines.append(("decode", speeds["decode"], "tok/s"))
@@ -104,13 +111,17 @@ def recipe_lines(run: Mapping[str, Any]) -> list[dict[str, Any]]:
                 "what": what,
                 "value": float(f"{value:.4g}"),
                 "unit": unit,
-                "conditions": f"{_sent(point)}{on}",
+                "conditions": f"{_llama_benchy(point) if run['profile'] == 'owner' else _sent(point)}{on}",
                 "source": f"own benchmark {run['name']}",
             }
             for what, value, unit in lines
             if value is not None
         ]
     return found
+
+
+def _llama_benchy(point: Mapping[str, Any]) -> str:
+    return f"1 request, llama-benchy {RELEASE}, {point['name']}"
 
 
 def _sent(point: Mapping[str, Any]) -> str:

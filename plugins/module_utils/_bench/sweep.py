@@ -14,10 +14,16 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean, error
 
+# What is sent unless something else is asked for, by profile.
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "load": {"prompts": (512, 8192), "concurrency": (4, 16), "depths": (), "answer": 128},
+    # as llama-benchy is run by its community (its README, 0.4.0)
+    "owner": {"prompts": (2048,), "concurrency": (), "depths": (0, 4096, 8192, 16384, 32768), "answer": 32},
+}
 # Of each point, more than are sent at once: what a figure says is the middle of several requests.
 _REQUESTS_EACH = 4
 # A prompt of random tokens becomes a few more where it is taken apart anew.
-_SPARE_TOKENS = 64
+SPARE_TOKENS = 64
 # Of a point with a rate: so long, and at least so many requests, that how they fall together evens out.
 _RATE_S, _RATE_REQUESTS = 15, 16
 _IMAGE = re.compile(r"([1-9]\d{0,3})x([1-9]\d{0,3})")
@@ -72,7 +78,7 @@ def points(
     """
 
     def fits(tokens: int) -> bool:
-        return context is None or tokens + answer + _SPARE_TOKENS <= context
+        return context is None or tokens + answer + SPARE_TOKENS <= context
 
     lengths = [prompt for prompt in sorted({*prompts}) if fits(prompt)]
     if not lengths:
@@ -167,6 +173,10 @@ def wrong_points(asked: Mapping[str, Any]) -> Iterator[Finding]:
         for value in asked[name]:
             if value < least:
                 yield error("bench-points", name, found=str(value), expected=f"{least} or more", remedy="correct it")
+    for name in ("concurrency", "rates", "images") if asked["profile"] == "owner" else ():
+        if asked[name]:
+            found = ", ".join(str(value) for value in asked[name])
+            yield error("bench-points", name, found=found, expected="none with profile=owner", remedy="take it out")
     for rate in asked["rates"]:
         if not 0.01 <= rate <= 1000:
             yield error(

@@ -1,0 +1,118 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action of gb10.fleet.bench_owner: llama-benchy on the controller, between two looks at who else asks."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import NotWholeError, alone, idle
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.owner import owner_measured, owner_words
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.sweep import Point
+from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import one_line
+from ansible_collections.gb10.fleet.plugins.modules.bench_owner import DOCUMENTATION
+from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import NoAnswerError, as_read
+from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import Measuring, whole
+from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
+
+PROGRAM = Path(__file__).resolve().parents[2] / "playbooks" / "files" / "gb10_benchy.py"
+_KEPT = "nothing of this benchmark was kept"
+_TOKENIZER = "tokenizer.json"
+_MOST_TOKENIZER_BYTES = 64 << 20
+_RUN_S = 1500.0
+_MOST_WORDS = 600
+
+
+class ActionModule(Measuring):
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        variables = task_vars or {}
+        result: dict[str, Any] = super().run(tmp, variables)
+        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
+        if self._task.check_mode:
+            return result | {"changed": False, "skipped": True, "msg": "check mode: nothing was measured"}
+        load, name = options["load"], options["load"]["service"]
+        point = Point(**options["point"]) if options["point"] else None
+        folder = Path(options["tokenizers"]) / name
+        try:
+            if point is None:
+                self._bring_tokenizer(options["owner"], folder, variables)
+                return {**result, "changed": False, "seen": self.look(load, variables)["seen"]}
+            answer = self._measured(options, point, folder, variables)
+        except (NoAnswerError, NotWholeError, OSError) as why:
+            at = f" at {point.name}" if point else ""
+            raise AnsibleActionFail(f"{name} can't be measured{at}: {why}; {_KEPT}", result={"unread": True}) from None
+        figures = ", ".join(f"{value:.4g} {figure}" for figure, value in answer["figures"].items())
+        show(f"{name}: {point.name}: {figures}")
+        return {**result, "changed": False, **answer}
+
+    def _bring_tokenizer(self, owner: Mapping[str, Any], folder: Path, variables: dict[str, Any]) -> None:
+        """The model's own, as its host has it: with another one the prompts would have another length."""
+        path = f"{owner['model']}/{_TOKENIZER}"
+        found = self.answered("ansible.builtin.slurp", {"src": path}, variables)
+        if found.get("failed"):
+            raise NoAnswerError(
+                f"{path} can't be read there ({one_line(str(found.get('msg')))}): llama-benchy needs the model's own "
+                "tokenizer in that form; take profile=load"
+            )
+        with as_read():
+            content = base64.b64decode(str(found["content"]), validate=True)
+            if len(content) > _MOST_TOKENIZER_BYTES or not isinstance(json.loads(content), dict):
+                raise ValueError(f"{path} is no tokenizer of at most {_MOST_TOKENIZER_BYTES >> 20} MiB")
+        replace_file(folder / _TOKENIZER, content)
+
+    def _measured(
+        self, options: Mapping[str, Any], point: Point, folder: Path, variables: dict[str, Any]
+    ) -> dict[str, Any]:
+        look = self.look(options["load"], variables)
+        idle(look)
+        began = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="gb10-bench-") as own:
+            file = Path(own) / "result.json"
+            self._run_it(options, point, folder, file)
+            if not file.is_file():
+                raise NotWholeError("llama-benchy left no result")
+            with whole():
+                found = owner_measured(point, file.read_bytes())
+        after = self.look(options["load"], variables)
+        alone(look["before"], after["before"], found.pop("answered"), time.monotonic() - began)
+        return {"seen": after["seen"], **found}
+
+    def _run_it(self, options: Mapping[str, Any], point: Point, folder: Path, file: Path) -> None:
+        owner, tool = options["owner"], Path(options["tool"])
+        given = {
+            "words": owner_words(point, owner["url"], owner["served"], str(folder), str(file)),
+            "key": self._loader.get_text_file_contents(owner["key"]).strip() if owner["key"] else "",
+            "seed": options["seed"],
+            "book": options["book"],
+        }
+        # its book stays in the tool's own folder; a tokenizer that it can't read is not looked for in a hub
+        variables = {"HOME": str(tool / "home"), "HF_HUB_OFFLINE": "1"}
+        if owner["authority"]:
+            variables["SSL_CERT_FILE"] = owner["authority"]
+        try:
+            done = subprocess.run(
+                [str(tool / "bin" / "python"), "-I", str(PROGRAM)],
+                input=json.dumps(given),
+                env=os.environ | variables,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=_RUN_S,
+            )
+        except subprocess.TimeoutExpired:
+            raise NotWholeError(f"llama-benchy took more than {_RUN_S / 60:.0f} minutes") from None
+        if done.returncode:
+            printed = one_line(" ".join((done.stdout + done.stderr).split())[-_MOST_WORDS:])
+            raise NotWholeError(f"llama-benchy ended with {done.returncode}: {printed}")
