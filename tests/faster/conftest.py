@@ -23,7 +23,7 @@ from lab.workspace import Running
 ROOT = Path(__file__).resolve().parents[2]
 HOST = "titan"
 # Seconds of the stand-in: a thousand tokens of a prompt, and each token of an answer.
-PREFILL_S, TOKEN_S, SLOWER = 0.2, 0.03, 1.1
+PREFILL_S, TOKEN_S, SLOWER = 0.2, 0.02, 1.1
 # Service: port, and how much longer it takes.
 SERVICES = {"chat": (8000, 1.0), "same": (8001, 1.0), "slower": (8002, SLOWER)}
 
@@ -37,7 +37,9 @@ def _service(port: int, factor: float) -> dict[str, Any]:
         "recipe": "lab-tiny",
         "hosts": [HOST],
         "port": port,
-        "workload": {"max_model_len": 2048, "max_num_seqs": 8},
+        "listen": "127.0.0.1",
+        "workload": {"max_model_len": 1024, "max_num_seqs": 8, "pool": "4 MiB"},
+        "silence": {"catalogue-unknown-variable": "the stand-in's own"},
         "env": {
             "VLLM_STAND_IN_PREFILL_SECONDS": f"{PREFILL_S * factor:.4f}",
             "VLLM_STAND_IN_DECODE_SECONDS": f"{TOKEN_S * factor:.4f}",
@@ -63,6 +65,8 @@ class Owner:
         self.reports = folder / "reports"
         self.declared = {
             "fleet_fabric": None,
+            # three of them, each planned as the real vLLM
+            "fleet_host": {"memory_kib": 18 << 20},
             "fleet_services": {name: _service(*service) for name, service in SERVICES.items()},
             "fleet_drift": {"benchmark": ["chat"], "free": {"memory_gib": 0.5, "disk_gib": 0.5}},
         }
@@ -92,7 +96,7 @@ def owner() -> Iterator[Owner]:
     """GB10_LAB_DIR: a lab that is up there is used, and left up."""
     need_lab()
     folder = images.default_directory()
-    images.ensure_model(folder)
+    images.ensure_model("tiny", folder)
     images.ensure_image(images.STAND_IN, folder)
     given = os.environ.get("GB10_LAB_DIR")
     fleet = Fleet(Path(given) if given else Path(tempfile.mkdtemp(prefix="gb10-faster-")))

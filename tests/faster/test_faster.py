@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import threading
 import time
 from typing import Any
@@ -70,6 +71,7 @@ def test_a_rate_a_depth_and_images_are_swept(owner: Owner) -> None:
 def night(owner: Owner) -> tuple[int, list[dict[str, Any]]]:
     """The exit status of a night's check, and what it says of the service's speed."""
     done = owner.play("drift.yml", "drift_speed=true")
+    assert (owner.reports / "report.json").is_file(), done.stdout[-8000:]
     report = json.loads((owner.reports / "report.json").read_text("utf-8"))
     print(done.returncode, [one["have"] for one in report["findings"]], flush=True)
     unmeasured = [one for one in report["unknown"] if one["part"].startswith("speed of ")]
@@ -88,8 +90,9 @@ def test_a_slower_night_is_drift(owner: Owner) -> None:
     over = threading.Event()
 
     def ask() -> None:
-        body = json.dumps({"model": "chat", "prompt": "x", "max_tokens": 100})
-        words = f"curl -s -H 'content-type: application/json' -d '{body}' http://127.0.0.1:8000/v1/completions"
+        body = json.dumps({"model": "gb10-lab/tiny", "prompt": "x", "max_tokens": 100})
+        key = "$(sed 's/api-key: //' /etc/gb10-fleet/secrets/chat.key | tr -d '\"')"
+        words = f"curl -s -H \"authorization: Bearer {key}\" -H 'content-type: application/json' -d '{body}' http://127.0.0.1:8000/v1/completions"
         while not over.is_set():
             owner.fleet.root(HOST, f"{words} >/dev/null & {words} >/dev/null; wait", check=False)
 
@@ -102,12 +105,14 @@ def test_a_slower_night_is_drift(owner: Owner) -> None:
     assert [one["severity"] for one in busy] == ["hint"]
     assert "not measured tonight: " in busy[0]["have"]
 
-    # nothing that was declared has changed, and yet it is slower
-    owner.fleet.root(HOST, "docker update --cpus 0.1 gb10-service-chat")
+    # nothing that was declared has changed, and yet its engine stands still half of the time
+    engine = "$(docker top gb10-service-chat -o pid,comm | awk '/VLLM/ {print $1}')"
+    drag = f"while :; do kill -STOP {engine}; sleep 0.05; kill -CONT {engine}; sleep 0.05; done"
+    owner.fleet.root(HOST, f"systemd-run --unit gb10-test-drag --collect sh -c {shlex.quote(drag)}")
     code, slow = night(owner)
-    owner.fleet.root(HOST, "docker update --cpus 2 gb10-service-chat")
+    owner.fleet.root(HOST, f"systemctl stop gb10-test-drag; kill -CONT {engine}")
     assert code == 2
     assert [one["severity"] for one in slow] == ["warning"]
-    assert "first token ms" in slow[0]["have"] and "times it (" in slow[0]["have"]
+    assert "next token ms, " in slow[0]["have"] and "times it (" in slow[0]["have"]
     assert "gb10.fleet.bench -e service=chat -e against=chat-canary" in slow[0]["remedy"]
     assert (owner.kept / "chat-canary.json").read_bytes() == baseline

@@ -407,6 +407,7 @@ def test_its_load_generator_measures_the_requests_of_its_words(
 
     found = measured()
     assert (found["completed"], found["failed"], found["total_output_tokens"]) == (4, 0, 32)
-    assert found["median_tpot_ms"] >= 10
+    # of all its figures the one that a busy machine can only lengthen
+    assert found["median_e2el_ms"] >= 80
     found = measured("--served-model-name", "another")
     assert (found["completed"], found["failed"], found["total_output_tokens"]) == (0, 4, 0)

@@ -46,7 +46,7 @@ def check(settings: dict[str, Any]) -> tuple[int, str]:
         project_dir=settings["project"],
         playbook=settings["playbook"],
         inventory=settings["inventory"],
-        cmdline=" ".join(["-e", "drift_deep=true", "-e", "drift_speed=true", "-e", f"drift_folder={settings['folder']}/reports"]),
+        cmdline=f"-e drift_deep=true -e drift_speed=true -e drift_folder={settings['folder']}/reports",
         rotate_artifacts=settings["keep"],
         timeout=settings["seconds"],
         settings={"suppress_env_files": True},
