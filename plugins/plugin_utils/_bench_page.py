@@ -12,7 +12,14 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.compare import WRONG, Difference
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.conditions import NAMES
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.report import LEFT, WIDTH, plots, recipe_text, tables
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.report import (
+    LEFT,
+    WIDTH,
+    plots,
+    recipe_text,
+    tables,
+    verdict_text,
+)
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 _TEMPLATES = Path(__file__).resolve().parents[2] / "playbooks" / "templates"
@@ -29,7 +36,7 @@ def page(runs: Sequence[Mapping[str, Any]], found: Sequence[Difference], paired:
     )
     return environment.get_template("bench.html.j2").render(
         runs=runs,
-        found=found,
+        found=[(one, verdict_text(one)) for one in found],
         paired=paired,
         wrong=round(1 / WRONG),
         names=NAMES,

@@ -6,6 +6,12 @@
 
 A measurement is positive and its disturbances are factors, so that logarithms are compared. What is repeated is the
 whole run of a point: requests of one run share its moment and would make an interval that is too narrow.
+
+Two kinds of disturbance meet. What lasts (a warm room, a job beside it) disturbs both sides of a round alike: Student's
+interval of the pairs' differences leaves it out. What hits one run alone makes it a tenth to twice as long, never
+shorter: one such run of eight makes Student's interval several times as wide, and hardly moves an interval by ranks
+(Hollander, Wolfe, Chicken: Nonparametric Statistical Methods, 3rd edition, 4.3). So both are made, each with half of
+the wrong findings that are allowed, and what lies in both is the interval.
 """
 
 from __future__ import annotations
@@ -23,14 +29,20 @@ Verdict = Literal["faster", "slower", "no difference shown"]
 WRONG = 0.001
 # Repetitions of each side. Fewer than that have no spread to speak of.
 LEAST = 4
+# Where no difference is shown: how many rounds would show one of this size, in nine of ten comparisons.
+ASKED_PERCENT = 10
+MOST_ROUNDS = 200
+_ASKED, _NINE_OF_TEN = math.log1p(ASKED_PERCENT / 100), 1.2816
+_USUAL = 0.05
 _STEPS = 200
 _MOST_T = 1e6
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One figure of one point. ratio: of the second to the first, by their geometric means; low, high: its interval.
-    better: whether more of it is better."""
+    """One figure of one point. before, after: geometric means. ratio: of the second to the first, the middle of its
+    interval; low, high: that. rounds: how many would show one of `ASKED_PERCENT`, by the spread of these; 0 where the
+    interval leaves no room for it, or shows one. None for more than `MOST_ROUNDS`."""
 
     point: str
     figure: str
@@ -40,6 +52,7 @@ class Difference:
     low: float
     high: float
     verdict: Verdict
+    rounds: int | None
 
 
 def differences(
@@ -68,20 +81,40 @@ def _difference(
         raise ValueError(f"{point} was measured {min(len(before), len(after))} times, expected at least {LEAST}")
     first, second = [math.log(value) for value in before], [math.log(value) for value in after]
     wrong = WRONG / asked
-    middle, half = _paired(first, second, wrong) if paired else _apart(first, second, wrong)
-    low, high = math.exp(middle - half), math.exp(middle + half)
+    low, high = _interval(first, second, wrong, paired)
     verdict: Verdict = "no difference shown"
-    if low > 1 or high < 1:
-        verdict = "faster" if (low > 1) is more else "slower"
+    if low > 0 or high < 0:
+        verdict = "faster" if (low > 0) is more else "slower"
+    shown = low > 0 or high < 0 or (low > -_ASKED and high < _ASKED)
     return Difference(
-        point, figure, math.exp(fmean(first)), math.exp(fmean(second)), math.exp(middle), low, high, verdict
+        point,
+        figure,
+        math.exp(fmean(first)),
+        math.exp(fmean(second)),
+        math.exp((low + high) / 2),
+        math.exp(low),
+        math.exp(high),
+        verdict,
+        0 if shown else _rounds(first, second, wrong, paired),
     )
 
 
+def _interval(first: Sequence[float], second: Sequence[float], wrong: float, paired: bool) -> tuple[float, float]:
+    """Of the difference of the second to the first."""
+    students = _paired if paired else _apart
+    if not beyond(len(first), len(second), wrong / 2):
+        return students(first, second, wrong)
+    parts = (students(first, second, wrong / 2), _by_ranks(first, second, wrong / 2))
+    # without any noise both are one point, each rounded in its own way
+    low, high = sorted((max(low for low, _high in parts), min(high for _low, high in parts)))
+    return low, high
+
+
 def _paired(first: Sequence[float], second: Sequence[float], wrong: float) -> tuple[float, float]:
-    """Student's interval of the mean of the pairs' differences: its middle, and half its width."""
+    """Student's interval of the mean of the pairs' differences."""
     found = [after - before for before, after in zip(first, second, strict=True)]
-    return fmean(found), student(len(found) - 1, wrong) * math.sqrt(variance(found) / len(found))
+    middle, half = fmean(found), student(len(found) - 1, wrong) * math.sqrt(variance(found) / len(found))
+    return middle - half, middle + half
 
 
 def _apart(first: Sequence[float], second: Sequence[float], wrong: float) -> tuple[float, float]:
@@ -89,7 +122,47 @@ def _apart(first: Sequence[float], second: Sequence[float], wrong: float) -> tup
     parts = [variance(values) / len(values) for values in (first, second)]
     below = sum(part**2 / (len(values) - 1) for part, values in zip(parts, (first, second), strict=True))
     freedom = math.floor(sum(parts) ** 2 / below) if below else len(first) + len(second) - 2
-    return fmean(second) - fmean(first), student(max(1, freedom), wrong) * math.sqrt(sum(parts))
+    middle, half = fmean(second) - fmean(first), student(max(1, freedom), wrong) * math.sqrt(sum(parts))
+    return middle - half, middle + half
+
+
+def _by_ranks(first: Sequence[float], second: Sequence[float], wrong: float) -> tuple[float, float]:
+    """Of all differences between a value of either side the middle ones: the interval of Wilcoxon's rank sum, whatever
+    the values are distributed like. What disturbs the rounds of both sides alike makes it wider than it had to be."""
+    every = sorted(after - before for before in first for after in second)
+    count = beyond(len(first), len(second), wrong)
+    return every[count - 1], every[-count]
+
+
+@cache
+def beyond(first: int, second: int, wrong: float) -> int:
+    """With how many of all differences the interval by ranks begins, counted from either end; 0 where so few values
+    allow none. first, second: how many values. Of the orders in which equal sides fall, as many have each count of
+    differences below 0 as the Gaussian binomial coefficient says."""
+    counts = [1] + [0] * (first * second)
+    for place in range(1, first + 1):
+        for below in range(len(counts) - 1, second + place - 1, -1):
+            counts[below] -= counts[below - second - place]
+        for below in range(place, len(counts)):
+            counts[below] += counts[below - place]
+    allowed = wrong / 2 * math.comb(first + second, first)
+    found = 0
+    while (allowed := allowed - counts[found]) >= 0:
+        found += 1
+    return found
+
+
+def _rounds(first: Sequence[float], second: Sequence[float], wrong: float, paired: bool) -> int | None:
+    """How many would show a difference of `ASKED_PERCENT`. The spread is that of the narrower of the two usual
+    intervals."""
+    have = min(len(first), len(second))
+    students = _paired if paired else _apart
+    widths = [high - low for low, high in (one(first, second, _USUAL) for one in (students, _by_ranks))]
+    spread = min(widths) / 2 / student(have - 1, _USUAL) * math.sqrt(have)
+    for rounds in range(have + 1, MOST_ROUNDS + 1):
+        if (student(rounds - 1, wrong / 2) + _NINE_OF_TEN) * spread / math.sqrt(rounds) <= _ASKED:
+            return rounds
+    return None
 
 
 @cache

@@ -66,10 +66,8 @@ def load(run: Run, asked: Mapping[str, Any], words: Sequence[str]) -> dict[str, 
         "model": model,
     }
     names = Metrics(**asked["metrics"])
-    if not words:
-        return {"seen": seen, "before": asdict(_traffic(access, names))}
     before = _idle(access, names)
-    if before.busy:
+    if before.busy or not words:
         return {"seen": seen, "before": asdict(before)}
     began = time.monotonic()
     result = _generated(run, asked, [word.replace("{model}", model) for word in words], access.key)

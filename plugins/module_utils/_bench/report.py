@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import geometric_mean
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.compare import Difference
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.compare import ASKED_PERCENT, MOST_ROUNDS, Difference
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import BETTER, SHOWN
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.owner import RELEASE, community_table
 
@@ -79,11 +79,22 @@ def comparison(found: Sequence[Difference]) -> list[str]:
     rows = [
         [
             *(one.point, one.figure, f"{one.before:.4g}", f"{one.after:.4g}"),
-            *(f"{one.ratio:.3f}", f"{one.low:.3f} to {one.high:.3f}", one.verdict),
+            *(f"{one.ratio:.3f}", f"{one.low:.3f} to {one.high:.3f}", verdict_text(one)),
         ]
         for one in found
     ]
     return _lines([heads, *rows])
+
+
+def verdict_text(one: Difference) -> str:
+    """The verdict, and where it is none what that is worth."""
+    if one.verdict != "no difference shown":
+        return one.verdict
+    if one.rounds == 0:
+        return f"{one.verdict}, and none of {ASKED_PERCENT} %"
+    return (
+        f"{one.verdict}; {one.rounds or f'more than {MOST_ROUNDS}'} rounds of both would show one of {ASKED_PERCENT} %"
+    )
 
 
 def _lines(rows: Sequence[Sequence[str]]) -> list[str]:
