@@ -296,6 +296,12 @@ def test_the_command_makes_the_file_that_the_engine_reads(tmp_path: Path) -> Non
     assert done.stdout == 'api-key: "sk-0123456789abcdef"\n'
 
 
+def test_the_page_explains_each_rule() -> None:
+    source = (ROOT / "plugins" / "module_utils" / "_export" / "kubernetes.py").read_text()
+    page = (ROOT / "docs" / "export.md").read_text()
+    assert {*re.findall(r'"(export-[a-z-]+)"', source)} == {*re.findall(r"`(export-[a-z-]+)`", page)}
+
+
 def test_which_files_change() -> None:
     ours = f"{MARK}\na\n"
     there = {"a.yml": ours, "b.yml": ours, "gone.yml": ours, "foreign.yml": "kind: Pod\n"}
