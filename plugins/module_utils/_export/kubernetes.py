@@ -27,8 +27,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import Findin
 
 Document = dict[str, Any]
 
-# What names a Service begins with a letter (RFC 1035); a node's name is that of a host (RFC 1123). Kubernetes'
-# identifiers of pods of a set end with its name's "-0-1".
+# What names a Service begins with a letter (RFC 1035); a node's name is that of a host (RFC 1123).
 _NAME = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
 _NODE = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 _MOST_CONFIG_MAP = 1 << 20

@@ -133,11 +133,11 @@ def combination(look: Look, found: Mapping[str, Any], after: Result) -> Iterator
     yield from _torn(after)
     yield from _kernel_alone(look, after)
     before = {one.rule for one in bad_versions(look)}
-    for one in bad_versions(replace(look, state=after.state)):
-        # what holds now as well is doctor's business: an update does not make it worse
-        if one.rule not in before:
-            yield replace(one, place=f"the update: {one.place}")
-    yield from _unreported(look, after)
+    # what holds now as well is doctor's business: an update does not make it worse
+    worse = [one for one in bad_versions(replace(look, state=after.state)) if one.rule not in before]
+    yield from (replace(one, place=f"the update: {one.place}") for one in worse)
+    if not worse:  # else somebody has reported it
+        yield from _unreported(look, after)
 
 
 def _held(found: Mapping[str, Any], after: Result) -> Iterator[Finding]:
