@@ -1,7 +1,8 @@
 # Copyright: gb10.fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Streams through the gateway without a pause, until standard input ends: ``load.py CA ADDRESS KEY CLIENTS TOKENS``.
+"""Streams through the gateway without a pause, until standard input ends: ``load.py CA ADDRESS KEY CLIENTS TOKENS``,
+and a model other than tiny.
 
 Prints a JSON line for each answer: {status, tokens, whole, waited_ms, began, first_s, problem}. status: 0 for none;
 tokens: that came; whole: all that were asked for came, and the stream's end; waited_ms: at the gateway, as its answer
@@ -27,21 +28,21 @@ class Connection(http.client.HTTPSConnection):
     """To an address, for a name that leads nowhere here."""
 
     def __init__(self, address: str, tls: ssl.SSLContext) -> None:
-        super().__init__(NAME, timeout=600, context=tls)
+        super().__init__(NAME, timeout=1500, context=tls)
         self._address, self._tls = address, tls
 
     def connect(self) -> None:
         self.sock = self._tls.wrap_socket(socket.create_connection((self._address, 443), 60), server_hostname=NAME)
-        self.sock.settimeout(600)
+        self.sock.settimeout(1500)
         # whose other end is no more is noticed within seconds
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, value in ((socket.TCP_KEEPIDLE, 5), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 6)):
             self.sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
-def ask(connection: Connection, key: str, tokens: int) -> dict[str, Any]:
+def ask(connection: Connection, key: str, tokens: int, model: str) -> dict[str, Any]:
     body = {
-        "model": "tiny",
+        "model": model,
         "messages": [{"role": "user", "content": "hello"}],
         "max_tokens": tokens,
         "stream": True,
@@ -67,13 +68,13 @@ def ask(connection: Connection, key: str, tokens: int) -> dict[str, Any]:
     return found
 
 
-def main(ca: str, address: str, key: str, clients: str, tokens: str) -> None:
+def main(ca: str, address: str, key: str, clients: str, tokens: str, model: str = "tiny") -> None:
     tls = ssl.create_default_context(cafile=ca)
     ends = threading.Event()
 
     def go() -> None:
         while not ends.is_set():
-            found = ask(Connection(address, tls), key, int(tokens))
+            found = ask(Connection(address, tls), key, int(tokens), model)
             sys.stdout.write(json.dumps(found) + "\n")
             sys.stdout.flush()
             if found["status"] != 200:

@@ -25,6 +25,13 @@ def publish_kernel(repository: Path, kernel: str) -> str:
     return version
 
 
+def withdraw(repository: Path, kernel: str) -> None:
+    version = f"{kernel.removesuffix('-nvidia')}.1"
+    for name in (image(kernel), META):
+        (repository / f"{name}_{version}_all.deb").unlink()
+    index(repository)
+
+
 def index(repository: Path) -> None:
     """As tests/lab/image/customize.sh does it: `Packages` of all files."""
     rows = []

@@ -23,7 +23,7 @@ from .debs import META, publish_kernel
 
 ROOT = Path(__file__).resolve().parents[2]
 HOSTS = ("titan", "spark-2", "spark-3", "spark-4")
-KERNEL, NEXT = "6.17.0-1014-nvidia", "6.17.0-1021-nvidia"
+KERNEL, NEXT, BAD = "6.17.0-1014-nvidia", "6.17.0-1021-nvidia", "7.0.0-1019-nvidia"
 RECORD = "/var/lib/gb10-fleet/update/record.json"
 
 
@@ -87,8 +87,9 @@ class Owner:
 
 
 @contextmanager
-def owner_of(place: Path, declared: dict[str, Any], *shares: str) -> Iterator[Owner]:
-    """Everything of a lab in a folder, its hosts with the first kernel. shares: as ``lab up --share`` takes them."""
+def owner_of(place: Path, declared: dict[str, Any], *shares: str, docker: bool = False) -> Iterator[Owner]:
+    """Everything of a lab in a folder, its hosts with the first kernel. shares: as ``lab up --share`` takes them.
+    docker: it is there already."""
     need_lab()
     repository = place / "repository"
     repository.mkdir()
@@ -97,6 +98,7 @@ def owner_of(place: Path, declared: dict[str, Any], *shares: str) -> Iterator[Ow
     folders = (f"{repository}:/srv/repository", f"{Path(__file__).parent / 'host'}:/srv/own", *shares)
     words = [word for folder in folders for word in ("--share", folder)]
     try:
+        words += ["--docker"] if docker else []
         fleet.lab("up", "--hosts", ",".join(HOSTS), "--cable", "spark-2:1=spark-3:1", *words)
         for host in HOSTS:
             fleet.root(host, _PREPARED.format(meta=META, version=version))
