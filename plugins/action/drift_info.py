@@ -33,15 +33,17 @@ class ActionModule(Asking):
         variables = task_vars or {}
         result: dict[str, Any] = super().run(tmp, variables)
         _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
-        host, plan = variables["inventory_hostname"], options["plan"]
-        ask = questions(plan, host, _deep(plan, host, Path(options["folder"])) if options["deep"] else NOT_DEEP)
+        view = options["view"]
+        mine = view["slice"]
+        deep = _deep(view["weights_days"], variables["inventory_hostname"], Path(options["folder"]))
+        ask = questions(view, deep if options["deep"] else NOT_DEEP)
         before, salt = time.time(), options["salt"] or new_salt()
-        asked = {"ask": ask, "salt": salt, "paths": plan["hosts"][host]["needs"]["paths"]}
+        asked = {"ask": ask, "salt": salt, "paths": mine["needs"]["paths"]}
 
         def used(answer: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
             state = answer["state"] | {"asked_between": [before, time.time()]}
             read = self._loader.get_text_file_contents
-            return with_comparisons(state, plan["hosts"][host], salt, read), answer["unknown"]
+            return with_comparisons(state, mine, salt, read), answer["unknown"]
 
         try:
             state, unknown = self.ask("gb10.fleet.host_info", asked, variables, FORM, used)
@@ -52,13 +54,13 @@ class ActionModule(Asking):
         return result | {"changed": False, "state": state, "unknown": unknown, "why": ""}
 
 
-def _deep(plan: dict[str, Any], host: str, folder: Path) -> dict[str, Any]:
+def _deep(days: int, host: str, folder: Path) -> dict[str, Any]:
     """Which weights to read byte by byte tonight: the host chooses by what was read before."""
     # the action `drift` sets aside one that can't be read, and says so once
     history, _why = _own_files.look(folder / HISTORY, parse)
     read = history["read"] if history else {}
     return {
-        "days": plan["drift"]["weights_days"],
+        "days": days,
         "today": int(time.time() // 86400),
         "seconds": DEEP_SECONDS,
         "seen": read.get(host, {}),

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Action of gb10.fleet.host_info: the first that becomes root on a host, so the one that says why that fails.
 
-With a plan it asks in the same call for all that a converge compares.
+With a view of the plan it asks in the same call for all that a converge compares.
 """
 
 from __future__ import annotations
@@ -53,12 +53,11 @@ class ActionModule(Asking):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         asked = dict(self._task.args)
-        plan = asked.pop("plan", None)
-        if plan:
-            host = (task_vars or {})["inventory_hostname"]
-            mine = plan["hosts"][host]
+        view = asked.pop("view", None)
+        if view:
+            mine = view["slice"]
             asked["salt"] = asked.get("salt") or new_salt()
-            asked["ask"] = before_change(plan, host)
+            asked["ask"] = before_change(view)
             asked["paths"] = sorted({*asked.get("paths", ()), *paths_before_change(mine)})
         try:
             answer = self.answered("gb10.fleet.host_info", asked, task_vars or {})
@@ -72,12 +71,12 @@ class ActionModule(Asking):
         except NoAnswerError as why:
             raise AnsibleActionFail(str(why)) from None
         result |= {"changed": False} | answer
-        if plan:
+        if view:
             result |= self._parted(answer, mine, asked["salt"])
         return result
 
     def _parted(self, answer: Mapping[str, Any], mine: Mapping[str, Any], salt: str) -> dict[str, Any]:
-        """What the preflight judges as without a plan, and beside it all that was read; None where it can't be used."""
+        """What the preflight judges as without a view, and beside it all that was read; None where it can't be used."""
         whole = dict.fromkeys(NOT_BEFORE_CHANGE) | answer["state"]
         state = {name: whole.get(name) for name in (*ALWAYS, *UNASKED)}
         try:

@@ -24,8 +24,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
-        hosts, file = options["plan"]["hosts"], Path(options["file"])
-        wanted = {kind: {host: slice_[kind] for host, slice_ in hosts.items()} for kind in KINDS}
+        hosts, file = options["wanted"], Path(options["file"])
+        wanted = {kind: {host: parts[kind] for host, parts in hosts.items()} for kind in KINDS}
         settled: list[Settled] = []
 
         def change(lock: Lock) -> Lock:

@@ -42,6 +42,19 @@ class Here:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """What a reading of one host is asked by.
+
+    slice: the host's, of the plan. addresses: of all rails of the fleet where it has rails, else none. weights_days:
+    within how many days each file of weights is to be read byte by byte.
+    """
+
+    slice: Mapping[str, Any]
+    addresses: Sequence[str]
+    weights_days: int
+
+
+@dataclass(frozen=True)
 class Unknown:
     """A part of a host that could not be read or judged: neither clean nor drifted."""
 
@@ -130,7 +143,7 @@ Obstacles = Iterator[Finding]
 Differences = Iterator[Difference | Unknown]
 
 
-def _nothing_asked(_plan: Mapping[str, Any], _host: str) -> Mapping[str, Any]:
+def _nothing_asked(_asked: Asked) -> Mapping[str, Any]:
     return {}
 
 
@@ -158,7 +171,7 @@ class Subject:
     spec: Spec | None = None
     slice: Callable[[Here], Any] | None = None
     files: Callable[[Any], Iterable[Managed | ManagedJson]] = managed
-    questions: Callable[[Mapping[str, Any], str], Mapping[str, Any]] = _nothing_asked
+    questions: Callable[[Asked], Mapping[str, Any]] = _nothing_asked
     read: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     differences: Callable[[View], Differences] = _nothing_more
     obstacles: Callable[[Look], Obstacles] = _nothing_in_the_way

@@ -11,12 +11,12 @@ short_description: Ask one host for everything that the plan says of it
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
-  - Makes the questions of the plan and asks them with one call of M(gb10.fleet.host_info).
+  - Makes the questions of the host's view of the plan and asks them with one call of M(gb10.fleet.host_info).
   - Never fails. A host that can't be read answers with no state, and with the reason.
   - Compares the API keys that the owner keeps on the controller with the host's, and returns whether they are the same.
 options:
-  plan:
-    description: The plan, as M(gb10.fleet.plan) returns it.
+  view:
+    description: What of the plan the host's reading goes by, of the filter P(gb10.fleet.host_view#filter).
     type: dict
     required: true
   deep:
@@ -40,7 +40,7 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Read the host
   gb10.fleet.drift_info:
-    plan: "{{ fleet_plan.plan }}"
+    view: "{{ fleet_plan.plan | gb10.fleet.host_view(inventory_hostname) }}"
     folder: /var/lib/gb10-fleet/drift
   register: drift_reading
 """

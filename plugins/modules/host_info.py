@@ -35,9 +35,9 @@ options:
   ask:
     description: What a drift check asks for, as M(gb10.fleet.drift_info) makes it of the plan.
     type: dict
-  plan:
-    description: The plan, as M(gb10.fleet.plan) returns it. With it all that a converge compares is asked, too, in the
-      same call. It stays on the controller.
+  view:
+    description: What of the plan the host's reading goes by, of the filter P(gb10.fleet.host_view#filter). With it all
+      that a converge compares is asked, too, in the same call. It stays on the controller.
     type: dict
   salt:
     description: Salt of the digests of secret files, which reveal nothing without it.
@@ -68,7 +68,7 @@ state:
 compared:
   description: All that was read, C(state) and C(unknown), as the filter C(gb10.fleet.unconverged) takes it; V(null)
     where what the host answered can't be compared.
-  returned: with O(plan)
+  returned: with O(view)
   type: dict
 unknown:
   description: What could not be read, each with the reason.
@@ -91,7 +91,7 @@ def main() -> None:
             "images": {"type": "list", "elements": "str", "default": []},
             "installs": {"type": "list", "elements": "str", "default": []},
             "ask": {"type": "dict"},
-            "plan": {"type": "dict"},
+            "view": {"type": "dict"},
             "salt": {"type": "str", "default": "", "no_log": True},
         },
         supports_check_mode=True,

@@ -16,8 +16,8 @@ description:
   - Nothing in the lock is changed by what hosts say, but for O(relock).
   - Runs of several controllers on one machine add one after the other; a damaged file is refused.
 options:
-  plan:
-    description: RV(gb10.fleet.plan#module:plan).
+  wanted:
+    description: By host the parts C(images) and C(models) of its slice of the plan.
     type: dict
     required: true
   file:
@@ -44,7 +44,7 @@ extends_documentation_fragment:
 EXAMPLES = r"""
 - name: Keep what was brought first
   gb10.fleet.lock_record:
-    plan: "{{ fleet_plan.plan }}"
+    wanted: "{{ hostvars | gb10.fleet.by_host(ansible_play_hosts, 'fleet_slice') }}"
     file: "{{ fleet_plan.lock_file }}"
     images: "{{ hostvars | gb10.fleet.by_host(ansible_play_hosts, 'image_store_brought', 'images') }}"
   run_once: true

@@ -10,7 +10,7 @@ from typing import Any
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import Reading
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.managed import managed_files, managed_json
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import questions
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import host_view, questions
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
@@ -88,7 +88,7 @@ def _gateway(part: dict[str, Any]) -> dict[str, Any] | None:
 
 def state_of(plan: dict[str, Any], host: str) -> dict[str, Any]:
     mine = plan["hosts"][host]
-    ask = questions(plan, host, NOT_DEEP)
+    ask = questions(host_view(plan, host), NOT_DEEP)
     tuning = mine["host_tuning"]
     return {
         **BROUGHT_ALONG,
@@ -132,7 +132,7 @@ def state_of(plan: dict[str, Any], host: str) -> dict[str, Any]:
             reference: {**IMAGE, "recorded": {"identity": IMAGE["identity"], "digest": None}}
             for reference in ask["images"]
         },
-        "running": {name: _container(planned) for name, planned in containers(plan, host).items()},
+        "running": {name: _container(planned) for name, planned in containers(mine).items()},
         "models": {
             "models": {
                 model["repository"]: {

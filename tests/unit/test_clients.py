@@ -16,7 +16,7 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.gb10.fleet.plugins.filter.client_secret import client_secret
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._clients.subject import CLIENTS
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import before_change
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import before_change, host_view
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
 from ansible_collections.gb10.fleet.plugins.module_utils._rank.client import Reply
@@ -308,4 +308,4 @@ def test_drift_names_what_runs_of_another_image(folder: Path) -> None:
 
 def test_a_host_whose_client_has_to_be_started_is_converged(folder: Path) -> None:
     plan = plan_of(folder)
-    assert client(plan, "titan")["start"] in before_change(plan, "titan")["before_change"]["services"]
+    assert client(plan, "titan")["start"] in before_change(host_view(plan, "titan"))["before_change"]["services"]

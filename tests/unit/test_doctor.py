@@ -26,6 +26,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._container_engine.readi
 from ansible_collections.gb10.fleet.plugins.module_utils._doctor.bundle import as_text, make_bundle, parse_bundle
 from ansible_collections.gb10.fleet.plugins.module_utils._doctor.judge import Examined, examine, silent
 from ansible_collections.gb10.fleet.plugins.module_utils._doctor.text import as_text as shown
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import host_view
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._host_tuning.subject import named_paths
 from ansible_collections.gb10.fleet.plugins.module_utils._preflight.needs import obstacles
@@ -377,7 +378,7 @@ def test_a_host_is_asked_for_what_the_preflight_looks_at(monkeypatch: pytest.Mon
     """Found in the lab: without these paths each file of a source was said to be missing."""
     asked: list[dict[str, Any]] = []
     action = ActionModule.__new__(ActionModule)
-    options = {"plan": GROUP, "folder": str(tmp_path), "deep": False, "salt": ""}
+    options = {"view": host_view(GROUP, "spark-2"), "folder": str(tmp_path), "deep": False, "salt": ""}
     monkeypatch.setattr(ActionBase, "run", lambda *_given, **_named: {})
     monkeypatch.setattr(action, "validate_argument_spec", lambda _spec: (None, options))
     answer = {"state": {"files": None}, "unknown": {}}

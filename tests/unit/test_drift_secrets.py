@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import compare
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.managed import managed_files
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import questions
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import host_view, questions
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.secrets import compared, new_salt, same_on_all
 from ansible_collections.gb10.fleet.plugins.module_utils._managed import Managed, keyed
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.files import read_files, salted
@@ -98,7 +98,7 @@ def test_what_is_reported_of_it(tmp_path: Path, answer: dict[str, Any], verdict:
     assert result.verdict == verdict
     shown = json.dumps([one.as_dict() for one in (*result.differences, *result.unknown)])
     assert word in shown and SECRET not in shown
-    ask = questions(plan, "titan", NOT_DEEP)
+    ask = questions(host_view(plan, "titan"), NOT_DEEP)
     assert [one["path"] for one in ask["files"] if one["salted"]] == [mine.path] and SECRET not in json.dumps(ask)
 
 

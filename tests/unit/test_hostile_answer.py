@@ -19,6 +19,7 @@ from ansible_collections.gb10.fleet.plugins.action import doctor, drift_info, ho
 from ansible_collections.gb10.fleet.plugins.filter.undeclared_services import undeclared_services
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import Reading
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import host_view
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.answer import MOST_BYTES, read_answer
 from ansible_collections.gb10.fleet.plugins.module_utils._services.reading import read_units
 from ansible_collections.gb10.fleet.plugins.plugin_utils._bounded import bounded
@@ -49,7 +50,7 @@ def nested(levels: int) -> Any:
 def ask(monkeypatch: pytest.MonkeyPatch, answers: Any) -> dict[str, Any]:
     """What the action makes of what `_execute_module` returns, or does when called."""
     action = drift_info.ActionModule.__new__(drift_info.ActionModule)
-    options = {"plan": PLAN, "folder": "/nonexistent", "deep": False, "salt": ""}
+    options = {"view": host_view(PLAN, "titan"), "folder": "/nonexistent", "deep": False, "salt": ""}
     monkeypatch.setattr(ActionBase, "run", lambda *_given, **_named: {})
     monkeypatch.setattr(action, "validate_argument_spec", lambda _spec: (None, options))
     loader = SimpleNamespace(get_text_file_contents=lambda _path: "a key")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import host_view
 from ansible_collections.gb10.fleet.plugins.module_utils._joins.hosts import (
     by_host,
     fabric_addresses,
@@ -17,6 +18,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._joins.hosts import (
 from ansible_collections.gb10.fleet.plugins.module_utils._joins.services import changed_services, service_starts
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import UnreadableError
 from ansible_collections.gb10.fleet.plugins.module_utils._services.starts import read_starts
+from drift_fleet import planned
 
 
 def service(name: str, **parts: Any) -> dict[str, Any]:
@@ -126,6 +128,19 @@ def test_what_is_read_of_a_service_before_it_starts(
 def test_a_host_gets_its_slice_with_the_services_of_the_run() -> None:
     plan = {"hosts": {"titan": {"images": [1], "services": TWO}}}
     assert host_slice({"plan": plan, "services": ["b"]}, "titan") == {"images": [1], "services": [TWO[1]]}
+
+
+def test_what_a_host_is_asked_by_is_no_more_for_the_number_of_the_others() -> None:
+    plan = planned()
+    rails = {host: [one["address"] for one in part["fabric"]["interfaces"]] for host, part in plan["hosts"].items()}
+    others = [address.partition("/")[0] for host in ("spark-2", "spark-3") for address in rails[host] if address]
+    assert others
+    for host, mine in plan["hosts"].items():
+        addresses = sorted(others) if rails[host] else []
+        days = plan["drift"]["weights_days"]
+        assert host_view(plan, host) == {"slice": mine, "addresses": addresses, "weights_days": days}
+    alone = {**plan, "hosts": {"titan": plan["hosts"]["titan"]}}
+    assert host_view(alone, "titan") == host_view(plan, "titan")
 
 
 def test_what_hosts_have_registered() -> None:

@@ -55,6 +55,33 @@ def test_no_host_holds_up_a_run_for_ever() -> None:
     assert len(of_hosts) > len(PLAYBOOKS)
 
 
+def parts(tasks: Any) -> Iterator[dict[str, Any]]:
+    """Tasks and roles, those of a block with what it says of all of them."""
+    for one in tasks or ():
+        own = {key: value for key, value in one.items() if key not in ("block", "rescue", "always")}
+        inner = [part for block in one.keys() - own for part in parts(one[block])]
+        yield from ({**own, **part} for part in inner) if inner else [one]
+
+
+def test_no_host_is_handed_the_whole_plan() -> None:
+    """Ansible goes through all of an option once a host, which takes as long as the square of their number."""
+    lists = [play.get(key) for path in PLAYBOOKS for play in _read(path) for key in ("roles", "pre_tasks", "tasks")]
+    lists += [_read(path) for path in (*ROOT.glob("roles/*/tasks/*.yml"), *ROOT.glob("playbooks/tasks/*.yml"))]
+    handed = [
+        part
+        for some in lists
+        for part in parts(some)
+        if re.search(r"{{ *fleet_plan(\.plan)? *(}}|\| *default)", json.dumps(part))
+    ]
+    each = {part.get("name") or part["role"] for part in handed if not part.get("run_once")}
+    # this one takes minutes of a host, and only where an owner asks for it
+    assert each == {"Measure the services whose speed is watched"}
+
+
+def _read(path: Path) -> Any:
+    return yaml.safe_load(path.read_text("utf-8"))
+
+
 def test_what_copies_or_drains_has_time_for_it() -> None:
     given = [
         (module.rpartition(".")[2], task["timeout"])

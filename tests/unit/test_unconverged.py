@@ -18,6 +18,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import
     GPU_DEVICE,
     RDMA_PACKAGES,
     before_change,
+    host_view,
     hub_tool,
     packages,
     paths_before_change,
@@ -61,7 +62,7 @@ START = {"runs": True, "enabled": True, "stale": False, "newer": "", "other_imag
 
 def reading(plan: dict[str, Any], host: str) -> dict[str, Any]:
     """As `host_info` reads a host that is as planned."""
-    mine, ask = plan["hosts"][host], before_change(plan, host)
+    mine, ask = plan["hosts"][host], before_change(host_view(plan, host))
     state = state_of(plan, host) | dict.fromkeys(NOT_BEFORE_CHANGE)
     state |= {
         "paths": {path: {"exists": path == trusted_link(mine["tls"]["path"])} for path in paths_before_change(mine)},
@@ -266,7 +267,7 @@ def test_whatever_a_host_answers_no_run_fails(part: str, value: Any) -> None:
 
 
 def test_a_host_reads_what_is_compared_and_judged() -> None:
-    asked = before_change(PLAN, "titan")
+    asked = before_change(host_view(PLAN, "titan"))
     asked["deep"] = {"days": 1, "today": 0, "seconds": 0, "seen": {}}
     state, _unknown = read_state(lambda _words: (1, "", ""), paths_before_change(PLAN["hosts"]["titan"]), ask=asked)
     assert state.keys() == {*ALWAYS, *READS, *BEFORE_CHANGE} - {*NOT_BEFORE_CHANGE}

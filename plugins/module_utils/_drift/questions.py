@@ -18,9 +18,11 @@ from ansible_collections.gb10.fleet.plugins.module_utils._drift.running import (
     sysctl_files,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hotplug import MARKER
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.subject import rail_addresses
 from ansible_collections.gb10.fleet.plugins.module_utils._joins.services import service_starts
 from ansible_collections.gb10.fleet.plugins.module_utils._managed import content_of
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan.document import PATH as NETPLAN
+from ansible_collections.gb10.fleet.plugins.module_utils._subject import Asked
 from ansible_collections.gb10.fleet.plugins.module_utils._subjects import SUBJECTS
 
 # Of the role `fabric`.
@@ -32,12 +34,23 @@ DOCKER_HOOK = "/usr/bin/nvidia-container-runtime-hook"
 DEEP_SECONDS = 1800
 
 
-def questions(plan: Mapping[str, Any], host: str, deep: Mapping[str, Any]) -> dict[str, Any]:
+def host_view(plan: Mapping[str, Any], host: str) -> dict[str, Any]:
+    """`Asked` as a map: all of the plan that one host's reading goes by, whatever the number of the others."""
+    mine = plan["hosts"][host]
+    return {
+        "slice": mine,
+        "addresses": rail_addresses(plan) if mine["fabric"]["interfaces"] else [],
+        "weights_days": plan["drift"]["weights_days"],
+    }
+
+
+def questions(view: Mapping[str, Any], deep: Mapping[str, Any]) -> dict[str, Any]:
     """The questions for one host.
 
-    deep: which weights to read byte by byte: ``{days, today, seconds, seen: {file: day}}``; seconds 0: none.
+    view: of `host_view`. deep: which weights to read byte by byte: ``{days, today, seconds, seen: {file: day}}``;
+    seconds 0: none.
     """
-    mine = plan["hosts"][host]
+    mine = view["slice"]
     asked: dict[str, Any] = {
         "folder": _layout.STATE,
         "models_folder": _layout.MODELS,
@@ -61,15 +74,15 @@ def questions(plan: Mapping[str, Any], host: str, deep: Mapping[str, Any]) -> di
         "deep": dict(deep),
     }
     for subject in SUBJECTS:
-        for name, question in subject.questions(plan, host).items():
+        for name, question in subject.questions(Asked(**view)).items():
             asked[name] = question
     return asked
 
 
-def before_change(plan: Mapping[str, Any], host: str) -> dict[str, Any]:
+def before_change(view: Mapping[str, Any]) -> dict[str, Any]:
     """The questions of a converge: nothing is read byte by byte, and what roles look at themselves is asked, too."""
-    mine, nothing = plan["hosts"][host], {"days": 1, "today": 0, "seconds": 0, "seen": {}}
-    asked = questions(plan, host, nothing)
+    mine, nothing = view["slice"], {"days": 1, "today": 0, "seconds": 0, "seen": {}}
+    asked = questions(view, nothing)
     asked["packages"] = sorted({*asked["packages"], *packages(mine)})
     path, sha256 = hub_tool(mine)
     if path:

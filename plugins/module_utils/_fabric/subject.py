@@ -20,6 +20,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._netplan.document impor
 from ansible_collections.gb10.fleet.plugins.module_utils._netplan.judge import foreign_remedy
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import (
     SITE,
+    Asked,
     Differences,
     Look,
     Subject,
@@ -35,20 +36,21 @@ _OF_THE_PEER = {"fabric-no-carrier", "fabric-no-peer", "fabric-frames"}
 _CHOICES = {"fabric-hotplug", "fabric-hotplug-restart"}
 
 
-def _questions(plan: Mapping[str, Any], host: str) -> Mapping[str, Any]:
+def _questions(asked: Asked) -> Mapping[str, Any]:
     """Whom to ask on each interface. Any rail's address may answer on a cable that hangs wrongly."""
-    interfaces = plan["hosts"][host]["fabric"]["interfaces"]
+    interfaces = asked.slice["fabric"]["interfaces"]
     return {
         "rails": sorted(RAILS) if interfaces else [],
         "fabric": {
             "peers": {one["name"]: [peer["address"] for peer in one["peers"] if peer["address"]] for one in interfaces},
-            "candidates": _addresses(plan) if interfaces else [],
+            "candidates": asked.addresses,
             "devices": [one["rdma_device"] for one in interfaces if one["rdma_device"]],
         },
     }
 
 
-def _addresses(plan: Mapping[str, Any]) -> list[str]:
+def rail_addresses(plan: Mapping[str, Any]) -> list[str]:
+    """Of all rails of the fleet."""
     return sorted(
         one["address"].partition("/")[0]
         for host in plan["hosts"].values()

@@ -16,6 +16,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._firewall.reading impor
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall.ruleset import TABLE
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.listeners import holder
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import (
+    Asked,
     Differences,
     Here,
     Look,
@@ -48,8 +49,8 @@ def with_files(plan: Mapping[str, Any]) -> dict[str, Any]:
     return {**plan, "files": files, "units": {UNIT: "enabled"} if is_filtered else {}}
 
 
-def _questions(plan: Mapping[str, Any], host: str) -> Mapping[str, Any]:
-    return {"firewall": plan["hosts"][host]["firewall"]}
+def _questions(asked: Asked) -> Mapping[str, Any]:
+    return {"firewall": asked.slice["firewall"]}
 
 
 def _differences(view: View) -> Differences:

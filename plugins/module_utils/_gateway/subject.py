@@ -14,7 +14,14 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import Findin
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway.clients import clients_map
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway.reading import READS, secret_paths
 from ansible_collections.gb10.fleet.plugins.module_utils._managed import Managed, ManagedJson, keyed, managed
-from ansible_collections.gb10.fleet.plugins.module_utils._subject import Differences, Look, Subject, Unknown, View
+from ansible_collections.gb10.fleet.plugins.module_utils._subject import (
+    Asked,
+    Differences,
+    Look,
+    Subject,
+    Unknown,
+    View,
+)
 
 _PROCESS = "haproxy"
 
@@ -45,8 +52,8 @@ def files_of(slice_: Mapping[str, Any]) -> list[str]:
     return sorted([*part["files"], *secret_paths(part), *([trusted["path"]] if trusted["source"] else [])])
 
 
-def _questions(plan: Mapping[str, Any], host: str) -> Mapping[str, Any]:
-    return {"gateway": files_of(plan["hosts"][host]), "gateway_address": plan["hosts"][host]["gateway"].get("address")}
+def _questions(asked: Asked) -> Mapping[str, Any]:
+    return {"gateway": files_of(asked.slice), "gateway_address": asked.slice["gateway"].get("address")}
 
 
 def _differences(view: View) -> Differences:

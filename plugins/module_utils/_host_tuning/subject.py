@@ -26,6 +26,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._settings.kernel_settin
     sysctl_path,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import (
+    Asked,
     Differences,
     Here,
     Look,
@@ -83,8 +84,8 @@ def named_paths(tuning: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "default_target", target
 
 
-def _questions(plan: Mapping[str, Any], host: str) -> dict[str, Any]:
-    declared = "memlock" in plan["hosts"][host]["host_tuning"]
+def _questions(asked: Asked) -> dict[str, Any]:
+    declared = "memlock" in asked.slice["host_tuning"]
     return {"memlock_files": {_MEMLOCK: SYSTEMD} if declared else {}}
 
 

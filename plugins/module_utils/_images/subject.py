@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._images.reading import READS
-from ansible_collections.gb10.fleet.plugins.module_utils._subject import Differences, Subject, View
+from ansible_collections.gb10.fleet.plugins.module_utils._subject import Asked, Differences, Subject, View
 
 
-def _questions(plan: Mapping[str, Any], host: str) -> Mapping[str, Any]:
-    return {"images": sorted({image["reference"] for image in plan["hosts"][host]["images"]})}
+def _questions(asked: Asked) -> Mapping[str, Any]:
+    return {"images": sorted({image["reference"] for image in asked.slice["images"]})}
 
 
 def _differences(view: View) -> Differences:

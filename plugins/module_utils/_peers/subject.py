@@ -15,7 +15,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._layout import CACHES, 
 from ansible_collections.gb10.fleet.plugins.module_utils._managed import Managed, ManagedJson, managed
 from ansible_collections.gb10.fleet.plugins.module_utils._peers.program import program_files
 from ansible_collections.gb10.fleet.plugins.module_utils._peers.reading import READS
-from ansible_collections.gb10.fleet.plugins.module_utils._subject import Differences, Here, Subject, View
+from ansible_collections.gb10.fleet.plugins.module_utils._subject import Asked, Differences, Here, Subject, View
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer import access
 
 
@@ -114,9 +114,9 @@ def _key_of(view: View, host: str, which: str) -> str:
     return found
 
 
-def _questions(plan: Mapping[str, Any], host: str) -> Mapping[str, Any]:
+def _questions(asked: Asked) -> Mapping[str, Any]:
     """Whom it reads from, and at which addresses."""
-    return {"reads": plan["hosts"][host]["peer_access"]["reads"]}
+    return {"reads": asked.slice["peer_access"]["reads"]}
 
 
 PEER_ACCESS = Subject(

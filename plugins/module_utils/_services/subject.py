@@ -19,6 +19,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._services.undeclared im
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import duration
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import (
     SITE,
+    Asked,
     Differences,
     Here,
     Look,
@@ -73,13 +74,13 @@ def credentials(service: Mapping[str, Any]) -> Iterator[Managed]:
             yield Managed(file["path"], "file", mode, secret=True, service=name, source=file["source"])
 
 
-def containers(plan: Mapping[str, Any], host: str) -> dict[str, Mapping[str, Any]]:
+def containers(slice_: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """The containers that are to run on a host, by name, as their units start them (`_plan.container.Container`)."""
-    return {service["container"]["name"]: service["container"] for service in plan["hosts"][host]["services"]}
+    return {service["container"]["name"]: service["container"] for service in slice_["services"]}
 
 
-def _questions(plan: Mapping[str, Any], host: str) -> Mapping[str, Any]:
-    return {"variables": {name: sorted(one["env"]) for name, one in containers(plan, host).items()}}
+def _questions(asked: Asked) -> Mapping[str, Any]:
+    return {"variables": {name: sorted(one["env"]) for name, one in containers(asked.slice).items()}}
 
 
 def _differences(view: View) -> Differences:
@@ -94,7 +95,7 @@ def _containers(view: View) -> Differences:
     running, units = view.state["running"], view.state["units"]
     if running is None:
         return
-    for name, planned in sorted(containers(view.plan, view.host).items()):
+    for name, planned in sorted(containers(view.slice).items()):
         service = str(_layout.service_of(name))
         unit = (units or {}).get(_layout.unit(service))
         have = running.get(name)
@@ -206,7 +207,7 @@ def _undeclared(view: View) -> Iterator[Difference]:
             expected=_layout.unit(one.service) if one.fate == "renamed" else "no such unit",
             remedy=_undeclared_remedy(view, one),
         )
-    expected = {*containers(view.plan, view.host), *view.settings["expect"]["containers"]}
+    expected = {*containers(view.slice), *view.settings["expect"]["containers"]}
     expected |= {one["start"]["container"] for one in view.slice["clients"]}
     # named with their units, of which a stopped container would only start again; or left to the inventory they are of
     expected |= {one.container for one in left if one.container}

@@ -21,7 +21,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._layout import MODELS
 from ansible_collections.gb10.fleet.plugins.module_utils._probe import machine, system
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import GIB, size
-from ansible_collections.gb10.fleet.plugins.module_utils._subject import Differences, Here, Look, Subject, View
+from ansible_collections.gb10.fleet.plugins.module_utils._subject import Asked, Differences, Here, Look, Subject, View
 from ansible_collections.gb10.fleet.plugins.module_utils._system.known_bad import described, found_bad
 from ansible_collections.gb10.fleet.plugins.module_utils._system.obstacles import (
     REBOOT_PENDING,
@@ -69,13 +69,13 @@ def declared_versions(here: Here) -> dict[str, Any]:
     }
 
 
-def _questions(plan: Mapping[str, Any], host: str) -> Mapping[str, Any]:
-    held = plan["hosts"][host]["versions"]["held"]
+def _questions(asked: Asked) -> Mapping[str, Any]:
+    held = asked.slice["versions"]["held"]
     return {
         "packages": sorted({*PACKAGES, *held}),
         "disks": ["/", DOCKER_FOLDER, MODELS],
-        "reach": sorted(plan["hosts"][host]["needs"]["reach"]),
-        "installs": plan["hosts"][host]["needs"]["installs"],
+        "reach": sorted(asked.slice["needs"]["reach"]),
+        "installs": asked.slice["needs"]["installs"],
     }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._managed import Managed
-from ansible_collections.gb10.fleet.plugins.module_utils._subject import Differences, Here, Subject, View
+from ansible_collections.gb10.fleet.plugins.module_utils._subject import Asked, Differences, Here, Subject, View
 from ansible_collections.gb10.fleet.plugins.module_utils._tls.judge import problems
 from ansible_collections.gb10.fleet.plugins.module_utils._tls.reading import READS
 
@@ -38,8 +38,8 @@ def _shown(slice_: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return served + ([{"name": "gateway", "tls": gateway["tls"]}] if gateway else [])
 
 
-def _questions(plan: Mapping[str, Any], host: str) -> Mapping[str, Any]:
-    return {"certificates": [service["tls"]["certificate"]["path"] for service in _shown(plan["hosts"][host])]}
+def _questions(asked: Asked) -> Mapping[str, Any]:
+    return {"certificates": [service["tls"]["certificate"]["path"] for service in _shown(asked.slice)]}
 
 
 def _differences(view: View) -> Differences:

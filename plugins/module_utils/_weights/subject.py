@@ -11,12 +11,12 @@ from posixpath import commonpath
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import first_of
-from ansible_collections.gb10.fleet.plugins.module_utils._subject import Differences, Subject, View
+from ansible_collections.gb10.fleet.plugins.module_utils._subject import Asked, Differences, Subject, View
 from ansible_collections.gb10.fleet.plugins.module_utils._weights.reading import READS
 
 
-def _questions(plan: Mapping[str, Any], host: str) -> Mapping[str, Any]:
-    models = plan["hosts"][host]["models"]
+def _questions(asked: Asked) -> Mapping[str, Any]:
+    models = asked.slice["models"]
     return {"models": [{key: model[key] for key in ("repository", "revision")} for model in models]}
 
 
