@@ -259,6 +259,14 @@ def test_two_services_share_their_hosts_gpu(tmp_path: Path) -> None:
     assert made.findings[0].expected.startswith("nvidia.com/gpu: 2")
 
 
+def test_two_services_do_not_meet_in_one_name(tmp_path: Path) -> None:
+    """LWS makes a headless Service by the name of each set."""
+    other = {"recipe": "bge-base-en-v1.5", "hosts": ["b"], "port": 8001}
+    planned = plan(tmp_path, {}, **{"chat-head": other})
+    assert [one.rule for one in carried(planned, "chat", RDMA).findings] == ["export-name"]
+    assert carried(planned, "chat-head", RDMA).documents
+
+
 def test_another_overlay_starts_the_pods_anew(tmp_path: Path) -> None:
     """A container doesn't see that a file of its ConfigMap changed."""
     planned = plan(tmp_path, {})

@@ -110,7 +110,7 @@ def carried(plan: Mapping[str, Any], name: str, rdma: str) -> Carried:
     device plugin for RDMA."""
     service = _service(plan, name, rdma)
     secrets = [*_secrets(service)]
-    findings = [*_refused(service)]
+    findings = [*_refused(plan, service)]
     if findings:
         return Carried((), (), findings)
     documents = [*_config_map(service), _set(service), _endpoint(service)]
@@ -137,7 +137,7 @@ def _source(plan: Mapping[str, Any], host: str, reference: str) -> str:
 # What can't be carried over -----------------------------------------------------------------------------------------
 
 
-def _refused(service: _Service) -> Iterator[Finding]:
+def _refused(plan: Mapping[str, Any], service: _Service) -> Iterator[Finding]:
     place = service.place
     if not _NAME.fullmatch(service.name):
         yield error(
@@ -146,6 +146,14 @@ def _refused(service: _Service) -> Iterator[Finding]:
             found=f'the name "{service.name}"',
             expected="a letter first, a letter or digit last: Kubernetes makes a Service of that name",
             remedy="declare the service by another name",
+        )
+    if _endpoint_name(service) in plan["services"]:
+        yield error(
+            "export-name",
+            place,
+            found=f"a service {_endpoint_name(service)} beside it",
+            expected="that name for itself: its Service before the head has it",
+            remedy="declare one of the two by another name",
         )
     for rank in service.ranks:
         if not _NODE.fullmatch(rank.host):
