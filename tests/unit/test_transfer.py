@@ -342,9 +342,80 @@ def test_a_host_of_this_run_gets_time_to_begin(clock: Clock) -> None:
     route = Route([soon, Peer("a", "")], "x", clock, pause=lambda seconds: None)
     route.absent(soon, "it does not have it")
     assert route.choose() == soon
-    clock.now += 60
+    clock.now += 180
     route.absent(soon, "it does not have it")
     assert route.choose().host == "a"
+
+
+class Reader:
+    """IMITATED: a host of a chain, whose link carries a part a second to all that read from it. Its route is real."""
+
+    def __init__(self, name: str, peers: list[Peer], begins: float, clock: Clock) -> None:
+        self.name, self.begins, self.here = name, begins, 0
+        self._peers, self._clock, self._idle_until = peers, clock, begins
+        self._route: Route | None = None
+        self._peer: Peer | None = None
+        self._since = self._left = 0.0
+
+    def asks(self, have: dict[str, int | None]) -> str:
+        """The host that sends to it now; empty while it waits. have: how many parts of it each has; None: not begun."""
+        now = self._clock()
+        if now < self._idle_until:
+            return ""
+        self._route = self._route or Route(self._peers, "x", self._clock, pause=self._pause)
+        if self._peer is None:
+            peer = self._route.choose()
+            if have[peer.host] is None:
+                self._route.absent(peer, "it does not have it")
+                return ""
+            self._peer, self._since, self._left = peer, now, self._left + 1.0
+        if (have[self._peer.host] or 0) > self.here:
+            return self._peer.host
+        if now - self._since > PATIENCE:
+            self._route.late(self._peer)
+            self._peer, self._left = None, 0.0
+        return ""
+
+    def gets(self, share: float) -> None:
+        self._left -= share
+        if self._left <= 0 and self._route and self._peer:
+            self.here += 1
+            self._route.delivered(self._peer, PART, self._clock() - self._since)
+            self._peer = None
+
+    def _pause(self, seconds: float) -> None:
+        self._idle_until = self._clock() + seconds
+
+
+PATIENCE, STEP, PARTS = 5.0, 0.05, 60  # as a peer server waits for a part
+
+
+@pytest.mark.parametrize(
+    "begins",
+    [(0, 1, 2, 3, 4, 5, 6, 7), (1.5, 0.3, 0.9, 1.2, 0.1, 1.9, 0.6, 1.4), (60, 50, 5, 70, 0, 40, 30, 20)],
+    ids=["one after the other", "at once", "over a minute"],
+)
+def test_the_origin_sends_about_one_copy_to_eight_hosts(clock: Clock, begins: tuple[float, ...]) -> None:
+    """Seen in the lab: two copies, and 1.8 times the time of one. One probed now and then is more than a copy."""
+    names = [f"t{number}" for number in range(1, len(begins) + 1)]
+    readers = []
+    for place, (name, begin) in enumerate(zip(names, begins, strict=True)):
+        before = [Peer(other, "", present=True) for other in reversed(names[:place])]
+        readers.append(Reader(name, [*before, Peer("origin", "")], begin, clock))
+    sent = 0.0
+    while any(reader.here < PARTS for reader in readers):
+        clock.now += STEP
+        have: dict[str, int | None] = {one.name: one.here if clock() >= one.begins else None for one in readers}
+        sending: dict[str, list[Reader]] = {}
+        for reader in readers:
+            if reader.here < PARTS and (host := reader.asks({**have, "origin": PARTS})):
+                sending.setdefault(host, []).append(reader)
+        sent += STEP if "origin" in sending else 0
+        for those in sending.values():
+            for reader in those:
+                reader.gets(STEP / len(those))
+    assert sent / PARTS < 1.1
+    assert clock.now < max(begins) + 1.25 * PARTS
 
 
 def test_lost_hosts_are_tried_again_a_few_times(clock: Clock) -> None:

@@ -22,8 +22,9 @@ PROBE_SECONDS = 5
 _FASTER = 1.2
 # How often a host may report to each stream that something is on its way before it counts as bringing nothing.
 _LATE = 3
-# How long a host in this run may take to begin.
-GRACE_SECONDS = 20
+# How long a host in this run may take to begin. A controller that is busy reaches the last one more than a minute after
+# the first: when 20 s were given, whoever was reached early went to the origin, which sent eight hosts two copies.
+GRACE_SECONDS = 120
 # How often all hosts are tried anew after the last one was lost.
 _REVIVALS = 3
 _REVIVAL_SECONDS = 2
@@ -57,6 +58,7 @@ class Route:
         self._began = clock()
         self._probes = dict.fromkeys(peers, (self._began + PROBE_SECONDS, PROBE_SECONDS))
         self._rates: dict[Peer, float] = {}
+        self._met: set[Peer] = set()  # who has given a batch as the first
         self._lates = dict.fromkeys(peers, 0)
         self._why: dict[Peer, str] = {}
         self._revivals = 0
@@ -79,9 +81,13 @@ class Route:
         """A peer gave a batch over one stream. The next one becomes the first if it is clearly faster."""
         with self._lock:
             rate = count / max(seconds, 1e-6)
+            self._lates[peer] = 0
+            if self._usable[:1] == [peer] and peer not in self._met:
+                # most of that time may be the one in which it came to that host
+                self._met.add(peer)
+                return
             known = self._rates.get(peer) or rate
             self._rates[peer] = known + _WEIGHT * (rate - known)
-            self._lates[peer] = 0
             if peer in self._usable[1:2]:
                 first = self._usable[0]
                 slow = self._rates.get(first)
@@ -101,6 +107,7 @@ class Route:
         """Forget what was measured: what is asked from now on is of another kind."""
         with self._lock:
             self._rates.clear()
+            self._met.clear()
             self._lates = dict.fromkeys(self._lates, 0)
             self._probes = dict.fromkeys(self._probes, (self._clock() + PROBE_SECONDS, PROBE_SECONDS))
 
