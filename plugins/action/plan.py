@@ -8,35 +8,25 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsibleError
-from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils import _secret_files
 from ansible_collections.gb10.fleet.plugins.module_utils._bundle.check import plan_from
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import FOLDER, read_observed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import FOLDER
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway.clients import client_problems
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
-from ansible_collections.gb10.fleet.plugins.module_utils._lock.file import NAME, read
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import (
     choose,
     declared_and_retired,
     split_by_limit,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import (
-    OURS,
     declared_twice,
-    is_meant_for_us,
-    not_inventories,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.keys import key_problems, secret_file
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.models import unread_models
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import (
     WIDTH,
     as_json,
@@ -45,25 +35,22 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import (
     findings_text,
     sentence,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.kept_models import FOLDER as MODELS
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.kept_models import keep, read_hub, read_kept
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._tls.judge import of_owner
 from ansible_collections.gb10.fleet.plugins.module_utils._tracing.declared import headers_problems
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.artifact import of_plan
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.hub_api import HubApi
 from ansible_collections.gb10.fleet.plugins.modules.plan import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._bundle_key import trusted_key, used
 from ansible_collections.gb10.fleet.plugins.plugin_utils._certificates import described
 from ansible_collections.gb10.fleet.plugins.plugin_utils._made_certificates import ca_problems
 from ansible_collections.gb10.fleet.plugins.plugin_utils._origin import files_of, located
+from ansible_collections.gb10.fleet.plugins.plugin_utils._planning import Planning
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import for_people, refusal, show
 
 PREFIX = "fleet_"
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
+class ActionModule(Planning):
     _requires_connection = False
     _supports_check_mode = True
 
@@ -72,20 +59,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         result: dict[str, Any] = super().run(tmp, variables)
         _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
         hosts = list(variables["ansible_play_hosts_all"])
-        folder = Path(variables.get("inventory_dir") or Path.cwd())
-        sources = {name: variables["hostvars"][name].get("inventory_file") for name in variables["groups"]["all"]}
-        if problems := not_inventories(sources, variables.get("ansible_inventory_sources") or ()):
-            raise AnsibleActionFail("nothing was changed: " + problems[0].sentence())
-        inventory = self._inventory(variables, folder)
-        library, of_recipes = load_all([*_recipe_folders(inventory, folder), SHIPPED_RECIPES])
-        library = self._with_models(library, _written(inventory, "fleet_services", {}), folder)
-        lock_file = folder / str(_written(inventory, "fleet_lock_file", NAME))
-        try:
-            lock = read(lock_file)
-        except FleetError as problem:
-            raise AnsibleActionFail(f"nothing was changed: {problem}") from None
-        observed = read_observed(folder)
-        plan = plan_fleet(inventory, library, of_recipes, observed, lock=lock, relock=options["relock"])
+        declared = self.declaration(variables)
+        folder, lock_file = declared.folder, declared.lock_file
+        plan = declared.planned(relock=options["relock"])
         plan, of_bundle = self._from_bundle(plan, hosts, folder, options["bundle"])
         raw = {name: variables["hostvars"].raw_get(name) for name in variables["groups"]["all"]}
         twice = [{**one.as_dict(), "hosts": []} for one in declared_twice(files_of(raw, PREFIX, folder))]
@@ -122,26 +98,6 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         if options["bundle"]:
             files["bundle"] = {"folders": _folders(options["bundle"]), "inventory": str(folder)}
         return result | {"changed": False} | returned | files | of_plan(plan, services)
-
-    def _with_models(self, library: Library, services: Any, folder: Path) -> Library:
-        """The library with what is kept of models, and what is read now of those that nothing is known of."""
-        note = None if self._task.check_mode else Display().warning
-        library = replace(library, checkpoints=read_kept(folder, note))
-        read: dict[str, Any] = {}
-        unread: dict[str, list[Finding]] = {}
-        for repository, revision in unread_models(services, library).items():
-            show(f"model {repository}: no recipe has it, so it is read from the hub, once")
-            try:
-                read[repository] = read_hub(HubApi.of_environment(), repository, revision)
-                if not self._task.check_mode:
-                    keep(folder, read[repository])
-            except FleetError as problem:
-                unread[repository] = [*problem.findings]
-            except OSError as problem:
-                raise AnsibleActionFail(
-                    f"nothing was changed: what was read of {repository} can't be kept in {folder / MODELS}: {problem}"
-                ) from None
-        return replace(library, checkpoints={**library.checkpoints, **read}, unread=unread)
 
     def _from_bundle(
         self, plan: dict[str, Any], hosts: list[str], folder: Path, written: str
@@ -195,23 +151,6 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
                 continue  # without the Vault's password, as above
             yield from of_owner(place, tls, described(texts[0], now, texts[1]))
 
-    def _inventory(self, variables: dict[str, Any], folder: Path) -> dict[str, Any]:
-        """Address, SSH port and `fleet_*` variables by host. What hosts share is templated once: 500 may share it."""
-        hostvars = variables["hostvars"]
-        templated: dict[int, tuple[Any, Any]] = {}  # id of the raw value -> (that value, kept alive; the templated one)
-        hosts = {}
-        for name in variables["groups"]["all"]:
-            raw = hostvars.raw_get(name)
-            found = {}
-            for key in (key for key in raw if is_meant_for_us(key) and key not in OURS):
-                if id(raw[key]) not in templated:
-                    templated[id(raw[key])] = (raw[key], hostvars[name][key])
-                found[key] = templated[id(raw[key])][1]
-            own = hostvars[name]
-            address, port = str(own.get("ansible_host", name)), int(own.get("ansible_port") or 22)
-            hosts[name] = {"address": address, "port": port, "variables": found}
-        return {"hosts": hosts, "folder": str(folder)}
-
 
 def _folders(bundle: str) -> list[str]:
     """The folders of ``-e bundle=/media/new,/media/old``."""
@@ -258,20 +197,6 @@ def _gateway(plan: dict[str, Any]) -> dict[str, Any]:
     """The gateway's slice on the first of its hosts, on all of which it is the same; empty without one."""
     gateway: dict[str, Any] = plan["hosts"][plan["gateway"]["hosts"][0]]["gateway"] if plan["gateway"] else {}
     return gateway
-
-
-def _recipe_folders(inventory: dict[str, Any], folder: Path) -> list[Path]:
-    """The owner's own recipes come first: the folder `recipes` of the inventory, or what `fleet_recipe_dirs` lists."""
-    written = _written(inventory, "fleet_recipe_dirs", None)
-    if isinstance(written, list):
-        return [folder / str(path) for path in written]
-    return [folder / "recipes"] if (folder / "recipes").is_dir() else []
-
-
-def _written(inventory: dict[str, Any], name: str, otherwise: Any) -> Any:
-    """The value that the first host with this variable has; the hosts share it."""
-    values = (host["variables"].get(name) for host in inventory["hosts"].values())
-    return next((value for value in values if value is not None), otherwise)
 
 
 def _width() -> int:
