@@ -25,6 +25,7 @@ _TIMEOUT_S = 300
 _MS = 1000
 _TEXTS = (
     *("base-url", "backend", "endpoint", "model", "served-model-name", "dataset-name", "percentile-metrics"),
+    "metric-percentiles",
     *("result-dir", "result-filename", "random-mm-limit-mm-per-prompt", "random-mm-bucket-config"),
 )
 _NUMBERS = (
@@ -125,7 +126,13 @@ def _result(found: Sequence[Answer], asked: int, seconds: float) -> dict[str, An
     each = [_MS * (one.last - one.first) / max(1, one.answered - 1) for one in found] or [0.0]
     whole = [_MS * (one.last - one.sent) for one in found] or [0.0]
     answered = sum(one.answered for one in found)
+    percentiles = {
+        f"p{share}_{name}_ms": _percentile(values, share)
+        for name, values in {"ttft": first, "tpot": each, "e2el": whole}.items()
+        for share in (50, 95, 99)
+    }
     return {
+        **percentiles,
         "duration": seconds,
         "completed": len(found),
         "failed": asked - len(found),
@@ -137,3 +144,12 @@ def _result(found: Sequence[Answer], asked: int, seconds: float) -> dict[str, An
         "median_tpot_ms": median(each),
         "median_e2el_ms": median(whole),
     }
+
+
+def _percentile(values: Sequence[float], share: int) -> float:
+    """As NumPy's: between two values by their distance."""
+    ordered = sorted(values)
+    place = (len(ordered) - 1) * share / 100
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)

@@ -24,6 +24,7 @@ from . import arguments, bench, engine, middleware
 from .log import log
 from .metrics import Metrics
 from .server import Server, Service
+from .speed import slowness
 
 RELEASE = json.loads(Path(__file__).with_name("release.json").read_text())
 # How long a load takes; the real one's lasts minutes.
@@ -32,6 +33,8 @@ LOAD_SECONDS = "VLLM_STAND_IN_LOAD_SECONDS"
 PREFILL_SECONDS = "VLLM_STAND_IN_PREFILL_SECONDS"
 # How long each token of an answer takes, where the request itself doesn't say.
 DECODE_SECONDS = "VLLM_STAND_IN_DECODE_SECONDS"
+# The same with the fastest options; others make it slower (speed.py).
+OPTIONS = "VLLM_STAND_IN_OPTIONS"
 # An image whose variant has this name starts no engine.
 _VARIANT, _BROKEN = Path("/etc/gb10-lab-variant"), "broken"
 _KV_CACHE_BYTES = 32 << 20
@@ -165,7 +168,7 @@ def _answer(asked: argparse.Namespace, model: dict[str, Any], core: EngineProces
         keys=arguments.api_keys(asked),
         engine=core,
         metrics=Metrics(names[0]),
-        pace_s=float(os.environ.get(DECODE_SECONDS, "0")),
+        pace_s=float(os.environ.get(DECODE_SECONDS, "0")) + float(os.environ.get(OPTIONS, "0")) * slowness(vars(asked)),
         middleware=middleware.load(asked.middleware or ()),
     )
     address = (asked.host or "0.0.0.0", asked.port or 8000)
