@@ -157,6 +157,21 @@ def way_back_index(service: str) -> str:
     return f"{way_back(service)}/index.json"
 
 
+def trial(service: str) -> str:
+    """The unit and the timer, without their kind, that end a trial which its controller has left."""
+    return f"gb10-trial-{service}"
+
+
+def trial_program(service: str) -> str:
+    """Of each service its own: the end of one trial takes nothing away from another one of the host."""
+    return f"{LIBRARY}/trial-{service}.py"
+
+
+def deadline(service: str) -> str:
+    """When that is, of this boot."""
+    return f"/run/{trial(service)}"
+
+
 def status_file(service: str) -> str:
     """What the supervisor of a rank says of it."""
     return f"{STATUS}/{service}/status.json"

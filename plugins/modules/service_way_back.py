@@ -35,8 +35,10 @@ options:
   state:
     description:
       - V(kept) keeps the files, V(restored) puts them back and keeps nothing, V(absent) keeps nothing.
+      - V(rewound) is V(kept) where nothing is kept. Else it puts the files back and keeps them still, for the next of
+        several trials, with those of O(files) that this one writes beside the ones before.
     type: str
-    choices: [kept, restored, absent]
+    choices: [kept, rewound, restored, absent]
     default: kept
 """
 
@@ -62,6 +64,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._rollout.trial import read_index, restore
 
 
 def main() -> None:
@@ -70,14 +73,20 @@ def main() -> None:
             "service": {"type": "str", "required": True},
             "files": {"type": "list", "elements": "path", "default": []},
             "image": {"type": "str", "default": ""},
-            "state": {"type": "str", "choices": ["kept", "restored", "absent"], "default": "kept"},
+            "state": {"type": "str", "choices": ["kept", "rewound", "restored", "absent"], "default": "kept"},
         },
         supports_check_mode=True,
     )
     service, state = module.params["service"], module.params["state"]
     folder = Path(_layout.way_back(service))
-    index = _read(Path(_layout.way_back_index(service)))
-    if state == "kept":
+    index = read_index(folder)
+    if state == "rewound" and index:
+        found = index["files"]
+        changed = True
+        if not module.check_mode:
+            _put_back(module, folder, index)
+            _keep_more(folder, index, _wanted(service, module.params["files"]))
+    elif state in ("kept", "rewound"):
         found = index["files"] if index else _wanted(service, module.params["files"])
         changed = index is None
         if changed and not module.check_mode:
@@ -89,19 +98,10 @@ def main() -> None:
             module.fail_json(msg=f"{folder} keeps nothing of {service}: run site.yml with the earlier declaration")
         if changed and not module.check_mode:
             if state == "restored":
-                _restore(module, folder, index or {})
+                _put_back(module, folder, index or {})
             shutil.rmtree(folder, ignore_errors=True)
     diff = {"before": "", "after": "".join(f"{state}: {path}\n" for path in sorted(found))} if changed else {}
     module.exit_json(changed=changed, files=sorted(found), diff=diff)
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    """The index is written last: without it nothing is kept as a whole."""
-    try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return found
 
 
 def _wanted(service: str, files: list[str]) -> dict[str, str | None]:
@@ -126,15 +126,20 @@ def _keep(module: AnsibleModule, folder: Path, service: str, files: dict[str, st
     replace_file(Path(_layout.way_back_index(service)), json.dumps(index).encode(), 0o600)
 
 
-def _restore(module: AnsibleModule, folder: Path, index: dict[str, Any]) -> None:
-    for path, kept in index["files"].items():
-        if kept is None:
-            Path(path).unlink(missing_ok=True)
-        else:
-            replace_file(Path(path), (folder / kept).read_bytes(), index["modes"][path])
-    if index["image"] and index["name"]:
-        module.run_command(["docker", "tag", index["image"], index["name"]], check_rc=True)
+def _put_back(module: AnsibleModule, folder: Path, index: dict[str, Any]) -> None:
+    restore(folder, index, lambda words: module.run_command(list(words), check_rc=True))
     module.run_command(["systemctl", "daemon-reload"], check_rc=True)
+
+
+def _keep_more(folder: Path, index: dict[str, Any], wanted: dict[str, str | None]) -> None:
+    """What is not kept yet lies there as it was: no trial has written it."""
+    for path in wanted.keys() - index["files"].keys():
+        kept = str(len(index["files"])) if Path(path).is_file() else None
+        if kept is not None:
+            index["modes"][path] = Path(path).stat().st_mode & 0o7777
+            replace_file(folder / kept, Path(path).read_bytes(), 0o600)
+        index["files"][path] = kept
+    replace_file(folder / "index.json", json.dumps(index).encode(), 0o600)
 
 
 if __name__ == "__main__":

@@ -216,7 +216,7 @@ def test_what_is_kept_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         check_mode = False
 
         def __init__(self, **_options: Any) -> None:
-            self.params = {"service": "a", "files": [str(new)], "image": "img:1", "state": state}
+            self.params = {"service": "a", "files": list(map(str, files)), "image": "img:1", "state": state}
 
         def run_command(self, words: list[str], **_options: Any) -> tuple[int, str, str]:
             commands.append(words)
@@ -229,17 +229,25 @@ def test_what_is_kept_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             raise StopError(msg)
 
     monkeypatch.setattr(service_way_back, "AnsibleModule", Module)
-    state = "kept"
+    state, files = "kept", [new]
     service_way_back.main()
     old.write_text("new")
     key.write_text("an0ther")
     new.write_text("new")
     service_way_back.main()  # of a run that was cut off: what is there now is no way back
-    state = "restored"
+    # another trial, which will write a file more that was there, and one that was not
+    state, files = "rewound", [new, other := tmp_path / "other", later := tmp_path / "later"]
+    other.write_text("old")
     service_way_back.main()
+    assert (old.read_text(), key.read_text(), new.exists(), other.read_text()) == ("old", "k3y", False, "old")
+    for path in (old, other, later):
+        path.write_text("newer")
+    state, files = "restored", []
+    service_way_back.main()
+    assert (other.read_text(), later.exists()) == ("old", False)
     assert (old.read_text(), key.read_text(), key.stat().st_mode & 0o777, new.exists()) == ("old", "k3y", 0o600, False)
     assert ["docker", "tag", "sha256:0", "img:1"] in commands
-    assert [found["changed"] for found in results] == [True, False, True]
+    assert [found["changed"] for found in results] == [True, False, True, True]
     assert "k3y" not in json.dumps(results)
     with pytest.raises(StopError, match="keeps nothing of a"):
         service_way_back.main()

@@ -325,7 +325,19 @@ SEEN = {
     "gb10.fleet.service_start_info": "starts",
 }
 _NO_CHANGE = ("assert", "fail", "include_tasks", "meta", "set_fact")
-_OTHER_ENTRIES = ("bandwidth", "preflight", "prune", "rollout", "rollout_step", "start", "stop", "verify")
+_OTHER_ENTRIES = (
+    "back",
+    "bandwidth",
+    "preflight",
+    "prune",
+    "rollout",
+    "rollout_step",
+    "start",
+    "stop",
+    "trial",
+    "trial_step",
+    "verify",
+)
 
 
 def calls(part: Any) -> Iterator[str]:
