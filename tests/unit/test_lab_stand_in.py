@@ -407,6 +407,7 @@ def test_its_load_generator_measures_the_requests_of_its_words(
 
     found = measured()
     assert (found["completed"], found["failed"], found["total_output_tokens"]) == (4, 0, 32)
+    assert 0 < found["p50_ttft_ms"] <= found["p95_ttft_ms"] <= found["p99_ttft_ms"]
     # of all its figures the one that a busy machine can only lengthen
     assert found["median_e2el_ms"] >= 80
     found = measured("--served-model-name", "another")

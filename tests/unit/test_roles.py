@@ -42,8 +42,9 @@ def test_variables_bear_the_roles_name(role: str) -> None:
     assert foreign == []
 
 
-# What may take longer than other tasks: copies of hundreds of GB, and drains, which may be given a day.
-LONG = {"container_images", "model_snapshots", "service_removal", "systemd_service"}
+# What may take longer than other tasks: copies of hundreds of GB, drains, which may be given a day, and all rounds of a
+# measurement.
+LONG = {"container_images", "model_snapshots", "service_removal", "systemd_service", "tune_load"}
 TASK_S, LONG_S = 1800, 90_000
 
 

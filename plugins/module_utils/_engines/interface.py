@@ -72,7 +72,8 @@ class EngineSpec:
     text or image (with {width}, {height}), at_once (with {at_once}), rate (with {rate}, requests a second), depth (with
     {depth}, tokens that all prompts of a run begin with). load_tls: further ones for an endpoint with TLS. load_keys:
     in its result (a JSON map) completed, failed (requests), answered (tokens), duration (seconds), the figures of
-    `_bench.form.BETTER`, and those of `_bench.form.SHOWN` that it has.
+    `_bench.form.BETTER`, and those of `_bench.form.SHOWN` that it has. load_goals: by the names that people
+    write, the keys in its result of figures in ms that a search may be asked to keep below a limit.
     series: names in its Prometheus text by what they tell: gauges running, waiting (requests) and kv_use (0 to 1);
     counters preempted, prompted, generated, prefix_asked, prefix_hits; histograms of seconds first_token, next_token,
     queued.
@@ -103,6 +104,7 @@ class EngineSpec:
     load_more: Mapping[str, Sequence[str]] = field(default_factory=dict)
     load_tls: Sequence[str] = ()
     load_keys: Mapping[str, str] = field(default_factory=dict)
+    load_goals: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,19 @@ class Proposal:
     flags: Mapping[str, Any]
     reasons: Mapping[str, str]
     quantization: str | None = None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A setting that may make a service faster. values: what each writes otherwise in ``fleet_services.NAME``, as
+    ``{flags, workload}``; the first one nothing. words: each as people read it. places: of each on a scale, for a
+    number whose neighbours act alike. note: what a person has to know before a value is kept; empty for nothing."""
+
+    name: str
+    values: Sequence[Mapping[str, Mapping[str, Any]]]
+    words: Sequence[str]
+    places: Sequence[float] | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -266,6 +281,10 @@ class Engine(Protocol):
 
     def judge(self, request: Mapping[str, Any]) -> Sequence[Finding]:
         """Findings about a launch."""
+
+    def choices(self, flags: Mapping[str, Any], release: str | None, users: int, shared: bool) -> Sequence[Choice]:
+        """What a search for faster settings may change. flags: as they are decided now. release: the engine's. users:
+        requests that come at a time. shared: whether their prompts begin alike."""
 
     def for_host(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The part of a request that is judged again with what only the host knows."""

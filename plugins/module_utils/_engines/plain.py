@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""What an engine answers that drafts nothing, takes no adapters, proposes nothing, needs no file or variable of its
-own, and listens at its service's port alone."""
+"""What an engine answers that drafts nothing, takes no adapters, proposes nothing, is not tuned, needs no file or
+variable of its own, and listens at its service's port alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines import openai
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Example, Launch
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Choice, Example, Launch
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Overlays, Placed
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value
@@ -58,3 +58,7 @@ class Plain(ABC):
 
     def for_host(self, request: Mapping[str, Any]) -> dict[str, Any]:
         return dict(request)
+
+    def choices(self, flags: Mapping[str, Any], release: str | None, users: int, shared: bool) -> Sequence[Choice]:
+        """None: their images bring no load generator to tell them apart by."""
+        return ()

@@ -13,6 +13,7 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines import openai
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import (
+    Choice,
     EngineSpec,
     Example,
     Facts,
@@ -24,6 +25,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed impor
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Overlays, Placed
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm import (
     adapters,
+    choices,
     launch,
     lint_request,
     parallel,
@@ -149,3 +151,6 @@ class Vllm:
 
     def for_host(self, request: Mapping[str, Any]) -> dict[str, Any]:
         return lint_request.on_host(request)
+
+    def choices(self, flags: Mapping[str, Any], release: str | None, users: int, shared: bool) -> Sequence[Choice]:
+        return choices.choices(flags, release, users, shared)

@@ -56,6 +56,7 @@ _LOAD = (
     *("timeout", "1500", "vllm", "bench", "serve", "--base-url", "{url}", "--model", "{model}"),
     *("--served-model-name", "{served}", "--random-input-len", "{prompt}", "--random-output-len", "{answer}"),
     *("--num-prompts", "{requests}", "--seed", "{seed}", "--ignore-eos", "--percentile-metrics", "ttft,tpot,itl,e2el"),
+    *("--metric-percentiles", "50,95,99"),
     *("--disable-tqdm", "--save-result", "--result-dir", "/tmp", "--result-filename", "{file}"),
 )
 # vllm/benchmarks/datasets/datasets.py, 0.32. A bucket is (height, width, frames), with its share.
@@ -82,6 +83,9 @@ _LOAD_KEYS = {
     "requests/s": "request_throughput",
     "peak tokens/s": "max_output_tokens_per_s",
 }
+_LOAD_GOALS = {
+    f"{metric}_p{share}": f"p{share}_{metric}_ms" for metric in ("ttft", "tpot", "e2el") for share in (50, 95, 99)
+}
 SPEC = EngineSpec(
     name="vllm",
     series=_SERIES,
@@ -90,6 +94,7 @@ SPEC = EngineSpec(
     # to itself, inside its container
     load_tls=("--insecure",),
     load_keys=_LOAD_KEYS,
+    load_goals=_LOAD_GOALS,
     title="vLLM",
     families=FAMILIES,
     calculated_flags=_CALCULATED_FLAGS,

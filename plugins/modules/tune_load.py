@@ -1,0 +1,68 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: tune_load
+short_description: Measure one start of a service for a search
+version_added: 0.2.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Measures a point round by round, as M(gb10.fleet.bench_load) does, and goes on with the trial before each of them.
+options:
+  load:
+    description: C(load) of M(gb10.fleet.tune).
+    type: dict
+    required: true
+  point:
+    description: C(point) of M(gb10.fleet.tune).
+    type: dict
+    required: true
+  goal:
+    description: The goal, whose figures are taken.
+    type: str
+    required: true
+  rounds:
+    description: How often; one more round warms up.
+    type: int
+    required: true
+  limit_s:
+    description: How long one round may take, in seconds.
+    type: int
+    required: true
+attributes:
+  check_mode:
+    description: Is skipped in check mode, since nothing was started to be measured.
+    support: partial
+    details: Measures nothing and says so.
+  diff_mode:
+    description: Changes nothing, so there is no diff.
+    support: none
+  action:
+    description: Runs on the controller and measures on the host through M(gb10.fleet.bench_load).
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Measure it
+  gb10.fleet.tune_load:
+    load: "{{ tune_next.load }}"
+    point: "{{ tune.point }}"
+    goal: 64 users, ttft_p95 < 2 s
+    rounds: 3
+    limit_s: 1800
+"""
+
+RETURN = r"""
+figures:
+  description: By name the values of all rounds.
+  returned: success
+  type: dict
+busy:
+  description: Whether it failed since others ask the service.
+  returned: failure
+  type: bool
+"""
