@@ -347,7 +347,7 @@ def _pod(service: _Service, rank: _Rank) -> dict[str, Any]:
     spec: dict[str, Any] = {
         "nodeSelector": {"kubernetes.io/hostname": rank.host},
         "automountServiceAccountToken": False,
-        # else it sets NAME_PORT for each Service, and VLLM_PORT is vLLM's own variable
+        # else it sets NAME_PORT for each Service, which may be an engine's own variable
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": _grace_s(rank),
     }
