@@ -43,15 +43,16 @@ options:
           kind:
             description: V(registry) pulls; V(archive) loads an archive that C(docker save) wrote; V(host) fetches the
               missing layers from another host of the fleet, see O(images[].peers); V(bundle) loads it from an OCI
-              layout that was brought there from a bundle.
+              layout that was brought there from a bundle; V(build) has the host that has O(images[].build) build it,
+              and others fetch it from there.
             type: str
-            choices: [registry, archive, host, bundle]
+            choices: [registry, archive, host, bundle, build]
             required: true
           path:
             description: The archive on the host, or the layout's folder there.
             type: path
           host:
-            description: The inventory name of the host that has it.
+            description: The inventory name of the host that has it, or builds it.
             type: str
           manifest:
             description: The digest of the image's manifest in the layout.
@@ -87,8 +88,62 @@ options:
             description: Its identity, over its layers and what a container inherits of its configuration.
             type: str
             required: true
+      build:
+        description: How this host builds the image, as the plan has it. Its tag is the hash of all that goes in, so
+          that an image of that name is not built again.
+        type: dict
+        suboptions:
+          files:
+            description: The texts that are handed to the build by their names, the Dockerfile among them.
+            type: dict
+            required: true
+          target:
+            description: The stage of the Dockerfile that becomes the image; the last one without.
+            type: str
+          contexts:
+            description: Images by digest and repositories by commit, by the names that the Dockerfile has for them.
+            type: dict
+            required: true
+          arguments:
+            description: Values of the Dockerfile's arguments. They are no secrets, the image's labels show them.
+            type: dict
+            required: true
+          labels:
+            description: All that goes in; the image's labels.
+            type: dict
+            required: true
+          network:
+            description: Whether steps have one. What the Dockerfile fetches by a checksum needs none.
+            type: str
+            choices: [none, default]
+            required: true
+          jobs:
+            description: How many compilers at once at most, and the argument that says so to the Dockerfile.
+            type: dict
+            required: true
+            suboptions:
+              argument:
+                description: The name of the Dockerfile's argument, or none.
+                type: str
+              most:
+                description: How many at once, whatever memory is free.
+                type: int
+                required: true
+          job_gib:
+            description: Memory of one compiler, in GiB. A host on which not one fits is refused.
+            type: float
+            required: true
+          floor_gib:
+            description: Memory that stays free, in GiB.
+            type: float
+            required: true
+          disk_gib:
+            description: Room that must be free where Docker keeps its images, in GiB.
+            type: float
+            required: true
       renew:
-        description: Take what its source gives now, although an image of that name is there.
+        description: Take what its source gives now, although an image of that name is there. A build begins from
+          nothing.
         type: bool
         default: false
   folder:
@@ -115,7 +170,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 images:
-  description: For each image its C(reference), the C(action) (V(nothing), V(tag), V(load), V(pull),
+  description: For each image its C(reference), the C(action) (V(nothing), V(tag), V(load), V(pull), V(build),
     V(fetch)) and the C(bytes) that it moves, of a fetch at most (null where only others know); of one that is there
     also its C(id), and in C(lock) its C(digest) and C(identity), see O(images[].lock).
   returned: success
@@ -152,10 +207,26 @@ from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging impor
 )
 
 SOURCE = {
-    "kind": {"type": "str", "choices": ["registry", "archive", "host", "bundle"], "required": True},
+    "kind": {"type": "str", "choices": ["registry", "archive", "host", "bundle", "build"], "required": True},
     "path": {"type": "path"},
     "host": {"type": "str"},
     "manifest": {"type": "str"},
+}
+BUILD = {
+    "files": {"type": "dict", "required": True},
+    "target": {"type": "str"},
+    "contexts": {"type": "dict", "required": True},
+    "arguments": {"type": "dict", "required": True},
+    "labels": {"type": "dict", "required": True},
+    "network": {"type": "str", "choices": ["none", "default"], "required": True},
+    "jobs": {
+        "type": "dict",
+        "required": True,
+        "options": {"argument": {"type": "str"}, "most": {"type": "int", "required": True}},
+    },
+    "job_gib": {"type": "float", "required": True},
+    "floor_gib": {"type": "float", "required": True},
+    "disk_gib": {"type": "float", "required": True},
 }
 IMAGE = {
     "reference": {"type": "str", "required": True},
@@ -172,6 +243,7 @@ IMAGE = {
     },
     "peers": {"type": "list", "elements": "dict", "default": [], "options": PEER},
     "lock": {"type": "dict", "options": {"digest": {"type": "str"}, "identity": {"type": "str", "required": True}}},
+    "build": {"type": "dict", "options": BUILD},
     "renew": {"type": "bool", "default": False},
 }
 

@@ -6,9 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._builds.build import read
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.plan import guard_files
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._firewall import subject as firewall
 from ansible_collections.gb10.fleet.plugins.module_utils._peers import subject as peers
 
@@ -21,6 +24,23 @@ def with_guard(files: Mapping[str, Any]) -> dict[str, Any]:
     return {**files, **guard_files()}
 
 
+def image_build(data: Mapping[str, Any], folder: str) -> dict[str, Any]:
+    """The entry of ``image_store_plan`` for the host that builds. data: of a ``build.yml``; folder: with its files."""
+    files = {path.name: path.read_text("utf-8") for path in Path(folder).iterdir()}
+    build, findings = read("demo-build", data, files, folder)
+    if build is None:
+        raise FleetError(*findings)
+    source = {"kind": "build", "host": "titan"}
+    # what is free on a lab host is what all beside it leave, and another number of jobs is another layer
+    order = build.order | {"floor_gib": 0, "jobs": {**build.order["jobs"], "most": 1}}
+    return {"reference": build.reference, "digest": None, "source": source, "build": order}
+
+
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"firewall_slice": firewall.with_files, "peer_access_slice": peer_access, "with_guard": with_guard}
+        return {
+            "firewall_slice": firewall.with_files,
+            "image_build": image_build,
+            "peer_access_slice": peer_access,
+            "with_guard": with_guard,
+        }

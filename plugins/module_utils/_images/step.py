@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -35,17 +36,18 @@ class Wanted:
     """One entry of ``image_store_plan``. digest: the pin, or none. path: of an archive, or of a bundle's layout, in
     which the image's manifest has the digest ``manifest``. peers: hosts to fetch it from,
     nearest first, the origin last. identity, locked_digest: what it is locked to, or none. renew: take what its source
-    gives now."""
+    gives now. build: how this host builds it, of `_builds.build.Build.order`; none where it doesn't."""
 
     reference: Reference
     digest: str | None
-    source: Literal["registry", "archive", "host", "bundle"]
+    source: Literal["registry", "archive", "host", "bundle", "build"]
     path: Path | None = None
     peers: tuple[Peer, ...] = ()
     identity: str | None = None
     locked_digest: str | None = None
     renew: bool = False
     manifest: str | None = None
+    build: Mapping[str, Any] | None = None
 
     @property
     def pull_digest(self) -> str | None:
@@ -69,6 +71,7 @@ class Wanted:
             lock.get("digest"),
             bool(entry.get("renew")),
             source.get("manifest"),
+            entry.get("build"),
         )
 
 
@@ -111,14 +114,14 @@ class Step:
     """What one wanted image needs on this host.
 
     here: the image, where it is here.
-    action: nothing, ``tag`` (it is here under another name), ``pull``, ``load`` (content: the archive) or ``fetch``
-    (content: what hosts offer; none as long as they can't be asked). moved: bytes, of a fetch at most; None where only
-    others know.
+    action: nothing, ``tag`` (it is here under another name), ``pull``, ``build``, ``load`` (content: the archive) or
+    ``fetch`` (content: what hosts offer; none as long as they can't be asked). moved: bytes, of a fetch at most; None
+    where only others know.
     """
 
     wanted: Wanted
     found: str
-    action: Literal["nothing", "tag", "pull", "load", "fetch"]
+    action: Literal["nothing", "tag", "pull", "build", "load", "fetch"]
     here: LocalImage | None = None
     content: ArchiveImage | Offer | None = None
     parts: Parts = field(default_factory=Parts)
@@ -139,6 +142,8 @@ class Step:
                 return f"to be fetched from {self.wanted.peers[-1].host}, {amount}"
             case "pull":
                 return f"to be pulled by {self.wanted.pull_digest or 'its tag'}, size not known before"
+            case "build":
+                return "to be built here, of the inputs that its tag stands for"
             case "tag":
                 return f"to be named, it is here as {self.here.id if self.here else ''}"
         return self.found
@@ -178,13 +183,24 @@ def _good_enough(wanted: Wanted, here: Here, records: ImageRecords) -> list[Loca
     if wanted.digest:
         return [image for image in here.images if records.is_pinned(image, wanted.reference, wanted.digest)]
     named = here.named(wanted.reference)
+    if wanted.source == "build":
+        return [named] if named and _is_of(wanted, named) else []
     return [named] if named and wanted.source == "registry" else []
+
+
+def _is_of(wanted: Wanted, image: LocalImage) -> bool:
+    """Whether an image was built of the inputs that its tag stands for: anybody can give a tag to another one."""
+    labels = json.loads(image.identity.config).get("Labels") or {}
+    return wanted.build is None or wanted.build["labels"].items() <= labels.items()
 
 
 def _to_bring(step: Step, here: Here, ask: Ask) -> Step:
     wanted = step.wanted
     if wanted.source == "registry" and not wanted.peers:
         return replace(step, action="pull", moved=None)
+    if wanted.source == "build" and not wanted.peers:
+        _require_unlocked(wanted)
+        return replace(step, action="build", moved=None)
     try:
         offer = ask(wanted)
     except FleetError:
@@ -243,6 +259,19 @@ def require_locked(wanted: Wanted, found: Identity, place: str) -> None:
             found=f"identity {found.digest}",
             expected=f"{wanted.identity}, as locked",
             remedy=f"bring that one; if the new one is wanted, on all hosts: -e relock={wanted.reference}",
+        )
+
+
+def _require_unlocked(wanted: Wanted) -> None:
+    """Refuse to build what the fleet has already: two builds of the same inputs have other times in their files."""
+    if wanted.identity:
+        raise refusal(
+            "build-locked",
+            str(wanted.reference),
+            found="not on this host, which builds it",
+            expected=f"the build that the fleet has ({wanted.identity}, as locked)",
+            remedy="have it from a host that has it: image.source {host: ...}; or build it anew, for all hosts: "
+            f"-e relock={wanted.reference}",
         )
 
 

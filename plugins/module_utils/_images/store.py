@@ -14,6 +14,7 @@ from typing import IO, Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._images.archive import ArchiveImage, Layer, load_stream
+from ansible_collections.gb10.fleet.plugins.module_utils._images.build import build_image, build_obstacles
 from ansible_collections.gb10.fleet.plugins.module_utils._images.docker import Docker, Engine, LocalImage
 from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import parse_reference
 from ansible_collections.gb10.fleet.plugins.module_utils._images.layers import Reader, gunzipped, stream
@@ -69,6 +70,9 @@ class ImageStore:
             _require_room(here, steps)
         except FleetError as error:
             obstacles += error.findings
+        if not virgin or self._docker.is_there():
+            builds = [step.wanted.build for step in steps if step.action == "build" and step.wanted.build]
+            obstacles += [finding for order in builds for finding in build_obstacles(order, here.engine.root)]
         if obstacles:
             raise FleetError(*obstacles)
         return steps
@@ -85,6 +89,8 @@ class ImageStore:
                 self._fetch(step)
             case "pull":
                 self._pull(wanted)
+            case "build":
+                self._build(wanted)
             case "tag":
                 assert step.here
                 self._docker.tag(step.here.id, wanted.reference)
@@ -97,7 +103,7 @@ class ImageStore:
         try:
             offer = self._sources(wanted).wait(*_question(wanted), self._progress.report)
         except FleetError:
-            if wanted.source == "host":
+            if wanted.source != "registry":
                 raise
             return replace(step, action="pull")
         here = self._here()
@@ -193,6 +199,10 @@ class ImageStore:
                 self._progress.reach(tally.done, tally.total)
         if digest:
             self._docker.tag(name, wanted.reference)
+
+    def _build(self, wanted: Wanted) -> None:
+        assert wanted.build
+        build_image(wanted.build, wanted.reference, self._places.folder, self._progress, anew=wanted.renew)
 
 
 def _require_room(here: Here, steps: Iterable[Step]) -> None:

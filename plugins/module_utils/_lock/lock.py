@@ -55,7 +55,7 @@ KINDS = {
         "reference",
         "digest",
         ("identity",),
-        ("registry",),
+        ("registry", "build"),
         {"type": "map", "options": {"digest": {**DIGEST, "nullable": True}, "identity": DIGEST}},
     ),
     "models": Kind(

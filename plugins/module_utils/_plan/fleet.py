@@ -32,6 +32,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._lock.lock import EMPTY
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Budget, plan_hosts
 from ansible_collections.gb10.fleet.plugins.module_utils._memory_guard.subject import memory_guard, refused
 from ansible_collections.gb10.fleet.plugins.module_utils._plan import slices
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.builds import built_on, with_one_builder
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.clients import Clients, plan_clients
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.container import docker_options
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.decided import Decided
@@ -104,7 +105,8 @@ def plan_fleet(
     tuning = {name: host_tuning(Here(host.settings, {}, {})) for name, host in declared.hosts.items()}
     for name, settings in tuning.items():
         findings.add(impossible(settings), [name])
-    placed = [*_placed(declared, library, of_recipes, fabric, engines, findings)]
+    placed, problems = with_one_builder([*_placed(declared, library, of_recipes, fabric, engines, findings)])
+    findings.add(problems)
     for service in placed:
         findings.add(trust_problems(service, lock, relock), service.settings["hosts"])
     findings.add(port_clashes(placed))
@@ -128,8 +130,9 @@ def plan_fleet(
     findings.add(gateway.findings)
     clients, problems = plan_clients(declared.clients, gateway, services, declared.name)
     findings.add(problems)
+    of_others = {name: [*built_on(name, placed), *clients.images(name)] for name in declared.hosts}
     sources, problems = with_sources(
-        {name: slices.images(decided[name], clients.images(name)) for name in declared.hosts},
+        {name: slices.images(decided[name], of_others[name]) for name in declared.hosts},
         {name: slices.models(decided[name], name) for name in declared.hosts},
         fabric,
         {name: (host.address, host.port) for name, host in declared.hosts.items()},
@@ -305,7 +308,8 @@ def _decide(
 
 def _reported(placed: Placed) -> dict[str, Any]:
     """Who says that the recipe works: {by, when, hardware, note, image: the one that he used}; None where not known."""
-    status, image = placed.recipe["status"], placed.recipe["image"]["reference"]
+    status, of_recipe = placed.recipe["status"], placed.recipe["image"]
+    image = of_recipe.get("reference") or placed.image["reference"]
     return {key: status.get(key) for key in ("by", "when", "hardware", "note")} | {"image": image}
 
 

@@ -23,7 +23,10 @@ def image_of(
     recipe: its ``image``. own: the service's, as written. place: of the service's.
     """
     reference = own.get("reference")
-    if not isinstance(reference, str) or reference == recipe["reference"]:
+    if own.get("build", recipe.get("build")) != recipe.get("build"):
+        # of another build nothing is known but what the service writes; what is missing, its schema says
+        return dict(own), []
+    if not isinstance(reference, str) or reference == recipe.get("reference"):
         return {**recipe, **own}, []
     found = {**engine.image_facts(reference), **own}
     missing = [key for key in ("family", "release") if key not in found]
@@ -36,7 +39,7 @@ def image_of(
             "service-image",
             f"{place}.reference",
             found=f'"{reference}", whose {" and ".join(missing)} the collection does not know from its name',
-            expected=f"{keys} beside it: the recipe's are those of {recipe['reference']}",
+            expected=f"{keys} beside it: the recipe's are those of {recipe.get('reference') or recipe['build']}",
             remedy=f"write {keys} (family: {families}; release: what `{engine.spec.name} --version` prints in it, or "
             "null to have all judged without it)",
         )

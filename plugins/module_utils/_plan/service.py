@@ -24,6 +24,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import 
     Library,
     environment_problems,
     flag_problems,
+    image_problems,
     old_image_keys,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.spec import MODEL, image_spec
@@ -50,10 +51,12 @@ def place(
         return None, findings
     written, findings = overrides.image_of(recipe["image"], settings["image"], f"{where}.image", engine)
     image, wrong = check(image_spec(engine.spec), written, f"{where}.image")
-    findings += wrong
+    findings += wrong or image_problems(image, f"{where}.image")
+    if not findings and "build" in image:
+        image, findings = _built(image, hosts[0].name, library, f"{where}.image")
     model, wrong = check(MODEL, overrides.model_of(recipe["model"], settings["model"]), f"{where}.model")
     findings += wrong
-    if findings:
+    if any(finding.severity == "error" for finding in findings):
         return None, findings
     another = overrides.is_another_model(recipe["model"], settings["model"])
     if another:
@@ -91,6 +94,15 @@ def place(
         return None, [*findings, *wrong]
     environments = {host.name: _environment(placed, host) for host in hosts}
     return replace(placed, environments=environments, isolation=_isolation(placed)), findings
+
+
+def _built(image: Mapping[str, Any], first: str, library: Library, place: str) -> tuple[dict[str, Any], list[Finding]]:
+    """An image that a host builds: named by its inputs; ``source`` says which host, else the service's first."""
+    build, findings = library.build(image["build"], f"{place}.build")
+    if build is None:
+        return dict(image), findings
+    source = {"host": first} if image["source"] == "registry" else image["source"]
+    return {**image, "reference": build.reference, "build": build.order, "source": source}, findings
 
 
 def _overlays(placed: Placed, library: Library) -> tuple[Overlays, list[Finding]]:

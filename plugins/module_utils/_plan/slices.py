@@ -13,6 +13,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import image_key
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Placed
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.builds import builder
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.clients import Clients
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.decided import Decided
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.gateway import Gateway
@@ -38,6 +39,7 @@ def images(services: Iterable[Decided], others: Iterable[dict[str, Any]] = ()) -
             "known": {key: image[key] for key in ("digest", "identity")} if image["identity"] else None,
         }
         for image in (service.placed.image for service in services)
+        if builder(image) is None
     )
     return _unique([*own, *others])
 

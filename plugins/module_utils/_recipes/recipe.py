@@ -5,7 +5,8 @@
 """Recipes: how one model is served well on GB10, as data; what is wrong with one; which ones there are.
 
 Recipes live in folders, the user's own before the shipped one. Beside the YAML files a folder may hold ``configs/``
-with models' config.json files, and ``overlays/`` with small files that are mounted over those of an image or a model.
+with models' config.json files, ``overlays/`` with small files that are mounted over those of an image or a model, and
+``builds/`` with a folder for each image that a host builds itself.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._builds.build import DOCKERFILE, Build
+from ansible_collections.gb10.fleet.plugins.module_utils._builds.build import read as read_build
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Engine, EngineSpec
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import DEFAULT, ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean, error, warning
@@ -32,9 +35,11 @@ from ansible_collections.gb10.fleet.plugins.module_utils._yaml_text import read_
 _PLANNED_ENV = {"HF_HOME": "take it out; to take weights from a folder of the host, write model.source {path: FOLDER}"}
 # Bytes of an author's files: the largest that are shipped have a hundredth of it.
 _MOST_RECIPE = _MOST_CONFIG = _MOST_OVERLAY = 4 << 20
+_MOST_BUILD_FILE = 1 << 20
 _SECRETS = dict.fromkeys(("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"), "give the token to model_store")
 
 _TAKE = "write a number in its plain form, or take it out"
+_MEND = "correct the file"
 _FETCH = "take config.json from the model's repository"
 
 
@@ -54,6 +59,7 @@ def parse(data: Any, place: str, engines: Mapping[str, Engine] = ENGINES) -> tup
             *environment_problems(recipe["env"], below(place, "env"), engine.spec),
             *([] if engine.spec.single_files else _draft_problems(recipe, place, engine.draft(recipe["flags"]))),
             *_overlay_problems(recipe, place),
+            *image_problems(recipe["image"], below(place, "image")),
             *_reason_problems(recipe, place),
             *_unpinned(recipe, place),
             *_known_bad(recipe, place),
@@ -185,6 +191,24 @@ def environment_problems(environment: Mapping[str, Any], place: str, engine: Eng
             yield _secret(below(place, name))
 
 
+def image_problems(image: Mapping[str, Any], place: str) -> Iterator[Finding]:
+    """An image has a name of its own, or is built, and then its inputs name it."""
+    named = [key for key in ("reference", "build") if image.get(key)]
+    if len(named) != 1:
+        yield error(
+            "recipe-image",
+            place,
+            found=" and ".join(named) or "neither reference nor build",
+            expected="one of them",
+            remedy="write reference: with the image's name and tag, or build: with the name of a folder in builds",
+        )
+    elif named == ["build"]:
+        for key in ("digest", "identity"):
+            if image.get(key):
+                expected = "nothing: what goes into a build names it"
+                yield error("recipe-image", below(place, key), found="a pin", expected=expected, remedy="take it out")
+
+
 def _draft_problems(recipe: Mapping[str, Any], place: str, wanted: str | None) -> Iterator[Finding]:
     """wanted: the draft model that the flags ask for."""
     declared = recipe["model"].get("draft", {}).get("repository")
@@ -238,7 +262,7 @@ def _unpinned(recipe: Mapping[str, Any], place: str) -> Iterator[Finding]:
     model, image = recipe["model"], recipe["image"]
     if model["source"] == "hub" and model["revision"] is None:
         yield _warning("recipe-unpinned-model", below(place, "model", "revision"), "a commit of 40 hex digits")
-    if image["source"] == "registry" and image["digest"] is None:
+    if image["source"] == "registry" and image["digest"] is None and "build" not in image:
         yield _warning("recipe-unpinned-image", below(place, "image", "digest"), "sha256: and 64 hex digits")
 
 
@@ -419,6 +443,35 @@ class Library:
                 error("recipe-overlay-changed", place, found=f"sha256 {found}", expected=where, remedy=remedy)
             ]
         return path, []
+
+    def build(self, name: str, place: str) -> tuple[Build | None, list[Finding]]:
+        """The build that an image names at ``place``, the folder ``builds/<name>`` read whole; or why there is none."""
+        path = self._beside("builds", f"{name}/build.yml")
+        if path is None:
+            known = {file.parent.name for folder in self.folders for file in (folder / "builds").glob("*/build.yml")}
+            words = {"found": f'no build "{name}"', "expected": f"{self.folders[0] / 'builds' / name}/build.yml"}
+            return None, [error("build-unknown", place, **words, remedy=did_you_mean(name, known))]
+        try:
+            data = read_yaml(content_of(path, _MOST_RECIPE).decode("utf-8"))
+        except (OSError, ValueError) as cause:
+            unreadable = error("build-unreadable", str(path), found=str(cause), expected="a YAML map", remedy=_MEND)
+            return None, [unreadable]
+        named = data.get("files") if isinstance(data, Mapping) else None
+        paths = [DOCKERFILE, *(str(one) for one in (named if isinstance(named, Mapping) else ()))]
+        texts = {one: text for one in paths if (text := self._text(f"{name}/{one}")) is not None}
+        build, findings = read_build(name, data, texts, str(path.parent))
+        arguments = build.data["arguments"].items() if build else ()
+        where = f"{path}: arguments"
+        findings += [_secret(below(where, key)) for key, value in arguments if _is_secret(key.split("_"), value)]
+        return (None if any(one.severity == "error" for one in findings) else build), findings
+
+    def _text(self, name: str) -> str | None:
+        """A file of a build; None where it isn't there, or is no text of a size that a plan carries."""
+        path = self._beside("builds", name)
+        try:
+            return content_of(path, _MOST_BUILD_FILE).decode("utf-8") if path else None
+        except (OSError, ValueError):
+            return None
 
     def _beside(self, kind: str, name: str) -> Path | None:
         """A file in one of the folders. A link that leaves its folder is none: what it names would reach the host, and

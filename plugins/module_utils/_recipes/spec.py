@@ -168,10 +168,10 @@ def image_spec(engine: EngineSpec) -> Spec:
         "options": {
             "reference": {
                 "type": "str",
-                "required": True,
                 "pattern": r"[a-z0-9][\w./:-]*:[\w.-]+",
                 "expected": "an image with its tag, such as vllm/vllm-openai:v0.24.0; the digest has a key of its own",
             },
+            "build": {**_NAME, "required": False},
             "digest": {
                 "type": "str",
                 "nullable": True,
@@ -197,7 +197,7 @@ def image_spec(engine: EngineSpec) -> Spec:
             },
             "source": {
                 "default": "registry",
-                "expected": "registry, {host: <a host that has it>} or {archive: <a file of docker save>}",
+                "expected": "registry, {host: <one that has or builds it>} or {archive: <a file of docker save>}",
                 "any_of": [
                     {"type": "str", "choices": ["registry"]},
                     {"type": "map", "options": {"host": _TEXT, "archive": _TEXT}, "min": 1, "max": 1},

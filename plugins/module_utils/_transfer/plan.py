@@ -62,8 +62,8 @@ def _over_fabric(fabric: Mapping[str, Any], other: str, port: int) -> list[Endpo
 def with_peers(wanted: Wanted, reach: Routes) -> tuple[dict[str, list[dict[str, Any]]], list[Finding]]:
     """The same entries, each with the hosts to fetch it from (``peers``), and what is wrong with their sources.
 
-    What comes from a registry or the hub is brought by the first host that wants it. Archives and folders are each
-    host's own.
+    What comes from a registry or the hub is brought by the first host that wants it, what is built by the one that its
+    source names. Archives and folders are each host's own.
     """
     planned: dict[str, list[dict[str, Any]]] = {
         host: [{**entry, "peers": []} for entry in entries] for host, entries in wanted.items()
@@ -73,7 +73,7 @@ def with_peers(wanted: Wanted, reach: Routes) -> tuple[dict[str, list[dict[str, 
     for same in _groups(planned):
         hosts = list(same)
         source = same[hosts[0]]["source"]
-        origin = source["host"] if source["kind"] == "host" else hosts[0]
+        origin = source.get("host") or hosts[0]
         if source["kind"] not in ("archive", "path") and origin in reach:
             chain = _chain(origin, [host for host in hosts if host != origin], reach)
             for position, host in enumerate(chain):
@@ -140,7 +140,7 @@ def _peer(host: str, end: Endpoint) -> dict[str, Any]:
 
 def _problems(host: str, entry: Mapping[str, Any], reach: Routes) -> Iterable[Finding]:
     source = entry["source"]
-    if source["kind"] == "host" and source["host"] not in reach:
+    if source.get("host") and source["host"] not in reach:
         yield error(
             "source-host-unknown",
             f"{host}: {entry.get('reference') or entry.get('repository')}: source.host",
