@@ -327,6 +327,7 @@ def test_every_lock_of_wheels_is_in_a_bundle() -> None:
 
 
 OTHER = {"digest": digest(b"other"), "identity": digest(b"other")}
+BUILT = entry("images", reference="localhost/demo:1", source={"kind": "build", "host": "a"})
 
 
 @pytest.mark.parametrize(
@@ -340,6 +341,7 @@ OTHER = {"digest": digest(b"other"), "identity": digest(b"other")}
         (Needs([], [entry("models", lock={"revision": REVISION, "seal": "0" * 64})], []), ["bundle-differs"]),
         (Needs([], [], ["haproxy", "docker.io"]), ["bundle-lacks"]),
         (needs(plan(a=host(phoenix={"packages": [], "tool": "/x"})), ["a"]), ["bundle-lacks"]),
+        (needs(plan(a=host(images=[BUILT | {"build": {}}]), b=host(images=[BUILT])), ["a", "b"]), ["bundle-lacks"]),
     ],
 )
 def test_what_a_bundle_lacks_or_has_otherwise_than_locked(needed: Needs, found: list[str]) -> None:

@@ -215,7 +215,7 @@ def fleet(**changes: Any) -> dict[str, Any]:
 MODELS = [{"model": "m1", "services": ["pair"]}, {"model": "m2", "services": ["solo"]}]
 GATEWAY = {"hosts": ["a"], "models": MODELS}
 TWICE = {"hosts": ["m"], "models": [{"model": "m1", "services": ["pair", "solo"]}]}
-FROM_C = {"images": [{"reference": "r", "source": {"kind": "host", "host": "c"}}]}
+TAKEN = [{"kind": "host", "host": "c"}, {"kind": "build", "host": "c"}]
 
 
 @pytest.mark.parametrize(
@@ -240,9 +240,13 @@ def test_who_needs_a_host(changes: dict[str, Any], leaving: list[str], errors: l
         assert all(words in sentence for words, sentence in zip(expected, found[kind], strict=True)), found
 
 
-def test_a_source_and_a_cable_are_named() -> None:
+@pytest.mark.parametrize("source", TAKEN)
+def test_a_source_and_a_cable_are_named(source: dict[str, str]) -> None:
     plan = fleet()
-    plan["hosts"]["b"] = plan["hosts"]["b"] | FROM_C | {"fabric": {"interfaces": [{"peers": [{"host": "c"}]}]}}
+    plan["hosts"]["b"] |= {
+        "images": [{"reference": "r", "source": source}],
+        "fabric": {"interfaces": [{"peers": [{"host": "c"}]}]},
+    }
     found = removal(plan, ["c"], "c", False)
     assert "b takes r from it" in found["errors"][0] and "b has a cable to it" in found["warnings"][0]
 

@@ -27,12 +27,14 @@ _BRING = "make a bundle of this plan where there is internet (gb10.fleet.bundle)
 @dataclass(frozen=True)
 class Needs:
     """What a plan needs. images, models: entries of the plan, each thing once. packages: names of Debian packages.
-    tools: what roles install by pip, of which a bundle brings nothing to a host."""
+    tools: what roles install by pip, of which a bundle brings nothing to a host. builds: names of images that one of the
+    hosts builds, of bases and sources that a bundle doesn't bring either."""
 
     images: Sequence[Mapping[str, Any]]
     models: Sequence[Mapping[str, Any]]
     packages: Sequence[str]
     tools: Sequence[str] = ()
+    builds: Sequence[str] = ()
 
 
 def needs(plan: Mapping[str, Any], hosts: Sequence[str], further: Sequence[str] = ()) -> Needs:
@@ -40,7 +42,8 @@ def needs(plan: Mapping[str, Any], hosts: Sequence[str], further: Sequence[str] 
     mine = [plan["hosts"][host] for host in hosts]
     named = {name for host in mine for name in packages(host)} | {*ALWAYS, *further}
     tools = sorted(host["phoenix"]["tool"] for host in mine if host["phoenix"]["tool"])
-    return Needs(_once("images", mine), _once("models", mine), sorted(named), tools)
+    builds = sorted(entry["reference"] for host in mine for entry in host["images"] if entry.get("build"))
+    return Needs(_once("images", mine), _once("models", mine), sorted(named), tools, builds)
 
 
 def _once(kind: str, hosts: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -101,6 +104,15 @@ def lacking(needed: Needs, manifest: Mapping[str, Any], file: str) -> Iterator[F
         remedy = "leave fleet_phoenix out where there is no internet"
         expected = "all that the plan needs"
         yield error("bundle-lacks", f"Phoenix ({tool})", found=f"not in {file}", expected=expected, remedy=remedy)
+    for name in needed.builds:
+        yield error(
+            "bundle-lacks",
+            f"what {name} is built of",
+            found=f"not in {file}",
+            expected="all that the plan needs",
+            remedy="have it built where there is internet (gb10.fleet.stage), save it there (docker save), bring that "
+            "file to each host and write image.source {archive: FILE}",
+        )
 
 
 def _lacks(file: str, what: str) -> Finding:

@@ -49,10 +49,10 @@ def dependents(plan: Mapping[str, Any], leaving: Collection[str]) -> Iterator[Fi
     for host in staying:
         for kind in ("images", "models"):
             for one in plan["hosts"][host][kind]:
-                source = one["source"]
-                if source["kind"] == "host" and source["host"] in leaving:
+                source = one["source"].get("host")  # one that has it, or builds it
+                if source in leaving:
                     what = str(one.get("reference") or one.get("repository"))
-                    yield _needed(source["host"], f"{host} takes {what} from it", "write another source", host)
+                    yield _needed(source, f"{host} takes {what} from it", "write another source", host)
     gateway = plan["gateway"]
     if gateway:
         yield from _gateway(plan, gateway, leaving)
