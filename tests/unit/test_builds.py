@@ -235,6 +235,7 @@ ENDED = 'process "/bin/sh -c make" did not complete successfully: exit code: '
         (printed("RUN apt", "0.1 Temporary failure resolving 'ubuntu.com'", end=f"{ENDED}100"), "build-network"),
         (printed("RUN make", "0.1 error: no such file", end=f"{ENDED}2"), "build-failed"),
         (["ERROR: failed to solve: base: failed to resolve source metadata for x/base"], "build-source"),
+        (["ERROR: failed to solve: git error: exit status 128"], "build-source"),
         (["ERROR: failed to solve: digest mismatch sha256:1: sha256:2"], "build-differs"),
         ([], "build-failed"),
     ],

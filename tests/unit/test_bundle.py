@@ -341,7 +341,10 @@ BUILT = entry("images", reference="localhost/demo:1", source={"kind": "build", "
         (Needs([], [entry("models", lock={"revision": REVISION, "seal": "0" * 64})], []), ["bundle-differs"]),
         (Needs([], [], ["haproxy", "docker.io"]), ["bundle-lacks"]),
         (needs(plan(a=host(phoenix={"packages": [], "tool": "/x"})), ["a"]), ["bundle-lacks"]),
-        (needs(plan(a=host(images=[BUILT | {"build": {}}]), b=host(images=[BUILT])), ["a", "b"]), ["bundle-lacks"]),
+        (
+            needs(plan(a=host(images=[BUILT | {"build": {"files": {}}}]), b=host(images=[BUILT])), ["a", "b"]),
+            ["bundle-lacks"],
+        ),
     ],
 )
 def test_what_a_bundle_lacks_or_has_otherwise_than_locked(needed: Needs, found: list[str]) -> None:

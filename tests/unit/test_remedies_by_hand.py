@@ -376,6 +376,7 @@ BY_HAND = [
         {(*R, "overlays"): GONE}),
     Row("recipe-config", {(*R, "model", "config"): "nemotron-3-nano"}, 'write "nemotron-3-nano', {(*R, "model",
         "config"): "nemotron-3-nano-30b-a3b"}),
+    Row("recipe-image", {(*R, "image", "build"): "mine"}, "write reference:", {(*R, "image", "build"): GONE}),
     Row("recipe-name", {(*R, "name"): "other"}, "make them equal", {(*R, "name"): "mine"}),
     Row("recipe-unknown", {(*S, "recipe"): "nemotron-3-nano-nvfp4"}, f'write "{NANO}"', {(*S, "recipe"): NANO}),
     Row("recipe-known-bad", {(*R, "status", "state"): "known-bad", (*R, "status", "note"): "hangs"}, "",

@@ -81,9 +81,10 @@ def test_another_input_is_another_image_with_one_new_layer(
         # a step that the kernel ends for its memory, which a lab host can't bound, ends with this status
         ({"arguments": {"STATUS": "137"}}, {}, "build-memory"),
         ({"arguments": {"WORD": "other"}}, {"job_gib": 4096}, "build-memory"),
-        ({"arguments": {"WORD": "other"}}, {"disk_gib": 1 << 20}, "disk-full"),
+        pytest.param({"arguments": {"WORD": "other"}}, {"disk_gib": 1 << 20}, "disk-full", marks=pytest.mark.whole),
         ({"repositories": {"source": {"commit": 40 * "1"}}}, {}, "build-source"),
-        ({"arguments": {"STATUS": "3"}}, {}, "build-failed"),
+        ({"arguments": {"SUM": f"sha256:{64 * '1'}"}}, {}, "build-differs"),
+        pytest.param({"arguments": {"STATUS": "3"}}, {}, "build-failed", marks=pytest.mark.whole),
     ],
 )
 def test_what_can_not_be_built_reports_why_and_leaves_nothing(

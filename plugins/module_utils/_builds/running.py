@@ -89,7 +89,7 @@ _CAUSES = (
         "build-source",
         r"failed to resolve source metadata|failed to load cache key|failed to do request|dial tcp|"
         r"repository does not contain ref|failed to (fetch|checkout) remote|reference is not a tree|unable to access|"
-        r"manifest unknown|not our ref",
+        r"manifest unknown|not our ref|git error: exit status",
         "a source that gives what build.yml names",
         "see that its address, digest or commit is right, and that this host reaches it",
     ),
@@ -113,7 +113,7 @@ def _report(output: Sequence[str]) -> str:
     lines = [line.rstrip() for line in output if line.strip()]
     last = next((line for line in reversed(lines) if line.startswith("ERROR: ")), "")
     fences = [index for index, line in enumerate(lines) if line.strip("-") == "" and len(line) > 2]
-    step = lines[fences[-2] + 1 : fences[-1]] if len(fences) >= 2 else lines[-_LAST_LINES:]
+    step = lines[fences[-2] + 1 : fences[-1]] if len(fences) >= 2 else [line for line in lines if line != last]
     return " | ".join([*(line.strip() for line in step[:1] + step[1:][-_LAST_LINES:]), last.strip()]).strip(" |")
 
 

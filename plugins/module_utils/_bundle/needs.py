@@ -27,8 +27,8 @@ _BRING = "make a bundle of this plan where there is internet (gb10.fleet.bundle)
 @dataclass(frozen=True)
 class Needs:
     """What a plan needs. images, models: entries of the plan, each thing once. packages: names of Debian packages.
-    tools: what roles install by pip, of which a bundle brings nothing to a host. builds: names of images that one of the
-    hosts builds, of bases and sources that a bundle doesn't bring either."""
+    tools: what roles install by pip, of which a bundle brings nothing to a host. builds: names of images that one of
+    the hosts builds, of bases and sources that a bundle doesn't bring either."""
 
     images: Sequence[Mapping[str, Any]]
     models: Sequence[Mapping[str, Any]]

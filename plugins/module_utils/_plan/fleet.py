@@ -105,8 +105,7 @@ def plan_fleet(
     tuning = {name: host_tuning(Here(host.settings, {}, {})) for name, host in declared.hosts.items()}
     for name, settings in tuning.items():
         findings.add(impossible(settings), [name])
-    placed, problems = with_one_builder([*_placed(declared, library, of_recipes, fabric, engines, findings)])
-    findings.add(problems)
+    placed = _built_once([*_placed(declared, library, of_recipes, fabric, engines, findings)], findings)
     for service in placed:
         findings.add(trust_problems(service, lock, relock), service.settings["hosts"])
     findings.add(port_clashes(placed))
@@ -130,9 +129,11 @@ def plan_fleet(
     findings.add(gateway.findings)
     clients, problems = plan_clients(declared.clients, gateway, services, declared.name)
     findings.add(problems)
-    of_others = {name: [*built_on(name, placed), *clients.images(name)] for name in declared.hosts}
     sources, problems = with_sources(
-        {name: slices.images(decided[name], of_others[name]) for name in declared.hosts},
+        {
+            name: slices.images(decided[name], [*built_on(name, placed), *clients.images(name)])
+            for name in declared.hosts
+        },
         {name: slices.models(decided[name], name) for name in declared.hosts},
         fabric,
         {name: (host.address, host.port) for name, host in declared.hosts.items()},
@@ -264,6 +265,12 @@ def _keeps_a_desktop(host: Host) -> bool:
 
 def _memory_total(host: Host) -> int:
     return int(host.settings.get("memory_kib", fact("hardware", "memory_total_kib"))) * 1024
+
+
+def _built_once(placed: Sequence[Placed], findings: _Findings) -> list[Placed]:
+    services, problems = with_one_builder(placed)
+    findings.add(problems)
+    return services
 
 
 def _decide(
