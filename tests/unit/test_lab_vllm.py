@@ -259,7 +259,8 @@ def test_only_root_builds_images(monkeypatch: pytest.MonkeyPatch, capsys: pytest
 def test_the_lab_s_recipe_fits_the_header_of_the_tiny_gguf_file(tmp_path: Path) -> None:
     facts = images.ensure_model("tiny-gguf", tmp_path)
     file = tmp_path / "tiny-gguf" / tiny_gguf.FILE
-    assert facts["bytes"] == sum(path.stat().st_size for path in (file, tmp_path / "tiny-gguf" / "README.md"))
+    others = [tmp_path / "tiny-gguf" / name for name in (tiny_gguf.PROJECTOR, "README.md")]
+    assert facts["bytes"] == sum(path.stat().st_size for path in (file, *others))
     with file.open("rb") as stream:
         header = gguf.read_header(stream.read)
     assert header.size == file.stat().st_size
@@ -267,4 +268,6 @@ def test_the_lab_s_recipe_fits_the_header_of_the_tiny_gguf_file(tmp_path: Path) 
     assert written == gguf.facts_of([header])
     recipe = yaml.safe_load((LAB_RECIPES / "lab-tiny-gguf.yml").read_text())
     assert recipe["model"]["file"] == tiny_gguf.FILE
+    sees = yaml.safe_load((LAB_RECIPES / "lab-tiny-gguf-draft.yml").read_text())
+    assert sees["model"]["mmproj"] == tiny_gguf.PROJECTOR
     assert recipe["image"]["reference"] == f"gb10-lab/{images.LLAMA_CPP.name}:{llama_cpp.VERSION}"

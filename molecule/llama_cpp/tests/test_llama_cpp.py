@@ -1,14 +1,18 @@
 # Copyright: gb10.fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The real llama.cpp alone and over two hosts: it answers, it is as planned, its group alone reaches the RPC port, and
-whatever is lost, it answers again without anybody. Beside it other engines, as stand-ins with their real options."""
+"""The real llama.cpp alone and over two hosts: it answers, drafts, embeds and ranks, it is as planned, its group alone
+reaches the RPC port, and whatever is lost, it answers again without anybody. Beside it other engines, as stand-ins with
+their real options."""
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import struct
 import subprocess
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,6 +32,20 @@ FLEET = ("-i", "inventories/lab", "-e", f"@{SCENARIO / 'vars' / 'fleet.yml'}", "
 HEADER = SCENARIO.parents[1] / "inventories" / "lab" / "recipes" / "configs" / "lab-tiny-gguf.json"
 # As vars/fleet.yml declares both.
 SETTINGS = buffers.Settings(context=2048, slots=2)
+
+
+def _png(edge: int) -> bytes:
+    """A grey square."""
+    rows = edge * (b"\0" + edge * b"\x80")
+    parts = {b"IHDR": struct.pack(">IIBBBBB", edge, edge, 8, 0, 0, 0, 0), b"IDAT": zlib.compress(rows), b"IEND": b""}
+    chunks = [
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in parts.items()
+    ]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+
+
+PICTURE = base64.b64encode(_png(28)).decode()
 BODY = json.dumps({"model": "tiny", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4})
 STAND_IN = "This is a stand-in"
 
@@ -37,11 +55,13 @@ def fleet() -> Fleet:
     return Fleet(Path(os.environ["GB10_LAB_DIR"]))
 
 
-def ask(fleet: Fleet, port: int, key: str, host: str = HEAD) -> tuple[int, dict[str, Any]]:
+def ask(
+    fleet: Fleet, port: int, key: str, host: str = HEAD, path: str = "/v1/chat/completions", body: str = BODY
+) -> tuple[int, dict[str, Any]]:
     """HTTP status and reply of one request from outside."""
     headers = ["--header", "Content-Type: application/json", "--header", f"Authorization: Bearer {key}"]
-    url = f"http://{ADDRESSES[host]}:{port}/v1/chat/completions"
-    curl = ["curl", "--silent", "--max-time", "60", "--write-out", "\n%{http_code}", *headers, "--data", BODY, url]
+    url = f"http://{ADDRESSES[host]}:{port}{path}"
+    curl = ["curl", "--silent", "--max-time", "60", "--write-out", "\n%{http_code}", *headers, "--data", body, url]
     reply, _, status = fleet.lab("net", "--", *curl, check=False).stdout.rpartition("\n")
     return int(status), json.loads(reply or "{}")
 
@@ -95,11 +115,45 @@ def test_the_layers_are_on_the_other_host(fleet: Fleet) -> None:
     assert "api_keys: ***" in log
 
 
-@pytest.mark.parametrize(("service", "hosts"), [("solo", 1), ("pair", 2)])
-def test_the_buffers_that_it_prints_are_the_planned_ones(fleet: Fleet, service: str, hosts: int) -> None:
-    """All hosts' together: without a GPU the head has no device of its own, and gives all layers to the others."""
+def test_a_model_embeds_and_another_one_ranks(fleet: Fleet) -> None:
+    body = json.dumps({"model": "gb10-lab/tiny-gguf", "input": "Hello"})
+    code, reply = ask(fleet, 8040, KEY, path="/v1/embeddings", body=body)
+    assert (code, len(reply["data"][0]["embedding"])) == (200, 64)
+    body = json.dumps({"model": "gb10-lab/tiny-gguf", "query": "Hello", "documents": ["Hello", "Goodbye"]})
+    code, reply = ask(fleet, 8050, KEY, path="/v1/rerank", body=body)
+    assert (code, sorted(one["index"] for one in reply["results"])) == (200, [0, 1])
+
+
+def test_a_template_of_its_recipe_is_used(fleet: Fleet) -> None:
+    code, reply = ask(fleet, 8010, KEY, path="/apply-template")
+    assert (code, reply["prompt"]) == (200, "<user> Hello\n<assistant>")
+
+
+def test_a_picture_is_tokens_of_the_prompt(fleet: Fleet) -> None:
+    """28 pixels a side are four patches of 14."""
+    text = {"type": "text", "text": "Hello"}
+    shown = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PICTURE}"}}
+    counts = []
+    for content in ([text], [text, shown]):
+        body = json.dumps({"model": "tiny-solo", "max_tokens": 2, "messages": [{"role": "user", "content": content}]})
+        code, reply = ask(fleet, 8010, KEY, body=body)
+        assert code == 200, reply
+        counts.append(reply["usage"]["prompt_tokens"])
+    assert counts[1] - counts[0] >= 4
+
+
+def test_a_draft_model_drafts(fleet: Fleet) -> None:
+    """Of random weights, but the same ones: some of what it drafts is what the model would have written."""
+    log = fleet.root(HEAD, "journalctl --no-pager --output cat --unit gb10-service-solo")
+    assert "draft acceptance = " in log
+
+
+@pytest.mark.parametrize(("service", "hosts", "models"), [("solo", 1, 2), ("pair", 2, 1)])
+def test_the_buffers_that_it_prints_are_the_planned_ones(fleet: Fleet, service: str, hosts: int, models: int) -> None:
+    """All hosts' together: without a GPU the head has no device of its own, and gives all layers to the others. models:
+    with the one that drafts, which is the same."""
     facts = json.loads(HEADER.read_text())["gguf"]
-    planned = buffers.buffers(facts, SETTINGS, [1.0] * hosts, gpu=False)
+    planned = models * buffers.buffers(facts, SETTINGS, [1.0] * hosts, gpu=False)
     log = fleet.root(HEAD, f"journalctl --no-pager --output cat --unit gb10-service-{service}")
     seen = boot_log.buffers(log.rpartition("print_info: build")[2])  # of its last start
     for kind in ("model", "KV"):
@@ -135,8 +189,9 @@ def test_the_rpc_port_is_open_to_the_group_alone(fleet: Fleet) -> None:
 
 def test_the_head_alone_has_the_file_and_nothing_else_of_its_folder(fleet: Fleet) -> None:
     find = "find /var/lib/gb10-fleet/hf/hub -path '*tiny-gguf*snapshots*' -type l"
-    (file,) = fleet.root(HEAD, find).split()
+    file, projector = sorted(fleet.root(HEAD, find).split(), key=lambda path: path.rpartition("/")[2], reverse=True)
     assert file.endswith("/F16/tiny-F16.gguf")
+    assert projector.endswith("/mmproj-tiny-F32.gguf")
     assert fleet.root(WORKER, find, check=False) == ""
 
 

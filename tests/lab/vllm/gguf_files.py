@@ -18,6 +18,10 @@ _U32, _F32, _STRING, _ARRAY, _I32 = 4, 6, 8, 9, 5
 _ALIGNMENT = 32
 
 
+# What `header` takes: metadata, and of each tensor its kind and dimensions.
+File = tuple[Mapping[str, Any], Mapping[str, tuple[str, Sequence[int]]]]
+
+
 @dataclass(frozen=True)
 class Shape:
     """A decoder as GGUF describes it. kind: of its matrices; vectors are F32. sliding: of gemma3, its window."""
