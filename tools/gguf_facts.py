@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a plan needs to know of a GGUF file, for ``recipes/configs/NAME.json``, which a recipe's ``model.config`` names.
 
-    python tools/gguf_facts.py model-00001-of-00003.gguf > recipes/configs/NAME.json
+    python tools/gguf_facts.py model-00001-of-00003.gguf [mmproj.gguf] > recipes/configs/NAME.json
 
-Of a model that is split the first file is named, and the others lie beside it. Headers alone are read.
+Of a model that is split the first file is named, and the others lie beside it; `mmproj` is the projector of a model
+that is shown pictures. Headers alone are read.
 """
 
 from __future__ import annotations
@@ -22,18 +23,17 @@ from ansible_collections.gb10.fleet.plugins.module_utils._models.stored import s
 
 
 def main(words: list[str]) -> int:
-    if len(words) != 1:
+    if len(words) not in (1, 2):
         print(__doc__, file=sys.stderr)
         return 2
-    first = Path(words[0])
-    headers = []
+    first, *eye = map(Path, words)
     try:
         names = shards_of(first.name)
     except ValueError as problem:
         print(problem, file=sys.stderr)
         return 1
-    for name in names:
-        file = first.with_name(name)
+    headers = []
+    for file in [*(first.with_name(name) for name in names), *eye]:
         try:
             with file.open("rb") as stream:
                 header = gguf.read_header(stream.read)
@@ -44,7 +44,12 @@ def main(words: list[str]) -> int:
             print(f"{file}: {file.stat().st_size} bytes; {header.size} bytes, says its header", file=sys.stderr)
             return 1
         headers.append(header)
-    print(json.dumps(gguf.facts_of(headers), indent=1, sort_keys=True))
+    try:
+        facts = gguf.facts_of(headers[: len(names)]) | (gguf.projector_of(headers[-1]) if eye else {})
+    except gguf.GgufError as problem:
+        print(f"{' '.join(words)}: {problem}", file=sys.stderr)
+        return 1
+    print(json.dumps(facts, indent=1, sort_keys=True))
     return 0
 
 

@@ -265,7 +265,9 @@ def test_the_lab_s_recipe_fits_the_header_of_the_tiny_gguf_file(tmp_path: Path) 
         header = gguf.read_header(stream.read)
     assert header.size == file.stat().st_size
     written = json.loads((LAB_RECIPES / "configs" / "lab-tiny-gguf.json").read_text())
-    assert written == gguf.facts_of([header])
+    with (tmp_path / "tiny-gguf" / tiny_gguf.PROJECTOR).open("rb") as stream:
+        eye = gguf.read_header(stream.read)
+    assert written == gguf.facts_of([header]) | gguf.projector_of(eye)
     recipe = yaml.safe_load((LAB_RECIPES / "lab-tiny-gguf.yml").read_text())
     assert recipe["model"]["file"] == tiny_gguf.FILE
     sees = yaml.safe_load((LAB_RECIPES / "lab-tiny-gguf-draft.yml").read_text())

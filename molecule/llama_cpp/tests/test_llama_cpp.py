@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp import boot_log, buffers
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp import boot_log, buffers, projector
 from lab.fixtures import Fleet, eventually
 
 Playbook = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -152,14 +152,20 @@ def test_a_draft_model_drafts(fleet: Fleet) -> None:
 def test_the_buffers_that_it_prints_are_the_planned_ones(fleet: Fleet, service: str, hosts: int, models: int) -> None:
     """All hosts' together: without a GPU the head has no device of its own, and gives all layers to the others. models:
     with the one that drafts, which is the same."""
-    facts = json.loads(HEADER.read_text())["gguf"]
+    known = json.loads(HEADER.read_text())
+    facts, eye = known["gguf"], known["projector"]
     planned = models * buffers.buffers(facts, SETTINGS, [1.0] * hosts, gpu=False)
     log = fleet.root(HEAD, f"journalctl --no-pager --output cat --unit gb10-service-{service}")
-    seen = boot_log.buffers(log.rpartition("print_info: build")[2])  # of its last start
+    log = log.rpartition("print_info: build")[2]  # of its last start
+    seen = boot_log.buffers(log)
     for kind in ("model", "KV"):
         mib = sum(found for (_, one), found in seen.items() if one == kind)
         of = "cache" if kind == "KV" else kind
         assert mib == pytest.approx(sum(getattr(rank, of) for rank in planned) / (1 << 20), rel=0.01), (kind, seen)
+    if service == "solo":
+        computed = projector.bytes_of(eye, projector.largest(eye, None))
+        for kind, size in {"model": eye["total"], "compute": computed}.items():
+            assert boot_log.of_projector(log)[kind] == pytest.approx(size / (1 << 20), abs=0.01), kind
 
 
 def test_it_is_as_declared_and_status_names_both(playbook: Playbook) -> None:

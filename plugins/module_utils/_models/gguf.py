@@ -84,6 +84,7 @@ TYPES = {
     35: TensorType("TQ2_0", 256, 66),
     39: TensorType("MXFP4", 32, 17),
 }
+TYPE_BYTES = {kind.name: kind.bytes for kind in TYPES.values() if kind.elements == 1}
 _STRING, _ARRAY, _BOOL = 8, 9, 7
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", _BOOL: "B", 10: "Q", 11: "q", 12: "d"}
 
@@ -251,6 +252,7 @@ def _is_whole(value: Any) -> bool:
 # --- what a plan needs of it ---------------------------------------------------------------------------------------
 
 _COUNT: Spec = {"type": "int", "required": True, "min": 0, "max": _MOST_SIZE}
+_FLAG: Spec = {"type": "bool", "required": True}
 _COUNTS: Spec = {"type": "list", "required": True, "min": 1, "max": _MOST_LAYERS, "elements": {"type": "int", "min": 0}}
 # What `facts_of` makes, as a file beside a recipe holds it.
 FACTS: Spec = {
@@ -264,6 +266,19 @@ FACTS: Spec = {
         **dict.fromkeys(("files", "input", "output", "total", "context", "embedding", "feed_forward"), _COUNT),
         **dict.fromkeys(("expert_feed_forward", "experts_used", "vocabulary", "heads"), _COUNT),
         **dict.fromkeys(("key_length", "value_length", "window"), _COUNT),
+        "experts": {**_COUNT, "required": False, "default": 0},
+    },
+}
+# What `projector_of` makes, likewise.
+PROJECTOR: Spec = {
+    "type": "map",
+    "expected": "what tools/gguf_facts.py writes of a projector's file",
+    "options": {
+        "kind": {"type": "str", "required": True},
+        **dict.fromkeys(("total", "layers", "width", "feed_forward", "picture", "patch", "merge", "into"), _COUNT),
+        **dict.fromkeys(("pixel_bytes", "projection"), _COUNT),
+        **dict.fromkeys(("first", "normed_first"), _FLAG),
+        "deep": {"type": "list", "required": True, "max": _MOST_LAYERS, "elements": {"type": "int", "min": 0}},
     },
 }
 _BLOCK = re.compile(r"blk\.(\d{1,4})\..+")
@@ -310,6 +325,7 @@ def facts_of(headers: Sequence[Header]) -> dict[str, Any]:
         "embedding": length,
         "feed_forward": _number(metadata, f"{name}.feed_forward_length"),
         "expert_feed_forward": _number(metadata, f"{name}.expert_feed_forward_length"),
+        "experts": _number(metadata, f"{name}.expert_count"),
         "experts_used": _number(metadata, f"{name}.expert_used_count"),
         "vocabulary": tokens.count if isinstance(tokens, Items) else len(tokens or ()),
         "heads": heads,
@@ -319,6 +335,47 @@ def facts_of(headers: Sequence[Header]) -> dict[str, Any]:
         "window": _number(metadata, f"{name}.attention.sliding_window"),
     }
     return {"gguf": facts}
+
+
+_DEEP = re.compile(r"v\.deepstack\.(\d{1,4})\.norm\.weight")
+
+
+def projector_of(header: Header) -> dict[str, Any]:
+    """What a plan is made from, of the file that makes tokens of pictures: ``{"projector": PROJECTOR}``.
+
+    Raises GgufError. total: bytes of its tensors. picture, patch: edges in pixels. merge: patches of a token, in one
+    direction. into: numbers of a token. pixel_bytes: of one number of the first matrix. projection: bytes of the last
+    one where it is turned (gemma3). first: whether a row of its own stands before all patches. normed_first: whether
+    rows are normed before the first layer. deep: layers whose features are stacked.
+    """
+    metadata, tensors = header.metadata, header.tensors
+    kind = metadata.get("clip.projector_type") or metadata.get("clip.vision.projector_type")
+    if not isinstance(kind, str):
+        raise GgufError("it has no clip.projector_type, so that it is no projector")
+    vision = {key: _number(metadata, f"clip.vision.{key}") for key in ("image_size", "patch_size", "block_count")}
+    pixels, last = tensors.get("v.patch_embd.weight"), tensors.get("mm.2.bias")
+    turned = tensors.get("mm.input_projection.weight")
+    into = last.dimensions[0] if last else turned.dimensions[0] if turned else 0
+    merge = _number(metadata, "clip.vision.spatial_merge_size") or _number(
+        metadata, "clip.vision.projector.scale_factor"
+    )
+    facts = {
+        "kind": kind,
+        "total": sum(tensor.size for tensor in tensors.values()),
+        "layers": vision["block_count"],
+        "width": _number(metadata, "clip.vision.embedding_length"),
+        "feed_forward": _number(metadata, "clip.vision.feed_forward_length"),
+        "picture": vision["image_size"],
+        "patch": vision["patch_size"],
+        "merge": merge or {"gemma3": 4, "qwen3vl_merger": 2}.get(kind, 1),
+        "into": into,
+        "pixel_bytes": TYPE_BYTES.get(pixels.type, 0) if pixels else 0,
+        "projection": turned.size if turned else 0,
+        "first": "v.class_embd" in tensors,
+        "normed_first": "v.pre_ln.weight" in tensors,
+        "deep": sorted(int(found[1]) for name in tensors if (found := _DEEP.fullmatch(name))),
+    }
+    return {"projector": facts}
 
 
 def _number(metadata: Mapping[str, Any], key: str) -> int:

@@ -18,10 +18,6 @@ _U32, _F32, _STRING, _ARRAY, _I32 = 4, 6, 8, 9, 5
 _ALIGNMENT = 32
 
 
-# What `header` takes: metadata, and of each tensor its kind and dimensions.
-File = tuple[Mapping[str, Any], Mapping[str, tuple[str, Sequence[int]]]]
-
-
 @dataclass(frozen=True)
 class Shape:
     """A decoder as GGUF describes it. kind: of its matrices; vectors are F32. sliding: of gemma3, its window."""
@@ -100,6 +96,97 @@ class Shape:
         }
 
 
+@dataclass(frozen=True)
+class Projector:
+    """What makes tokens of pictures, as GGUF describes it. kind: `clip.projector_type`. type: of its matrices; the rest
+    is F32. width, inner: of its transformer. picture, patch: edges in pixels. into: the model's embedding. deep: layers
+    whose features are stacked (qwen3vl_merger). first: whether a row stands before those of all patches, and they are
+    normed before the first layer (mlp). Names: tools/mtmd/clip-impl.h of llama.cpp 0.7.0.
+    """
+
+    name: str
+    kind: str = "mlp"
+    type: str = "F32"
+    layers: int = 2
+    width: int = 32
+    heads: int = 2
+    inner: int = 64
+    picture: int = 28
+    patch: int = 14
+    into: int = 64
+    merge: int = 2
+    deep: int = 0
+    first: bool = False
+
+    @property
+    def patches(self) -> int:
+        return (self.picture // self.patch) ** 2
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        vision: dict[str, Any] = {
+            "projection_dim": self.into,
+            "image_size": self.picture,
+            "patch_size": self.patch,
+            "embedding_length": self.width,
+            "feed_forward_length": self.inner,
+            "block_count": self.layers,
+            "attention.head_count": self.heads,
+            "attention.layer_norm_epsilon": 1e-5,
+            "image_mean": [0.5] * 3,
+            "image_std": [0.5] * 3,
+        }
+        if self.kind == "qwen3vl_merger":
+            vision["spatial_merge_size"] = self.merge
+        return {
+            "general.architecture": "clip",
+            "clip.has_vision_encoder": True,
+            "clip.projector_type": self.kind,
+            "clip.use_gelu": True,
+            **{f"clip.vision.{name}": value for name, value in vision.items()},
+        }
+
+    @property
+    def tensors(self) -> dict[str, tuple[str, list[int]]]:
+        width, inner = self.width, self.inner
+        fused = self.kind == "qwen3vl_merger"
+        matrices = (
+            {"attn_qkv": (width, 3 * width)} if fused else dict.fromkeys(("attn_q", "attn_k", "attn_v"), (width, width))
+        )
+        matrices |= {"attn_out": (width, width), "ffn_up": (width, inner), "ffn_down": (inner, width)}
+        blocks = [f"v.blk.{layer}" for layer in range(self.layers)]
+        linear = {f"{block}.{name}": shape for block in blocks for name, shape in matrices.items()}
+        norms = [(f"{block}.{name}", width) for block in blocks for name in ("ln1", "ln2")]
+        alone: dict[str, list[int]] = {"v.position_embd.weight": [width, self.patches]}
+        patches = ["v.patch_embd.weight"]
+        match self.kind:
+            case "mlp":
+                linear |= {"mm.0": (width, self.into), "mm.2": (self.into, self.into)}
+                if self.first:
+                    alone |= {"v.class_embd": [width], "v.position_embd.weight": [width, self.patches + 1]}
+                    norms.append(("v.pre_ln", width))
+            case "gemma3":
+                norms.append(("v.post_ln", width))
+                alone |= {"v.patch_embd.bias": [width], "mm.soft_emb_norm.weight": [width]}
+                alone["mm.input_projection.weight"] = [self.into, width]
+            case "qwen3vl_merger":
+                norms.append(("v.post_ln", width))
+                alone["v.patch_embd.bias"] = [width]
+                patches.append("v.patch_embd.weight.1")
+                merged = self.merge**2 * width
+                linear |= {"mm.0": (merged, merged), "mm.2": (merged, self.into // (1 + self.deep))}
+                for layer in range(self.deep):
+                    linear |= {f"v.deepstack.{layer}.fc1": (merged, merged)}
+                    linear |= {f"v.deepstack.{layer}.fc2": (merged, self.into // (1 + self.deep))}
+                    norms.append((f"v.deepstack.{layer}.norm", merged))
+        found = {name: (self.type, [self.patch, self.patch, 3, width]) for name in patches}
+        found |= {name: ("F32", shape) for name, shape in alone.items()}
+        for name, (columns, rows) in linear.items():
+            found |= {f"{name}.weight": (self.type, [columns, rows]), f"{name}.bias": ("F32", [rows])}
+        found |= {f"{name}.{part}": ("F32", [size]) for name, size in norms for part in ("weight", "bias")}
+        return found
+
+
 def vocabulary(size: int) -> dict[str, Any]:
     """A tokenizer of bytes and, beyond them, of names that no text has."""
     tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "\u2581"]
@@ -133,7 +220,7 @@ def header(metadata: Mapping[str, Any], tensors: Mapping[str, tuple[str, Sequenc
     return text + bytes(_padded(len(text)) - len(text)), offset
 
 
-def write(path: Path, shape: Shape) -> Path:
+def write(path: Path, shape: Shape | Projector) -> Path:
     """A whole file of a shape, sparse."""
     text, size = header(shape.metadata, shape.tensors)
     with path.open("wb") as stream:

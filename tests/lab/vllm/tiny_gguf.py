@@ -16,6 +16,7 @@ from pathlib import Path
 from . import gguf_files
 
 SHAPE = gguf_files.Shape("tiny", kind="F16", layers=4, embedding=64, heads=4, kv_heads=2, head=16, feed_forward=128)
+EYE = gguf_files.Projector("tiny", into=SHAPE.embedding)
 FILE = "F16/tiny-F16.gguf"
 PROJECTOR = "mmproj-tiny-F32.gguf"
 SOURCES = (__file__, gguf_files.__file__)
@@ -31,53 +32,9 @@ def write(folder: Path) -> None:
     (folder / FILE).write_bytes(text + b"".join(_padded(_tensor(*entry)) for entry in SHAPE.tensors.items()))
     assert (folder / FILE).stat().st_size == len(text) + size
     # all zeros: what it sees is nothing, of as many tokens as a real one has for a picture of that size
-    text, size = gguf_files.header(*_projector())
+    text, size = gguf_files.header(EYE.metadata, EYE.tensors)
     (folder / PROJECTOR).write_bytes(text + bytes(size))
     (folder / "README.md").write_text("A model of random weights, for tests.\n")
-
-
-def _projector(width: int = 32, inner: int = 64, picture: int = 28, patch: int = 14) -> gguf_files.File:
-    """LLaVA's kind: two blocks of a vision transformer and two matrices. Names: tools/mtmd/clip-impl.h, release 0.7.0.
-
-    picture, patch: edges in pixels.
-    """
-    clip = {
-        "projection_dim": SHAPE.embedding,
-        "image_size": picture,
-        "patch_size": patch,
-        "embedding_length": width,
-        "feed_forward_length": inner,
-        "block_count": 2,
-        "attention.head_count": 2,
-        "attention.layer_norm_epsilon": 1e-5,
-        "image_mean": [0.5] * 3,
-        "image_std": [0.5] * 3,
-    }
-    metadata = {
-        "general.architecture": "clip",
-        "clip.has_vision_encoder": True,
-        "clip.projector_type": "mlp",
-        "clip.use_gelu": True,
-        **{f"clip.vision.{name}": value for name, value in clip.items()},
-    }
-    matrices = {
-        "attn_q": (width, width),
-        "attn_k": (width, width),
-        "attn_v": (width, width),
-        "attn_out": (width, width),
-    }
-    matrices |= {"ffn_up": (width, inner), "ffn_down": (inner, width)}
-    linear = {f"v.blk.{block}.{name}": shape for block in range(2) for name, shape in matrices.items()}
-    linear |= {"mm.0": (width, SHAPE.embedding), "mm.2": (SHAPE.embedding, SHAPE.embedding)}
-    shapes: dict[str, list[int]] = {
-        "v.patch_embd.weight": [patch, patch, 3, width],
-        "v.position_embd.weight": [width, (picture // patch) ** 2],
-    }
-    for name, (columns, rows) in linear.items():
-        shapes |= {f"{name}.weight": [columns, rows], f"{name}.bias": [rows]}
-    norms = [f"v.blk.{block}.{name}" for block in range(2) for name in ("ln1", "ln2")]
-    shapes |= {f"{norm}.{part}": [width] for norm in norms for part in ("weight", "bias")}
-    return metadata, {name: ("F32", shape) for name, shape in shapes.items()}
 
 
 def _tensor(name: str, tensor: tuple[str, list[int]]) -> bytes:

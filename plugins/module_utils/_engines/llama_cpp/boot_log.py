@@ -12,6 +12,11 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.cata
 from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import BootLog
 
 _BUFFER = re.compile(r"(\S+?)(?:\[\S+\])? +(model|KV|compute|output) buffer size = +([\d.]+) MiB")
+# Of the projector (tools/mtmd/clip.cpp).
+_PROJECTOR = re.compile(
+    r".*(?:load_hparams: model size: +(?P<model>[\d.]+) MiB"
+    r"|reserve_compute_meta: +\S+ compute buffer size = +(?P<compute>[\d.]+) MiB).*"
+)
 # What follows is of the model that drafts.
 _DRAFT = ": loading draft model "
 _CELLS = re.compile(r"llama_kv_cache: size = .*\( *(\d+) cells, +\d+ layers, +\d+/(\d+) seqs\)")
@@ -22,7 +27,7 @@ def buffers(log: str) -> dict[tuple[str, str], float]:
     """MiB by (device, kind), of kinds model, KV and compute, of the model and the one that drafts for it together. What
     is printed twice of one is set up twice and counts once, but for caches of several kinds of layers."""
     found: dict[tuple[str, str], float] = {}
-    for part in log.split(_DRAFT):
+    for part in _PROJECTOR.sub("", log).split(_DRAFT):
         own: dict[tuple[str, str], float] = {}
         for device, kind, mib in _BUFFER.findall(part):
             before = own.get((device, kind), 0.0) if kind == "KV" else 0.0
@@ -32,9 +37,15 @@ def buffers(log: str) -> dict[tuple[str, str], float]:
     return found
 
 
+def of_projector(log: str) -> dict[str, float]:
+    """MiB of its model, and of what it computes a picture in, as far as they are printed."""
+    return {kind: float(mib) for one in _PROJECTOR.finditer(log) for kind, mib in one.groupdict().items() if mib}
+
+
 def parse_boot_log(log: str) -> BootLog:
     """The head's own part of the weights: what RPC servers hold is in their hosts' memory."""
     own = [mib for (device, kind), mib in buffers(log).items() if kind == "model" and not device.startswith("RPC")]
+    own += [mib for kind, mib in of_projector(log).items() if kind == "model"]
     cells = [int(count) * int(streams) for count, streams in _CELLS.findall(log)]
     build = _BUILD.search(log)
     return BootLog(

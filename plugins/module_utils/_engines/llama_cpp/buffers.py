@@ -4,8 +4,8 @@
 # This module util is PRIVATE to the collection.
 """The buffers that llama.cpp sets up, by the model's own header: as it prints them, of each rank, in bytes.
 
-Source: src/llama-kv-cache.cpp and llama-kv-cache-iswa.cpp for the cache; starts of release 0.7.0 with 20 shapes for
-what it computes in, whose graph allocator puts tensors into the holes of earlier ones (docs/memory.md).
+Source: src/llama-kv-cache.cpp and llama-kv-cache-iswa.cpp for the cache; what it computes in is laid out as it does
+(`decoder`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp import decoder
 from ansible_collections.gb10.fleet.plugins.module_utils._models.gguf import TYPES
 
 # Architectures whose cache and graph are known; of those with a window, each how many-th layer sees everything.
@@ -21,8 +22,6 @@ PLAIN = ("llama", "qwen3", "qwen3moe")
 WINDOWED = {"gemma3": 6}
 _SIZES = {kind.name.lower(): kind for kind in TYPES.values()}
 _CELLS = 256
-# Positions, places and tokens of one batch.
-_INPUTS_PER_TOKEN = 40
 
 
 @dataclass(frozen=True)
@@ -65,18 +64,20 @@ def known(facts: Mapping[str, Any], settings: Settings) -> bool:
 def buffers(facts: Mapping[str, Any], settings: Settings, split: Sequence[float], gpu: bool = True) -> list[Buffers]:
     """Of each rank, the head first. facts: `_models.gguf.facts_of`. split: the ranks' parts of the layers, in the same
     order. gpu: whether the head computes on another device than the one that looks tokens up, in the same memory."""
-    blocks, output = facts["blocks"], facts["output"]
+    blocks, output, batch = facts["blocks"], facts["output"], _batch(facts, settings)
+    windowed = [layer for layer in range(len(blocks)) if _slides(facts, layer)]
     # the output's matrix may be the one that looks tokens up: another device has its own copy
     besides = facts["total"] - sum(blocks) - output
     found = []
     for rank, layers in enumerate(_layers(len(blocks), split)):
         here = [layer for layer in layers if layer < len(blocks)]
         model = sum(blocks[layer] for layer in here) + (output if len(blocks) in layers else 0)
-        compute = _compute(facts, settings, gpu)
+        alone = not gpu and len(split) == 1
+        compute = decoder.bytes_of(facts, batch, layers, windowed, looks_up=alone) if layers else 0
         if rank == 0:
-            model += max(besides, facts["input"]) if gpu or len(split) > 1 else max(besides, 0)
+            model += max(besides, 0) if alone else max(besides, facts["input"])
             compute += settings.slots * _whole(facts, "vocabulary") * 4
-            compute += _looked_up(facts, settings) if gpu else 0
+            compute += 0 if alone else decoder.bytes_of_lookup(facts, batch, bool(windowed))
         found.append(Buffers(model, sum(_cache_of(facts, settings, layer) for layer in here), compute))
     return found
 
@@ -116,38 +117,10 @@ def _slides(facts: Mapping[str, Any], layer: int) -> bool:
     return every is not None and (layer + 1) % every != 0
 
 
-def _compute(facts: Mapping[str, Any], settings: Settings, gpu: bool) -> int:
-    """What one device computes a batch in: masks, and the larger of attention and feed-forward."""
-    per = settings.batch * 4
-    embedding = per * _whole(facts, "embedding")
-    query = per * _whole(facts, "heads") * _whole(facts, "key_length")
-    held = (4 if gpu else 5) * embedding
-    return _masks(facts, settings) + max(
-        _feed_forward(facts, settings, held), held + (2 * query if query >= embedding else 0)
-    )
-
-
-def _feed_forward(facts: Mapping[str, Any], settings: Settings, held: int) -> int:
-    per, used = settings.batch * 4, _whole(facts, "experts_used")
-    embedding = per * _whole(facts, "embedding")
-    wide = per * (_whole(facts, "expert_feed_forward") * used if used else _whole(facts, "feed_forward"))
-    out = embedding * used if used else 0
-    if wide <= embedding:
-        return out + held
-    return 3 * wide + held + (0 if 2 * wide >= out else out)
-
-
-def _masks(facts: Mapping[str, Any], settings: Settings) -> int:
-    """Of 16 bits, one for each kind of cache, and what a batch brings."""
-    cells = [settings.cells]
-    if facts["architecture"] in WINDOWED:
-        cells.append(_seen(facts, settings))
-    return settings.batch * (2 * sum(cells) + _INPUTS_PER_TOKEN)
-
-
-def _looked_up(facts: Mapping[str, Any], settings: Settings) -> int:
-    """What the head's processor prepares for the first device."""
-    return _masks(facts, settings) + 4 * settings.batch * 4 * _whole(facts, "embedding")
+def _batch(facts: Mapping[str, Any], settings: Settings) -> decoder.Batch:
+    quantized = [_SIZES[kind].elements > 1 for kind in (settings.key_type, settings.value_type)]
+    windowed = _seen(facts, settings) if facts["architecture"] in WINDOWED else 0
+    return decoder.Batch(settings.batch, settings.slots, settings.cells, windowed, *quantized)
 
 
 def _whole(facts: Mapping[str, Any], name: str) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import EMPTY_POOL
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp import catalogue
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp import catalogue, projector
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.buffers import (
     Buffers,
     Settings,
@@ -32,7 +32,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import
     Interval,
     published_calibration,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._models.gguf import FACTS
+from ansible_collections.gb10.fleet.plugins.module_utils._models.gguf import FACTS, PROJECTOR
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import check
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import gib, quantity
 
@@ -93,7 +93,12 @@ def size_service(placed: Placed, observed: Observed) -> tuple[Sizing, list[Findi
         ranks = {host.name: _together(both) for host, *both in zip(placed.hosts, *parts, strict=True)}
     elif not findings:
         findings = [*_unknown(placed, [one for one, _ in models], settings)]
+    eye, wrong = _projector_of(placed)
+    findings += wrong
+    if eye and ranks:
+        ranks[placed.head.name] = _together([ranks[placed.head.name], _of_projector(eye, values)])
     weights = sum(one["total"] for one, _ in models if one) if facts else placed.model["weights_bytes"]
+    weights = weights + eye["total"] if weights is not None and eye else weights
     processes = fact("llama_cpp", "processes_gib")
     cache = max((rank.cache for rank in ranks.values()), default=None)
     limits = placed.recipe["memory"].get("utilization", {"min": 0.0, "max": 1.0})
@@ -138,6 +143,36 @@ def facts_of(config: Mapping[str, Any] | None, name: str | None) -> tuple[Mappin
             )
         ]
     return (None, findings) if findings else (facts, [])
+
+
+def _projector_of(placed: Placed) -> tuple[Mapping[str, Any] | None, list[Finding]]:
+    """What is known of the file that makes tokens of pictures: `_models.gguf.projector_of`."""
+    if "mmproj" not in placed.model:
+        return None, []
+    name = f"recipes/configs/{placed.model['config']}.json"
+    written = (placed.config or {}).get("projector")
+    if written is None:
+        found, expected = f"nothing is known of {placed.model['mmproj']}", "projector in the file of model.config"
+        remedy = "python tools/gguf_facts.py FILE.gguf MMPROJ.gguf writes it"
+        return None, [_not_judged(placed, found, expected, remedy)]
+    facts, findings = check(PROJECTOR, written, f"{name}: projector")
+    if not findings and facts["kind"] not in projector.KNOWN:
+        found = f"a projector of the kind {facts['kind']}: its weights are planned, and not what it computes in"
+        findings = [_not_judged(placed, found, f"one of {', '.join(projector.KNOWN)}", "watch its first picture")]
+    return (None if any(one.severity == "error" for one in findings) else facts), findings
+
+
+def _not_judged(placed: Placed, found: str, expected: str, remedy: str) -> Finding:
+    place = f"{placed.place}.model.mmproj"
+    return hint("memory-not-judged", place, found=found, expected=expected, remedy=remedy, kind="memory")
+
+
+def _of_projector(facts: Mapping[str, Any], values: Mapping[str, Any]) -> Buffers:
+    """For the largest picture that it takes."""
+    if facts["kind"] not in projector.KNOWN:
+        return Buffers(facts["total"], 0, 0)
+    patches = projector.largest(facts, quantity(values.get("image-max-tokens")))
+    return Buffers(facts["total"], 0, projector.bytes_of(facts, patches))
 
 
 def split(placed: Placed) -> list[float]:

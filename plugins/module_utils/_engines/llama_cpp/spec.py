@@ -70,7 +70,8 @@ SPEC = EngineSpec(
     tls=TlsFiles("/run/secrets/tls.crt", "/run/secrets/tls.key"),
     caches={"llama.cpp": RPC_CACHE},
     aliases=True,
-    boot_lines=r"(model|KV|compute) buffer size|loading draft model|llama_kv_cache: size =|print_info: build \d+",
+    boot_lines=r"(model|KV|compute) buffer size|load_hparams: model size|loading draft model|llama_kv_cache: size =|"
+    r"print_info: build \d+",
     workers_listen=True,
     single_files=True,
     head_loads=True,
