@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.probes import RAY_NODE
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.ray import NODE
 from lab.vllm import tiny_model, top_files
 from lab.vllm.packages import SITE
 from processes import GIVE_UP_SECONDS, eventually, free_port
@@ -63,9 +63,7 @@ def head(start: Start) -> str:
 
 def nodes(start: Start) -> int:
     """As the supervisor counts them."""
-    return len(
-        re.findall(RAY_NODE, start("ray", "head", "status").communicate(timeout=GIVE_UP_SECONDS)[0], re.MULTILINE)
-    )
+    return len(re.findall(NODE, start("ray", "head", "status").communicate(timeout=GIVE_UP_SECONDS)[0], re.MULTILINE))
 
 
 def join(start: Start, head: str, **more: str) -> subprocess.Popen[str]:

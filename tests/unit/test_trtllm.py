@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,21 +40,32 @@ RECIPE: dict[str, Any] = {
     "sources": ["us"],
 }
 OPEN = {"open": True, "listen": "127.0.0.1"}
+CABLE = [["a:1", "b:1"]]
+PAIR, OF_TWO = {"hosts": ["a", "b"]}, {"host_counts": [1, 2]}
 WORKLOAD = {"workload": {"max_model_len": 32768, "max_num_seqs": 4}}
 # Of one token: keys and values of 8 heads of 128 numbers of two bytes in 64 layers.
 CELL = 2 * 8 * 128 * 2 * 64
 
 
-def plan(tmp_path: Path, settings: dict[str, Any], gateway: Any = None, **recipe: Any) -> dict[str, Any]:
+def plan(
+    tmp_path: Path,
+    settings: dict[str, Any],
+    gateway: Any = None,
+    cables: Sequence[list[str]] = CABLE,
+    of_b: Mapping[str, Any] | None = None,
+    **recipe: Any,
+) -> dict[str, Any]:
+    """of_b: the variable `fleet_host` of that host."""
     (tmp_path / "m.yml").write_text(yaml.safe_dump(RECIPE | recipe))
     library, of_recipes = load_all([SHIPPED_RECIPES, tmp_path])
     variables = {
         "fleet_services": {"m": {"recipe": "m", "hosts": ["a"], "port": 8000} | OPEN | WORKLOAD | settings},
-        "fleet_fabric": {"switches": {"s": {"ports": {"a:1": 1, "b:1": 2}}}},
+        "fleet_fabric": {"cables": [*cables]},
         **({"fleet_gateway": gateway} if gateway else {}),
     }
     addresses = {"a": "10.0.0.1", "b": "10.0.0.2"}
-    hosts = {name: {"address": at, "port": 22, "variables": variables} for name, at in addresses.items()}
+    hosts = {name: {"address": at, "port": 22, "variables": {**variables}} for name, at in addresses.items()}
+    hosts["b"]["variables"] |= {"fleet_host": of_b or {}}
     return plan_fleet({"hosts": hosts, "folder": str(tmp_path)}, library, of_recipes)
 
 
@@ -88,6 +100,36 @@ def test_it_is_planned_to_the_last_word(tmp_path: Path) -> None:
     }
     read = service.from_plan(rank["supervisor"])
     assert (read.probes.metrics, read.probes.health) == (None, "/health")
+
+
+def test_over_two_hosts_the_head_starts_it_among_nodes_that_ask_for_the_token(tmp_path: Path) -> None:
+    """NVIDIA's way by mpirun needs an SSH server in each container."""
+    planned = plan(tmp_path, PAIR, **OF_TWO)
+    assert found(planned) == []
+    head, worker = ranks_of(planned, "m")
+    for rank in (head, worker):
+        container = rank["container"]
+        assert (container["entrypoint"], container["arguments"][0]) == ("ray", "start")
+        assert container["env"]["RAY_AUTH_MODE"] == "token"
+        assert container["env"]["RAY_AUTH_TOKEN_PATH"] in [mount["target"] for mount in container["mounts"]]
+        probes = service.from_plan(rank["supervisor"]).probes
+        assert probes.joined and probes.requires and probes.requires.least == [2, 52]
+    shell, _, _, text, program, _, *options = head["exec"]
+    assert (shell, program, worker["exec"]) == ("/bin/sh", "trtllm-serve", None)
+    assert json.loads(text)["orchestrator_type"] == "ray"
+    given = dict(zip(options[::2], options[1::2], strict=True))
+    assert (given["--tp_size"], given["--host"]) == ("2", "127.0.0.1")
+    assert [row["port"] for row in planned["hosts"]["a"]["listens"]] == [8000, 18000, 22000, 26000, "any"]
+
+
+def test_a_group_whose_variables_differ_is_refused(tmp_path: Path) -> None:
+    """Ray's actors get the head's."""
+    own = {"services": {"m": {"env": {"NCCL_SOCKET_IFNAME": "enP7s7"}}}}
+    assert found(plan(tmp_path, PAIR, of_b=own, **OF_TWO)) == ["trtllm-variables-differ"]
+
+
+def test_hosts_without_a_cable_are_refused_once(tmp_path: Path) -> None:
+    assert found(plan(tmp_path, PAIR, cables=[], **OF_TWO)) == ["fabric-group-unconnected"]
 
 
 def test_the_shell_writes_the_file_and_gives_way(tmp_path: Path) -> None:
@@ -132,7 +174,9 @@ def test_of_a_cache_that_nobody_knows_nothing_is_planned(tmp_path: Path) -> None
     ("settings", "recipe", "rules"),
     [
         ({"open": False}, {}, ["service-key-engine"]),
-        ({"hosts": ["a", "b"]}, {"host_counts": [2]}, ["trtllm-group"]),
+        (PAIR, OF_TWO | {"image": {**RECIPE["image"], "release": "1.1.0"}}, ["trtllm-group", "trtllm-revision"]),
+        (PAIR | {"flags": {"tp-size": 1}}, OF_TWO, ["trtllm-ranks"]),
+        ({"flags": {"extra-llm-api-options": {"orchestrator_type": "rpc"}}}, {}, ["trtllm-orchestrator"]),
         ({"served_name": "m"}, {}, ["trtllm-served-name"]),
         ({"tls": "local"}, {}, ["service-tls-engine"]),
         ({"flags": {"host": "0.0.0.0"}}, {}, ["recipe-planned-flag"]),

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._engines import openai
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.probes import RAY_NODE
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.ray import NODE
 from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import KINDS
 from ansible_collections.gb10.fleet.plugins.module_utils._rank import endpoint, judge, service
 from planned import ranks_of
@@ -110,7 +110,7 @@ Recent failures:
     ],
 )
 def test_nodes_of_ray(text: str, nodes: int) -> None:
-    assert len(re.findall(RAY_NODE, text, re.MULTILINE)) == nodes
+    assert len(re.findall(NODE, text, re.MULTILINE)) == nodes
 
 
 # kind: where it is asked, the body's keys beside the model's name, and a reply of vLLM 0.32 (entrypoints/pooling).

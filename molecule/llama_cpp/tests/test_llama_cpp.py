@@ -104,8 +104,9 @@ def test_tensorrt_llm_answers_on_its_own_host_alone(fleet: Fleet) -> None:
     reply = json.loads(fleet.root(WORKER, f"{curl} http://127.0.0.1:8030/v1/chat/completions"))
     assert (reply["model"], reply["choices"][0]["message"]["content"]) == ("gb10-lab/tiny", STAND_IN[:4])
     assert "for max tokens in paged KV cache (2048)" in fleet.root(WORKER, "journalctl --unit gb10-service-trtllm")
-    url = f"telnet://{ADDRESSES[WORKER]}:8030"
-    assert fleet.lab("net", "--", "curl", "--max-time", "3", url, check=False).returncode in (7, 28)
+    for port in (8030, 22030, 26030):  # its own, and those of Ray
+        url = f"telnet://{ADDRESSES[WORKER]}:{port}"
+        assert fleet.lab("net", "--", "curl", "--max-time", "3", url, check=False).returncode in (7, 28), port
 
 
 def test_the_layers_are_on_the_other_host(fleet: Fleet) -> None:
@@ -182,6 +183,7 @@ def test_it_is_as_declared_and_status_names_both(playbook: Playbook) -> None:
         ["sglang", "1", HEAD, "serving"],
         ["solo", "0", HEAD, "serving"],
         ["trtllm", "0", WORKER, "serving"],
+        ["trtllm", "1", HEAD, "serving"],
     ], shown
 
 

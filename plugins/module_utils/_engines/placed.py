@@ -183,16 +183,14 @@ class Placed:
         """Whether the rank on a host reads the weights from its disk."""
         return host == self.head.name or not self.engine.spec.head_loads
 
-    def in_group(self, host: Host, own: str) -> Layer:
+    def in_group(self, host: Host, own: str | None) -> Layer:
         """The variables of a host's place in the group: those of its fabric, and `own`, which gets its address."""
         member = self.members[host.name]
         values = {variable["name"]: variable["value"] for variable in member.variables}
         reasons = {variable["name"]: variable["reason"] for variable in member.variables}
-        return Layer(
-            "fabric",
-            {**values, own: str(member.address)},
-            {**reasons, own: "the address that other ranks reach this one by"},
-        )
+        if own:
+            values[own], reasons[own] = str(member.address), "the address that other ranks reach this one by"
+        return Layer("fabric", values, reasons)
 
     def filled(self, values: Mapping[str, Value]) -> dict[str, Any]:
         """Flags or variables as the container gets them, ``{model_path}`` replaced."""

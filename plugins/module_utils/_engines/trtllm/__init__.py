@@ -2,4 +2,4 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""TensorRT-LLM: `trtllm-serve` on one host."""
+"""TensorRT-LLM: `trtllm-serve`, over several hosts by its Ray orchestrator."""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines import openai
+from ansible_collections.gb10.fleet.plugins.module_utils._engines import openai, ray
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import EngineSpec, Facts, Launch, Sizing
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.options import Judged, judge
@@ -31,6 +31,9 @@ _BY = Judged("trtllm", "TensorRT-LLM", "tensorrt_llm/commands/serve.py")
 _POOL = re.compile(r"for max tokens in paged KV cache \((\d+)\)")
 _LONGEST = re.compile(r"max_seq_len=(\d+), max_num_requests=")
 _RELEASE = re.compile(r"TensorRT-LLM version: (\S+)")
+_OTHERWISE = (
+    "an older Ray lets in whoever reaches its ports; take an image of your own with a newer one (docs/image-build.md)"
+)
 _WARM_UP_WORDS, _WARM_UP_TOKENS = 256, 16
 
 
@@ -56,10 +59,13 @@ class TrtLlm(Plain):
         return launch.flags(placed, written)
 
     def group_problems(self, placed: Placed) -> Iterable[Finding]:
-        return ()
+        return launch.group_problems(placed)
 
     def group_layers(self, placed: Placed, host: Host) -> list[Layer]:
-        return []
+        return launch.group_layers(placed, host)
+
+    def listens(self, placed: Placed) -> Iterable[tuple[int, str]]:
+        return ray.listens(placed) if placed.is_group else ()
 
     def served_name(self, placed: Placed, flags: Mapping[str, Value]) -> str:
         return str(placed.model["repository"])
@@ -68,13 +74,19 @@ class TrtLlm(Plain):
         return sizing.sequences({name: value.value for name, value in flags.items()})
 
     def launch(self, placed: Placed, flags: Mapping[str, Value], rank: int) -> Launch:
-        return launch.launch(placed, flags)
+        return launch.launch(placed, flags, rank)
 
     def probes(self, placed: Placed, flags: Mapping[str, Value]) -> Probes:
         """Its Prometheus text counts no tokens and is there only where an option asks for it (openai_server.py), so
         that it shows by the proof alone that it lives."""
-        proof = openai.request(CHAT, self.served_name(placed, flags), "gb10")
-        return Probes(health="/health", proof=proof, metrics=None, shared_memory=["psm_", "nccl-", "torch_", "sem.mp-"])
+        return Probes(
+            health="/health",
+            proof=openai.request(CHAT, self.served_name(placed, flags), "gb10"),
+            metrics=None,
+            shared_memory=["psm_", "nccl-", "torch_", "sem.mp-", *(ray.SHARED_MEMORY if placed.is_group else ())],
+            joined=ray.JOINED if placed.is_group else None,
+            requires=ray.requires(_OTHERWISE) if placed.is_group else None,
+        )
 
     def warm_up(self, placed: Placed, flags: Mapping[str, Value]) -> list[Request]:
         return [openai.request(CHAT, self.served_name(placed, flags), "word " * _WARM_UP_WORDS, _WARM_UP_TOKENS)]

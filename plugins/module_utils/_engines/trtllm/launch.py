@@ -2,7 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 # This module util is PRIVATE to the collection.
-"""The words of `trtllm-serve`, and what it can't be."""
+"""The words of `trtllm-serve`, and what it can't be.
+
+Over several hosts NVIDIA's playbook begins it by mpirun, which needs a login from container to container. Its other way
+needs none: ranks are actors of Ray (orchestrator_type: ray, a prototype since 1.2.0rc1, pull request 7520), whose nodes
+ask each other for the group's token.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +16,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._engines import ray
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Launch
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.options import words_of
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.trtllm.spec import EXTRA
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.options import first_of, words_of
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Placed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.trtllm.spec import EXTRA, PIPELINE, TENSOR
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, hint, warning
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, merge
 from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import CHAT
@@ -22,7 +28,10 @@ from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import 
 _PROGRAM, _FILE = "trtllm-serve", "/tmp/gb10-trtllm.yml"
 # The program reads a file alone; JSON is YAML, too.
 _WITH_FILE = ("-c", f'printf \'%s\' "$0" > {_FILE} && exec "$@"')
-_NUMBERS, _REVISIONS_SINCE = re.compile(r"(\d+)\.(\d+)"), (1, 2)
+# A commit of its main branch, as the catalogue has one, is later than all of them.
+_NUMBERS, _MAIN = re.compile(r"(\d+)\.(\d+)"), "0.0.0+"
+_REVISIONS_SINCE = _RAY_SINCE = (1, 2)
+_ORCHESTRATOR = "orchestrator_type"
 # Where gpt-oss finds the vocabularies that it would fetch (NVIDIA playbook, trt-llm).
 _VOCABULARIES = "TIKTOKEN_ENCODINGS_BASE"
 
@@ -36,18 +45,75 @@ def flags(placed: Placed, written: Sequence[Layer]) -> dict[str, Value]:
     }
     if placed.model["revision"]:
         values["revision"], reasons["revision"] = placed.model["revision"], "the staged one, without asking the hub"
+    if placed.is_group:
+        asked = {name: value.value for name, value in merge(written).items()}
+        values["host"], reasons["host"] = (
+            placed.settings["listen"],
+            "the service; its container is on the host's network",
+        )
+        values[EXTRA] = {**(asked.get(EXTRA) or {}), _ORCHESTRATOR: ray.RAY}
+        reasons[EXTRA] = "as written, and ranks as actors of Ray, which needs no login between containers"
+        if first_of(asked, TENSOR) is None and first_of(asked, PIPELINE) is None:
+            values[TENSOR[0]], reasons[TENSOR[0]] = len(placed.hosts), "one GPU a host"
     return merge([*written, Layer("computed", values, reasons)])
 
 
-def launch(placed: Placed, decided: Mapping[str, Value]) -> Launch:
-    """Its options have underscores. By the model's repository, for a folder's name would be the model's for clients."""
+def launch(placed: Placed, decided: Mapping[str, Value], rank: int) -> Launch:
+    """Its options have underscores. By the model's repository, for a folder's name would be the model's for clients.
+
+    Over several hosts each container is a node of Ray, and the head's starts it.
+    """
     values = placed.filled(decided)
     extra = values.pop(EXTRA, None) or {}
     written = {name.replace("-", "_"): value for name, value in values.items()}
     text = json.dumps(extra, sort_keys=True, separators=(",", ":"))
     program = placed.image["entrypoint"] or _PROGRAM
     options = ["--extra_llm_api_options", _FILE, *words_of(written)]
-    return Launch([*_WITH_FILE, text, program, placed.model["repository"], *options], "/bin/sh")
+    shell = [*_WITH_FILE, text, program, placed.model["repository"], *options]
+    if not placed.is_group:
+        return Launch(shell, "/bin/sh")
+    node, *words = ray.node_words(placed, rank)
+    return Launch(words, node, None if rank else ["/bin/sh", *shell], token=ray.RAY)
+
+
+def group_layers(placed: Placed, host: Host) -> list[Layer]:
+    """The variables of a host's place in the group: those of its fabric, and of its node."""
+    return [placed.in_group(host, None), *ray.layers()] if placed.is_group else []
+
+
+def group_problems(placed: Placed) -> Iterator[Finding]:
+    """What makes a group impossible."""
+    decided = {name: value.value for name, value in placed.flags.items()}
+    tensor, pipeline = first_of(decided, TENSOR) or 1, first_of(decided, PIPELINE) or 1
+    if tensor * pipeline != len(placed.hosts):
+        yield error(
+            "trtllm-ranks",
+            f"{placed.place}.flags",
+            found=f"{TENSOR[0]} {tensor} and {PIPELINE[0]} {pipeline} on {len(placed.hosts)} hosts",
+            expected=f"a product of {len(placed.hosts)}: one GPU a host",
+            remedy="take both out, or write the one that makes it so",
+        )
+    if not placed.members:  # no way between the hosts, which is said elsewhere
+        return
+    of_head = _variables(placed, placed.head)
+    for host in placed.hosts[1:]:
+        own = _variables(placed, host)
+        differing = sorted(name for name in own.keys() | of_head.keys() if own.get(name) != of_head.get(name))
+        if differing:
+            name = differing[0]
+            yield error(
+                "trtllm-variables-differ",
+                f"{placed.place}.hosts",
+                found=f"{name} is {of_head.get(name)} on {placed.head.name} and {own.get(name)} on {host.name}",
+                expected="the same on all: each rank gets the head's variables, its interfaces' names among them",
+                remedy="write env for the service, not for a host; in a ring take another engine",
+                source="tensorrt_llm/executor/ray_executor.py, create_workers",
+            )
+
+
+def _variables(placed: Placed, host: Host) -> dict[str, Any]:
+    fabric = {variable["name"]: variable["value"] for variable in placed.members[host.name].variables}
+    return {**fabric, **host.own(placed.name, "env")}
 
 
 def problems(placed: Placed) -> Iterator[Finding]:
@@ -60,17 +126,8 @@ def problems(placed: Placed) -> Iterator[Finding]:
             expected=f"{CHAT}: trtllm-serve's answers to other requests are not known here",
             remedy="write another engine in the recipe",
         )
-    if placed.is_group:
-        yield error(
-            "trtllm-group",
-            f"{placed.place}.hosts",
-            found=f"{len(placed.hosts)} hosts",
-            expected="one: over several it begins by mpirun, which needs a login from container to container",
-            remedy="name one host, or take a recipe of another engine",
-            source="NVIDIA playbook, trt-llm, run on two Sparks",
-        )
-    release = _NUMBERS.match(placed.image["release"] or "")
-    if placed.model["revision"] and release and (int(release[1]), int(release[2])) < _REVISIONS_SINCE:
+    yield from _orchestrated(placed)
+    if placed.model["revision"] and _is_before(placed.image["release"], _REVISIONS_SINCE):
         yield error(
             "trtllm-revision",
             f"{placed.place}.image.release",
@@ -90,6 +147,38 @@ def problems(placed: Placed) -> Iterator[Finding]:
             source="tensorrt_llm/serve/openai_server.py",
         )
     yield from _reported(placed)
+
+
+def _is_before(release: str | None, since: tuple[int, int]) -> bool:
+    """False also where the release isn't known."""
+    found = _NUMBERS.match(release or "")
+    return found is not None and not str(release).startswith(_MAIN) and (int(found[1]), int(found[2])) < since
+
+
+def _orchestrated(placed: Placed) -> Iterator[Finding]:
+    """Ranks on several hosts are Ray's, and nobody writes that by hand."""
+    if placed.is_group and _is_before(placed.image["release"], _RAY_SINCE):
+        yield error(
+            "trtllm-group",
+            f"{placed.place}.hosts",
+            found=f"{len(placed.hosts)} hosts, and TensorRT-LLM {placed.image['release']}",
+            expected="1.2.0 or later: before it ranks begin by mpirun alone, which needs a login between containers",
+            remedy="take a later image, or name one host",
+            source="TensorRT-LLM, pull request 7520 (1.2.0rc1); NVIDIA playbook, trt-llm, run on two Sparks",
+        )
+    for flags, place in (
+        (placed.recipe["flags"], f"recipe {placed.recipe['name']}"),
+        (placed.settings["flags"], placed.place),
+    ):
+        extra = flags.get(EXTRA)
+        if isinstance(extra, Mapping) and _ORCHESTRATOR in extra:
+            yield error(
+                "trtllm-orchestrator",
+                f"{place}.flags.{EXTRA}.{_ORCHESTRATOR}",
+                found=str(extra[_ORCHESTRATOR]),
+                expected="nothing: it follows from the number of hosts",
+                remedy="take it out",
+            )
 
 
 def _reported(placed: Placed) -> Iterator[Finding]:

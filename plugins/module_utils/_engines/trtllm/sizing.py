@@ -75,11 +75,12 @@ def _settings(placed: Placed, values: Mapping[str, Any]) -> paged.Settings:
 
 
 def memory_flags(placed: Placed, shares: Sequence[Share]) -> Layer:
-    """The written map with what the memory plan adds to its `kv_cache_config`; what an owner writes there stays."""
+    """The written map with what the memory plan adds to its `kv_cache_config`; what an owner writes there stays. A
+    group has one file, so that its least host counts."""
     values = {name: decided.value for name, decided in placed.flags.items()}
-    written, (share,) = cache_options(values), shares
-    pool, (sized, _) = paged.pool_bytes(shares), size_service(placed)
-    planned: dict[str, Any] = {_FRACTION: _fraction(share, pool, sized.demand.activations or 0)}
+    written, pool, (sized, _) = cache_options(values), paged.pool_bytes(shares), size_service(placed)
+    aside = sized.demand.activations or 0
+    planned: dict[str, Any] = {_FRACTION: max(_fraction(share, pool, aside) for share in shares)}
     if pool is not None and sized.token_bytes:
         planned[_TOKENS] = sized.tokens(pool)
     whole = {**(values.get(EXTRA) or {}), _KV: {**planned, **written}}

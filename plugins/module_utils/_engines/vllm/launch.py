@@ -6,18 +6,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._engines import ray
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Launch
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import ranks_port, spare_port
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.parallel import RAY
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import ranks_port
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.placement import uses_ray
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.spec import SPEC
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.flags import flags_to_argv
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, merge
 
 # What only the rank that answers clients gets.
@@ -33,11 +32,11 @@ def launch(placed: Placed, flags: Mapping[str, Value], rank: int) -> Launch:
     serve = ["vllm", "serve", *_serve_words(placed, flags)] if rank == 0 else None
     if serve and placed.trace_headers:
         serve = [*_WITH_HEADERS, *serve]
-    words = _ray_words(placed, rank)
+    words = ray.node_words(placed, rank)
     # upstream's entrypoint is `vllm serve`, other images run what they are given
     if image["family"] == "upstream":
-        return Launch(words[1:], words[0], serve, token=RAY)
-    return Launch(words, image["entrypoint"], serve, token=RAY)
+        return Launch(words[1:], words[0], serve, token=ray.RAY)
+    return Launch(words, image["entrypoint"], serve, token=ray.RAY)
 
 
 def _with_headers(placed: Placed, launch: Launch, rank: int) -> Launch:
@@ -58,7 +57,7 @@ def judged_launch(placed: Placed, flags: Mapping[str, Value], rank: int = 0) -> 
     """
     serve = [] if placed.image["family"] == "upstream" else ["vllm", "serve"]
     words = [*serve, *_serve_words(placed, _rank_flags(placed, flags, rank))]
-    return Launch(words, placed.image["entrypoint"], token=RAY if uses_ray(placed) else None)
+    return Launch(words, placed.image["entrypoint"], token=ray.RAY if uses_ray(placed) else None)
 
 
 def _serve_words(placed: Placed, flags: Mapping[str, Value]) -> list[str]:
@@ -82,24 +81,5 @@ def _rank_flags(placed: Placed, flags: Mapping[str, Value], rank: int) -> Mappin
     return merge([Layer("computed", values), Layer("computed", place)])
 
 
-def _ray_words(placed: Placed, rank: int) -> list[str]:
-    """A Ray node by its address in the group; no dashboard, and ports for workers as Linux gives them out.
-
-    Ray starts its client server in any case, so that it gets a port of the group's own.
-    """
-    addresses, port = placed.addresses, ranks_port(placed.port)
-    node = ["--node-ip-address", addresses[rank], "--num-cpus", str(fact("group", "ray_cpus"))]
-    node += ["--min-worker-port", "0", "--max-worker-port", "0"]
-    node += ["--object-store-memory", str(fact("group", "ray_object_store_bytes")), "--block"]
-    if rank:
-        return ["ray", "start", "--address", f"{addresses[0]}:{port}", *node]
-    return [
-        *("ray", "start", "--head", "--port", str(port), *node),
-        *("--include-dashboard=false", "--disable-usage-stats"),
-        *("--ray-client-server-port", str(spare_port(placed.port))),
-    ]
-
-
-def listens(placed: Placed) -> Iterator[tuple[int, str]]:
-    if uses_ray(placed):
-        yield spare_port(placed.port), "nobody: Ray opens it in any case, and asks for the group's token"
+def listens(placed: Placed) -> Iterable[tuple[int, str]]:
+    return ray.listens(placed) if uses_ray(placed) else ()

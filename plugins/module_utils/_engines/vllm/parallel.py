@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import LAST_PORT, MOST_ABOVE
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.ray import RAY
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.division import Shape
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
@@ -22,7 +23,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, V
 
 TENSOR, PIPELINE, DATA = "tensor-parallel-size", "pipeline-parallel-size", "data-parallel-size"
 EXECUTOR = "distributed-executor-backend"
-RAY, NODES = "ray", "mp"  # mp with --nnodes: vLLM's own way over several hosts
+NODES = "mp"  # mp with --nnodes: vLLM's own way over several hosts
 
 _FIRST_WITH_NODES = (0, 11, 1)
 

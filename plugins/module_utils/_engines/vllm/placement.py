@@ -11,15 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+from ansible_collections.gb10.fleet.plugins.module_utils._engines import ray
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Overlays, Placed
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm import api_key
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.division import Shape, shape_of
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.parallel import EXECUTOR, RAY, split
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.parallel import EXECUTOR, split
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.spec import SPEC
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.image_facts import image_of
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, warning
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, merge
 from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import POOLING
 
@@ -38,7 +38,7 @@ def shape(placed: Placed) -> Shape | None:
 
 
 def uses_ray(placed: Placed) -> bool:
-    return placed.is_group and bool(placed.flags[EXECUTOR].value == RAY)
+    return placed.is_group and bool(placed.flags[EXECUTOR].value == ray.RAY)
 
 
 def own_middleware(placed: Placed) -> Iterator[Finding]:
@@ -172,9 +172,7 @@ def group_layers(placed: Placed, host: Host) -> list[Layer]:
         return []
     layers = [placed.in_group(host, "VLLM_HOST_IP")]
     if uses_ray(placed):
-        reason = "the group's token for Ray, as a file"
-        layers += [default_layer("env_ray")]
-        layers += [Layer("computed", {"RAY_AUTH_TOKEN_PATH": _layout.IN_GROUP_TOKEN}, {"RAY_AUTH_TOKEN_PATH": reason})]
+        layers += ray.layers()
     return layers
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines import openai
+from ansible_collections.gb10.fleet.plugins.module_utils._engines import openai, ray
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.placement import served_name
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.group import OPEN_RAY
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Value
-from ansible_collections.gb10.fleet.plugins.module_utils._rank.probes import Joined, Metrics, Probes, Request, Requires
+from ansible_collections.gb10.fleet.plugins.module_utils._rank.probes import Metrics, Probes, Request
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import quantity
 
 # vllm/v1/metrics/loggers.py. iteration_tokens moves with each step of a chunked prefill, the other two when a request
@@ -29,30 +29,21 @@ _METRICS = Metrics(
 # Then vLLM itself gives up on a step (VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS).
 _STEP_S = 300
 # Of vLLM, PyTorch, NCCL and Ray.
-_SHARED_MEMORY = ["psm_", "nccl-", "torch_", "vllm", "plasma", "ray", "sem.mp-"]
-# A node of `ray status` below "Active:"; nodes that failed are listed behind "Pending:".
-RAY_NODE = r"^ \d+ node_.*(?=(?:\n .*)*\n(?:Idle|Pending):)"
-_RAY_S = 300
+_SHARED_MEMORY = ["psm_", "nccl-", "torch_", "vllm", *ray.SHARED_MEMORY, "sem.mp-"]
 # Words of a prompt: one request takes the decode kernels, one those of a longer prefill.
 _WARM_UP_WORDS = (8, 1024)
 _WARM_UP_TOKENS = 16
 _WORD = "word "  # which a tokenizer of bytes makes five tokens of
 
-
-# docs.ray.io, ray-security/token-auth: before that release whoever reaches a port of Ray's runs code.
-_RAY = Requires(
-    ["ray", "--version"],
-    r"version (\d+(?:\.\d+)+)",
-    [2, 52],
+_OTHERWISE = (
     "an older Ray lets in whoever reaches its ports; take an image with a newer one, or write "
-    f"{OPEN_RAY} with your reason in the service's silence",
+    f"{OPEN_RAY} with your reason in the service's silence"
 )
 
 
-def probes(kind: str, model: str, ray: bool, open_ray: bool = False) -> Probes:
-    """kind: chat or embed. model: its name for clients. ray: whether ranks are nodes of Ray. open_ray: the owner takes
-    a Ray that asks for no token."""
-    nodes = Joined(["ray", "status"], RAY_NODE, _RAY_S)
+def probes(kind: str, model: str, on_ray: bool, open_ray: bool = False) -> Probes:
+    """kind: chat or embed. model: its name for clients. on_ray: whether ranks are nodes of Ray. open_ray: the owner
+    takes a Ray that asks for no token."""
     return Probes(
         health="/health",
         proof=openai.request(kind, model, "gb10"),
@@ -60,8 +51,8 @@ def probes(kind: str, model: str, ray: bool, open_ray: bool = False) -> Probes:
         patience_s=_STEP_S,
         exit_words={"0": "as vLLM does when its engine has died"},
         shared_memory=_SHARED_MEMORY,
-        joined=nodes if ray else None,
-        requires=_RAY if ray and not open_ray else None,
+        joined=ray.JOINED if on_ray else None,
+        requires=ray.requires(_OTHERWISE) if on_ray and not open_ray else None,
     )
 
 

@@ -1,10 +1,11 @@
 # Copyright: gb10.fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The stand-in for `trtllm-serve` on one host: its options, log lines and health. It asks nobody for a key.
+"""The stand-in for `trtllm-serve`: its options, log lines and health. It asks nobody for a key.
 
 After tensorrt_llm/commands/serve.py and serve/openai_server.py: it listens once the model is loaded, and knows it by
-what it was started with.
+what it was started with. Over several hosts it waits for a node of Ray a rank (executor/ray_executor.py). What it does
+when a node is lost nobody has seen: here it goes on.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from vllm_stand_in import ray  # type: ignore[import-not-found]  # beside this one in the image
 
 from . import options
 from .server import Server, Service
@@ -35,6 +38,8 @@ def main(words: Sequence[str]) -> int:
     print(
         f"[TRT-LLM] [I] max_seq_len={longest}, max_num_requests={asked.max_batch_size}, max_num_tokens=8192", flush=True
     )
+    if extra.get("orchestrator_type") == "ray":
+        ray.until_nodes(int(asked.tensor_parallel_size or 1) * int(asked.pipeline_parallel_size or 1)).socket.close()
     service = Service(asked.model, "", ("/",), ("/health", "/health_generate"), "/prometheus/metrics", {})
     service.ready.set()
     Server((asked.host or "localhost", int(asked.port or 8000)), service).serve_forever()
