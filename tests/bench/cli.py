@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from . import drift, gateway, images, monitoring, plans, weights
+from . import drift, gateway, images, monitoring, plans, tracing, weights
 from .figures import Figure
 from .fleet import Fleet
 
@@ -61,6 +61,10 @@ def of_monitoring(directory: Path, options: argparse.Namespace) -> Iterator[Figu
     yield from monitoring.figures(directory, options.minutes)
 
 
+def of_tracing(directory: Path, _: argparse.Namespace) -> Iterator[Figure]:
+    yield from tracing.figures(directory)
+
+
 BENCHMARKS: dict[str, Callable[[Path, argparse.Namespace], Iterator[Figure]]] = {
     "images": of_images,
     "fan-out": of_fan_out,
@@ -70,6 +74,7 @@ BENCHMARKS: dict[str, Callable[[Path, argparse.Namespace], Iterator[Figure]]] = 
     "drift": of_drift,
     "gateway": of_gateway,
     "monitoring": of_monitoring,
+    "tracing": of_tracing,
 }
 
 

@@ -1,0 +1,39 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What Grafana reads of the dashboards, by the types that it publishes itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
+from ansible_collections.gb10.fleet.plugins.module_utils._monitoring import dashboards
+from ansible_collections.gb10.fleet.plugins.module_utils._monitoring.rules import recordings
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.cog.plugins import register_default_plugins
+from grafana_foundation_sdk.models import dashboard as grafana
+
+BOARDS = [*dashboards.boards([*recordings([engine.spec.series for engine in ENGINES.values()])])]
+
+
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Each value that is no container, with the way to it."""
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
+    if parts is None:
+        yield path, value
+    else:
+        for key, part in parts:
+            yield from leaves(part, f"{path}/{key}")
+
+
+@pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.name)
+def test_grafanas_own_types_lose_nothing_of_a_dashboard(board: dashboards.Dashboard) -> None:
+    """What they don't know they drop."""
+    register_default_plugins()
+    model = json.loads(dashboards.as_text(board))
+    read = json.loads(json.dumps(grafana.Dashboard.from_json(model), cls=JSONEncoder))
+    assert {*leaves(model)} - {*leaves(read)} == set()
