@@ -44,7 +44,34 @@ def kept() -> set[Path]:
     return {*KEPT.glob("tiny-*")}
 
 
-def test_it_is_measured_and_kept_with_what_it_ran_on(playbook: Playbook, host: Host) -> None:
+def test_it_is_measured_against_itself_and_kept_with_what_it_ran_on(playbook: Playbook, host: Host) -> None:
+    before = kept()
+    found = bench(playbook, "concurrency=1", "against=tiny")
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert found.stdout.count("no difference shown") >= len(BETTER)
+    runs = [path for path in kept() - before if path.suffix == ".json"]
+    assert len(runs) == 2
+    image = host.check_output("docker inspect --format '{{.Image}}' gb10-service-tiny")
+    for run in runs:
+        document = earlier(run.read_bytes(), run.name)
+        assert {name: len(values["tokens/s"]) for name, values in document["values"].items()} == {"256 tokens x 1": 4}
+        assert document["conditions"]["image"] == image
+        assert document["conditions"]["kernel"] == host.check_output("uname -r")
+        assert document["raw"][0]["result"]["completed"] == 4
+    (page,) = (path for path in kept() - before if path.suffix == ".html")
+    assert page.read_text("utf-8").count("<svg") == len(BETTER)
+    key = (ROOT / "molecule/bench/vars/key.txt").read_text("utf-8").strip()
+    assert not any(key in text for text in (found.stdout, *(path.read_text("utf-8") for path in kept() - before)))
+    # another workload is refused before anything is measured
+    kept_now = kept()
+    refused = bench(playbook, "concurrency=1", "answer=8", f"against={runs[0].stem}")
+    assert refused.returncode != 0
+    assert f"the workload of {runs[0].stem}" in refused.stdout
+    assert kept() == kept_now
+
+
+@pytest.mark.whole
+def test_requests_at_once_and_after_a_prefix_are_points_of_one_run(playbook: Playbook) -> None:
     before = kept()
     found = bench(playbook, "concurrency=4", "depths=256")
     assert found.returncode == 0, found.stdout + found.stderr
@@ -57,29 +84,8 @@ def test_it_is_measured_and_kept_with_what_it_ran_on(playbook: Playbook, host: H
     }
     # the engine counts what it reads, the prefix that all have in common among it
     assert min(document["shown"]["256 tokens after 256 x 1"]["prompt tokens/s"]) > 0
-    image = host.check_output("docker inspect --format '{{.Image}}' gb10-service-tiny")
-    assert document["conditions"]["image"] == image
-    assert document["conditions"]["kernel"] == host.check_output("uname -r")
-    assert document["raw"][0]["result"]["completed"] == 4
-    page = run.with_suffix(".html").read_text("utf-8")
-    assert page.count("<svg") == len(BETTER)
-    key = (ROOT / "molecule/bench/vars/key.txt").read_text("utf-8").strip()
-    assert key not in page + run.read_text("utf-8") + found.stdout
     line = next(line for line in found.stdout.splitlines() if '"decode"' in line)
     assert json.loads(line.removeprefix("- "))["unit"] == "tok/s"
-    # another workload is refused before anything is measured
-    refused = bench(playbook, "concurrency=1", f"against={run.stem}")
-    assert refused.returncode != 0
-    assert f"the workload of {run.stem}" in refused.stdout
-    assert kept() - before == {run, run.with_suffix(".html")}
-
-
-def test_against_itself_there_is_no_difference(playbook: Playbook) -> None:
-    before = kept()
-    found = bench(playbook, "concurrency=1", "against=tiny")
-    assert found.returncode == 0, found.stdout + found.stderr
-    assert found.stdout.count("no difference shown") >= len(BETTER)
-    assert len(kept() - before) == 3  # two runs and one page
 
 
 def test_an_endpoint_that_goes_away_ends_in_a_sentence(playbook: Playbook, host: Host) -> None:
