@@ -1,7 +1,7 @@
 # Copyright: gb10.fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a request to the real vLLM costs while nobody takes its traces, against the same request without any tracing.
+"""What a request to the real vLLM costs while nobody takes its traces, against the same request with a collector.
 
 One host serves the model several times, by `site.yml`: without traces, with a collector that takes them, with one that
 refuses them and with one whose answer is lost on the way. Each request goes to all of them, one after the other and
@@ -44,7 +44,9 @@ _LOST = (
     f"add rule ip lost away ip daddr {_NOWHERE} drop",
 )
 _PORTS = dict(zip(COLLECTORS, range(8000, 8010), strict=False))
-_BLOCKS, _REQUESTS = 40, 15
+_BLOCKS, _REQUESTS = 100, 15
+# A collector that is not there may cost nothing. To be traced costs what it costs, beside an answer of eight tokens.
+_GOALS = {"refused": "<= 1.05", "lost": "<= 1.05", "taken": "<= 1.25"}
 _TAKES = """
 import http.server
 class Collector(http.server.BaseHTTPRequestHandler):
@@ -56,9 +58,9 @@ class Collector(http.server.BaseHTTPRequestHandler):
         pass
 http.server.ThreadingHTTPServer(("", 4318), Collector).serve_forever()
 """
-# On the host, given {ports, blocks, requests}: by service the mean milliseconds of a request in each block.
+# On the host, given {ports, blocks, requests}: by service the milliseconds of a request, the geometric mean of a block.
 _ASKS = """
-import http.client, json, sys, time
+import http.client, json, math, sys, time
 task = json.loads(sys.argv[1])
 body = json.dumps({"model": "gb10-lab/tiny", "prompt": "Gutenberg printed", "max_tokens": 8, "ignore_eos": True})
 ways = {name: http.client.HTTPConnection("127.0.0.1", port, timeout=120) for name, port in task["ports"].items()}
@@ -77,8 +79,8 @@ for block in range(task["blocks"]):
     for number in range(task["requests"]):
         names.append(names.pop(0))
         for name in names:
-            taken[name] += ask(ways[name]) / task["requests"]
-    [found[name].append(taken[name]) for name in ways]
+            taken[name] += math.log(ask(ways[name])) / task["requests"]
+    [found[name].append(math.exp(taken[name])) for name in ways]
 json.dump(found, sys.stdout)
 """
 
@@ -130,8 +132,8 @@ def figures(directory: Path) -> Iterator[Figure]:
         found = json.loads(fleet.root(HOST, shlex.join(["python3", "-c", _ASKS, task])))
     finally:
         fleet.lab("down")
-    usual = found["untraced"]
-    for name in ("taken", "refused", "lost"):
-        (one,) = differences({"": {"ms": usual}}, {"": {"ms": found[name]}}, {"ms": False}, paired=True)
-        yield Figure(f"traces {name}: a request, the most of its interval", one.high, one.ratio, "times", "<= 1.05")
-        yield Figure(f"traces {name}: a request", fmean(found[name]), fmean(usual), "ms", "<= 1000")
+    for name, against in (("refused", "taken"), ("lost", "taken"), ("taken", "untraced")):
+        (one,) = differences({"": {"ms": found[against]}}, {"": {"ms": found[name]}}, {"ms": False}, paired=True)
+        what = f"a request whose traces are {name}, against {against}"
+        yield Figure(f"{what}: the most of its interval", one.high, one.ratio, "times", _GOALS[name])
+        yield Figure(what, fmean(found[name]), fmean(found[against]), "ms", "<= 1000")
