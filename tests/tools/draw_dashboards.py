@@ -28,6 +28,8 @@ _COLOURS = ("#73bf69", "#f2cc0c", "#5794f2", "#ff9830", "#b877d9", "#f2495c", "#
 _GREY = 'fill="#8e8e99" font-size="11"'
 _Series = tuple[str, list[tuple[float, float]]]
 _BINARY = ((2**30, " GiB"), (2**20, " MiB"), (1024, " KiB"))
+_DECIMAL = ((1e6, " MB/s"), (1e3, " kB/s"))
+_LEFT = 84  # of a panel's lines, for the values of their axis
 _STYLE = """\
 body { background: #111217; color: #ccccdc; font: 13px system-ui, "DejaVu Sans", sans-serif; margin: 16px }
 h1 { font-size: 20px; font-weight: 500 } main { position: relative }
@@ -39,16 +41,21 @@ h2 { font-size: 13px; font-weight: 500; margin: 0 0 4px } .legend { font-size: 1
 
 def shown(value: float, unit: str) -> str:
     """As Grafana writes a value of these units."""
-    if unit == "bytes":
-        size = next(((value / many, word) for many, word in _BINARY if abs(value) >= many), (value, " B"))
+    if unit in ("bytes", "Bps"):
+        sizes, least = (_BINARY, " B") if unit == "bytes" else (_DECIMAL, " B/s")
+        size = next(((value / many, word) for many, word in sizes if abs(value) >= many), (value, least))
         return f"{size[0]:.3g}{size[1]}"
     if unit == "percentunit":
         return f"{value * 100:.3g}%"
     if unit == "s":
-        return f"{value * 1000:.3g} ms" if abs(value) < 1 else f"{value:.3g} s"
-    many, word = {"hertz": (1e9, " GHz"), "celsius": (1, " °C"), "watt": (1, " W"), "Bps": (1e6, " MB/s")}.get(
-        unit, (1, "")
-    )
+        return (
+            f"{value * 1000:.3g} ms"
+            if abs(value) < 1
+            else f"{value:.3g} s"
+            if abs(value) < 60
+            else f"{value / 60:.3g} min"
+        )
+    many, word = {"hertz": (1e9, " GHz"), "celsius": (1, " °C"), "watt": (1, " W")}.get(unit, (1, ""))
     return f"{value / many:.3g}{word}"
 
 
@@ -56,19 +63,21 @@ def named(legend: str, labels: Mapping[str, str]) -> str:
     return re.sub(r"\{\{\s*(\w+)\s*\}\}", lambda match: labels.get(match[1], ""), legend)
 
 
-def asked(url: str, expr: str) -> list[dict[str, Any]]:
+def asked(url: str, expr: str, instant: bool) -> list[dict[str, Any]]:
+    """Prometheus' own form of a result, an instant's values as those of a range."""
     now = int(time.time()) // _STEP * _STEP
-    words = urlencode({"query": expr, "start": now - _SECONDS, "end": now, "step": _STEP})
-    with urllib.request.urlopen(f"{url}/api/v1/query_range?{words}", timeout=30) as reply:
+    times = {"time": now} if instant else {"start": now - _SECONDS, "end": now, "step": _STEP}
+    words = urlencode({"query": expr, **times})
+    with urllib.request.urlopen(f"{url}/api/v1/query{'' if instant else '_range'}?{words}", timeout=30) as reply:
         found: list[dict[str, Any]] = json.load(reply)["data"]["result"]
-    return found
+    return [{**one, "values": [one["value"]]} for one in found] if instant else found
 
 
-def series_of(panel: Mapping[str, Any], ask: Callable[[str], list[dict[str, Any]]]) -> list[_Series]:
+def series_of(panel: Mapping[str, Any], ask: Callable[[str, bool], list[dict[str, Any]]]) -> list[_Series]:
     """Each series that the panel shows, by its legend, as ``(time, value)``; variables are what they are at first."""
     found = []
     for target in panel["targets"]:
-        for one in ask(re.sub(r"\$\w+", ".*", target["expr"])):
+        for one in ask(re.sub(r"\$\w+", ".*", target["expr"]), target["instant"]):
             points = [(float(at), float(value)) for at, value in one["values"] if value not in ("NaN", "+Inf")]
             found.append((named(target["legendFormat"], one["metric"]), points))
     return sorted(one for one in found if one[1])
@@ -98,7 +107,7 @@ def _lines(series: Sequence[_Series], unit: str, width: int, height: int) -> str
     end = max(at for _, points in series for at, _ in points)
 
     def x(at: float) -> float:
-        return 62 + (at - end + _SECONDS) / _SECONDS * (width - 66)
+        return _LEFT + (at - end + _SECONDS) / _SECONDS * (width - _LEFT - 4)
 
     def y(value: float) -> float:
         return height - 18 - (value - least) / (most - least) * (height - 26)
@@ -106,9 +115,9 @@ def _lines(series: Sequence[_Series], unit: str, width: int, height: int) -> str
     parts = []
     for step in range(5):
         value = least + (most - least) * step / 4
-        parts.append(f'<line x1="62" x2="{width}" y1="{y(value):.1f}" y2="{y(value):.1f}" stroke="#2c3235"/>')
+        parts.append(f'<line x1="{_LEFT}" x2="{width}" y1="{y(value):.1f}" y2="{y(value):.1f}" stroke="#2c3235"/>')
         label = escape(shown(value, unit))
-        parts.append(f'<text x="58" y="{y(value) + 4:.1f}" text-anchor="end" {_GREY}>{label}</text>')
+        parts.append(f'<text x="{_LEFT - 4}" y="{y(value) + 4:.1f}" text-anchor="end" {_GREY}>{label}</text>')
     for minutes in range(5, _SECONDS // 60, 5):
         at = end - minutes * 60
         label = time.strftime("%H:%M", time.gmtime(at))
@@ -140,7 +149,7 @@ def _legend(series: Sequence[_Series], unit: str) -> str:
     return f'<div class="legend">{" ".join(words)}</div>'
 
 
-def page(board: Mapping[str, Any], ask: Callable[[str], list[dict[str, Any]]]) -> str:
+def page(board: Mapping[str, Any], ask: Callable[[str, bool], list[dict[str, Any]]]) -> str:
     panels = "\n".join(drawn(panel, series_of(panel, ask)) for panel in board["panels"])
     title = escape(board["title"])
     return f"""\
@@ -154,4 +163,4 @@ def page(board: Mapping[str, Any], ask: Callable[[str], list[dict[str, Any]]]) -
 
 
 if __name__ == "__main__":
-    sys.stdout.write(page(json.loads(Path(sys.argv[2]).read_text("utf-8")), lambda expr: asked(sys.argv[1], expr)))
+    sys.stdout.write(page(json.loads(Path(sys.argv[2]).read_text("utf-8")), lambda *words: asked(sys.argv[1], *words)))

@@ -37,3 +37,12 @@ def test_grafanas_own_types_lose_nothing_of_a_dashboard(board: dashboards.Dashbo
     model = json.loads(dashboards.as_text(board))
     read = json.loads(json.dumps(grafana.Dashboard.from_json(model), cls=JSONEncoder))
     assert {*leaves(model)} - {*leaves(read)} == set()
+
+
+@pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.name)
+def test_what_is_shown_as_a_word_is_asked_of_this_moment(board: dashboards.Dashboard) -> None:
+    """Over a range a rank that has started again would be shown as stopped, and as serving beside it."""
+    for panel in json.loads(dashboards.as_text(board))["panels"]:
+        for target in panel["targets"]:
+            assert target["instant"] is (panel["type"] == "stat")
+            assert target["range"] is not target["instant"]

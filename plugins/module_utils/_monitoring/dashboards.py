@@ -285,7 +285,15 @@ def _placed(panels: Sequence[Panel]) -> Iterator[dict[str, Any]]:
             "gridPos": {"h": _HEIGHTS[panel.kind], "w": panel.width, "x": x, "y": y},
             "fieldConfig": {"defaults": {"unit": panel.unit}, "overrides": []},
             "targets": [
-                {"refId": chr(ord("A") + at), "expr": query.expr, "legendFormat": query.legend, "datasource": SOURCE}
+                {
+                    "refId": chr(ord("A") + at),
+                    "expr": query.expr,
+                    "legendFormat": query.legend,
+                    "datasource": SOURCE,
+                    # over a range, the last value of what is long over would be shown as if it were now
+                    "instant": panel.kind == "stat",
+                    "range": panel.kind != "stat",
+                }
                 for at, query in enumerate(panel.queries)
             ],
         }
