@@ -127,6 +127,15 @@ def test_a_single_run_that_took_long_hides_no_difference() -> None:
     (found,) = differences(*values, {"next token ms": False}, True)
     assert found.verdict == "slower"
     assert (round(found.low, 3), round(found.high, 3)) == (1.049, 1.170)
+    assert math.isclose(found.ratio, found.after / found.before)
+    # one of sixteen runs of the first stood still for long: by the means it would be the slower one
+    first = [10.0 + place / 50 for place in range(15)] + [4000.0]
+    second = [11.0 + place / 50 for place in range(16)]
+    values = [{"p": {"next token ms": side}} for side in (first, second)]
+    (found,) = differences(*values, {"next token ms": False}, True)
+    assert found.verdict == "slower"
+    assert found.after < found.before
+    assert found.ratio == found.low
     # what lasts, and disturbs both sides of a round alike, is left out all the same
     rounds = [1 + place % 8 for place in range(16)]
     values = [{"p": {"next token ms": [one * more for one in rounds]}} for more in (1.0, 1.1)]

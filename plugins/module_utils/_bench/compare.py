@@ -40,9 +40,10 @@ _MOST_T = 1e6
 
 @dataclass(frozen=True)
 class Difference:
-    """One figure of one point. before, after: geometric means. ratio: of the second to the first, the middle of its
-    interval; low, high: that. rounds: how many would show one of `ASKED_PERCENT`, by the spread of these; 0 where the
-    interval leaves no room for it, or shows one. None for more than `MOST_ROUNDS`."""
+    """One figure of one point. before, after: geometric means. ratio: of the second to the first, or the nearest end of
+    its interval, where single runs have moved the means out of it. low, high: the interval. rounds: how many would show
+    a difference of `ASKED_PERCENT`, by the spread of these; 0 where the interval leaves no room for it, or shows one.
+    None for more than `MOST_ROUNDS`."""
 
     point: str
     figure: str
@@ -82,6 +83,7 @@ def _difference(
     first, second = [math.log(value) for value in before], [math.log(value) for value in after]
     wrong = WRONG / asked
     low, high = _interval(first, second, wrong, paired)
+    ratio = min(max(fmean(second) - fmean(first), low), high)
     verdict: Verdict = "no difference shown"
     if low > 0 or high < 0:
         verdict = "faster" if (low > 0) is more else "slower"
@@ -91,7 +93,7 @@ def _difference(
         figure,
         math.exp(fmean(first)),
         math.exp(fmean(second)),
-        math.exp((low + high) / 2),
+        math.exp(ratio),
         math.exp(low),
         math.exp(high),
         verdict,
