@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
     shutil.copytree(ROOT / PICTURES, source / PICTURES)
     environment = os.environ | {"ANSIBLE_COLLECTIONS_PATH": str(collections)}
     reference = ("antsibull-docs", "collection", "--use-current", "--squash-hierarchy", "--fail-on-error")
-    site = ("sphinx-build", "-q", "-W", "--keep-going", "-j", "auto", "-c", ROOT / "docs" / "docsite")
+    site = ("sphinx-build", "-q", "-W", "--keep-going", "-c", ROOT / "docs" / "docsite")
     for command in (
         (*reference, "--dest-dir", source / "collection", "gb10.fleet"),
         (*site, "-d", CACHE / "doctrees", source, target),
