@@ -33,7 +33,7 @@ _LEFT = 84  # of a panel's lines, for the values of their axis
 _STYLE = """\
 body { background: #111217; color: #ccccdc; font: 13px system-ui, "DejaVu Sans", sans-serif; margin: 16px }
 h1 { font-size: 20px; font-weight: 500 } main { position: relative }
-section { position: absolute; padding: 6px 10px; background: #181b1f; border: 1px solid #2c3235 }
+section { position: absolute; padding: 6px 10px; background: #181b1f; border: 1px solid #2c3235; overflow: hidden }
 h2 { font-size: 13px; font-weight: 500; margin: 0 0 4px } .legend { font-size: 11px; line-height: 1.5 }
 .legend span { margin-right: 12px; white-space: nowrap } .tile { display: inline-block; margin: 6px 18px 0 0 }
 .tile b { display: block; font-size: 30px; font-weight: 500; color: #73bf69 } .none { color: #8e8e99 }"""
