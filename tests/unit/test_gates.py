@@ -37,12 +37,12 @@ def test_what_others_wait_for_comes_first_then_the_longest() -> None:
     [
         (0, 0.0, 0, True),
         (1, 0.0, 0, True),
-        (3, 0.0, 0, True),
-        (4, 0.09, 20 * GIB, False),
-        (4, 0.1, 6 * GIB, True),
-        (5, 0.1, 6 * GIB, True),
-        (5, 0.9, 6 * GIB - 1, False),
-        (6, 1.0, 20 * GIB, False),
+        (2, 0.0, 0, True),
+        (3, 0.14, 20 * GIB, False),
+        (3, 0.15, 6 * GIB, True),
+        (4, 0.15, 6 * GIB, True),
+        (4, 0.9, 6 * GIB - 1, False),
+        (5, 1.0, 20 * GIB, False),
     ],
 )
 def test_one_more_runs_where_there_is_room(running: int, idle: float, free: int, expected: bool) -> None:

@@ -88,7 +88,8 @@ def stream(host: Host) -> None:
             "vllm_xargs": {"token_seconds": 0.2},
         }
     )
-    host.check_output("rm -f /tmp/stream; printf %%s %s > /tmp/asked", body)
+    # systemd-run comes back before the file is opened
+    host.check_output(": > /tmp/stream; printf %%s %s > /tmp/asked", body)
     host.check_output(
         "systemd-run --unit=stream --collect --uid=nobody --property=StandardOutput=file:/tmp/stream curl -sN"
         f" -H 'Authorization: Bearer {KEY}' -H 'Content-Type: application/json' -d @/tmp/asked"
