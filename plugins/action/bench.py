@@ -44,10 +44,11 @@ from ansible_collections.gb10.fleet.plugins.module_utils._bench.sweep import (
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
 from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._ranks import head_of
 from ansible_collections.gb10.fleet.plugins.modules.bench import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._bench_page import page
-from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import head, head_slice, load_of, run_of
+from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import head, load_of, run_of
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import refusal, show
 
 
@@ -143,7 +144,7 @@ def _show(runs: list[dict[str, Any]], found: list[Difference]) -> None:
 def _target(options: Mapping[str, Any], name: str) -> dict[str, Any]:
     """What is asked of the host of an endpoint, and what llama-benchy is given on this machine."""
     plan = options["plan"]
-    slice_, service = head_slice(plan, name), plan["services"][name]
+    slice_, service = head_of(plan, name), plan["services"][name]
     owner = {
         "url": options["endpoint"] or service["endpoint"],
         "served": service["served_name"],
@@ -200,7 +201,7 @@ def _incomparable(
             remedy="write shorter ones, -e prompts=256",
         )
     now = {
-        name: conditions(options["plan"]["services"][name], head_slice(options["plan"], name), options["seen"][name])
+        name: conditions(options["plan"]["services"][name], head_of(options["plan"], name), options["seen"][name])
         for name in names
     }
     if before:

@@ -35,6 +35,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import (
     findings_text,
     sentence,
 )
+from ansible_collections.gb10.fleet.plugins.module_utils._ranks import head_of
 from ansible_collections.gb10.fleet.plugins.module_utils._tls.judge import of_owner
 from ansible_collections.gb10.fleet.plugins.module_utils._tracing.declared import headers_problems
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.artifact import of_plan
@@ -114,13 +115,13 @@ class ActionModule(Planning):
         """What is wrong with keys that ansible-vault has to decrypt, before any host is changed."""
         findings: list[Finding] = []
         for name in services:
-            key = _of_head(plan, name)["key"]
+            key = head_of(plan, name)["key"]
             if key and _secret_files.is_encrypted(path := Path(key["source"])):
                 # without the Vault's password a plan can be read all the same: the role that needs the key asks for it
                 with contextlib.suppress(AnsibleError):
                     content = self._loader.get_text_file_contents(str(path)).encode()
                     findings += key_problems(f"fleet_services.{name}.api_key_file", path, content)
-            headers = _of_head(plan, name)["trace_headers"]
+            headers = head_of(plan, name)["trace_headers"]
             if headers and _secret_files.is_encrypted(path := Path(headers["source"])):
                 with contextlib.suppress(AnsibleError):
                     content = self._loader.get_text_file_contents(str(path)).encode()
@@ -138,7 +139,7 @@ class ActionModule(Planning):
         authorities = {host["tls"]["source"] for host in plan["hosts"].values()} - {None}
         for ca in sorted(authorities):
             yield from ca_problems(Path(ca), now)
-        shown = [(f"fleet_services.{name}", _of_head(plan, name)["tls"]) for name in services]
+        shown = [(f"fleet_services.{name}", head_of(plan, name)["tls"]) for name in services]
         if gateway := _gateway(plan):
             shown.append(("fleet_gateway", gateway["tls"]))
         for place, tls in shown:
@@ -165,12 +166,6 @@ def _hub_tokens(hostvars: Any, hosts: list[str]) -> list[Finding]:
     named = {str(file) for name in hosts if (file := hostvars[name].get("model_store_token_file"))}
     files = sorted(file for name in named if (file := Path(name).expanduser()).is_absolute())
     return [one for file in files for one in secret_file("model_store_token_file", file, "the hub's token")]
-
-
-def _of_head(plan: dict[str, Any], service: str) -> dict[str, Any]:
-    """A service's slice on its head."""
-    head = plan["services"][service]["hosts"][0]
-    return next(one for one in plan["hosts"][head]["services"] if one["name"] == service)
 
 
 def _chosen(plan: dict[str, Any], services: list[str], hosts: list[str], options: dict[str, Any]) -> list[str]:

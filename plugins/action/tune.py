@@ -20,6 +20,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface impo
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, error
 from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._ranks import head_of, rank_of
 from ansible_collections.gb10.fleet.plugins.module_utils._rollout.guard import guard
 from ansible_collections.gb10.fleet.plugins.module_utils._tune.goal import Asked, read_goal
 from ansible_collections.gb10.fleet.plugins.module_utils._tune.search import Candidate
@@ -34,7 +35,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._tune.state import (
 from ansible_collections.gb10.fleet.plugins.module_utils._tune.verdict import patched, verdict, words
 from ansible_collections.gb10.fleet.plugins.modules.tune import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
-from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import head_slice, load_of
+from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import load_of
 from ansible_collections.gb10.fleet.plugins.plugin_utils._planning import Declaration, Planning
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import refusal, show
 
@@ -122,7 +123,7 @@ class ActionModule(Planning):
             "over": False,
             "run": {**asdict(following), "began": time.time()},
             "slices": {
-                host: {**plan["hosts"][host], "services": [_slice(plan, host, search.name)]}
+                host: {**plan["hosts"][host], "services": [rank_of(plan, search.name, host)]}
                 for host in plan["services"][search.name]["hosts"]
             },
             "load": load_of(plan, search.name),
@@ -169,7 +170,7 @@ class ActionModule(Planning):
 
     def _state(self, search: _Search) -> dict[str, Any]:
         """The search that goes on, or a new one."""
-        slice_ = head_slice(search.plan, search.name)
+        slice_ = head_of(search.plan, search.name)
         seen = search.options["seen"] or {}
         now = f"{datetime.now(UTC):{_FORM}}"
         new = begun(search.asked, search.name, slice_["definition"], now, seen, search.space)
@@ -273,7 +274,7 @@ def _objections(search: _Search, plan: Mapping[str, Any], candidate: Candidate) 
         for one in slice_["services"]:
             if one["name"] == search.name:
                 continue
-            if _slice(plan, host, one["name"])["definition"] != one["definition"]:
+            if rank_of(plan, one["name"], host)["definition"] != one["definition"]:
                 return f"it would change {one['name']} on {host}, which shares that host's memory"
     return ""
 
@@ -287,11 +288,6 @@ def _round_s(state: Mapping[str, Any]) -> int:
 
 def _key(finding: Mapping[str, Any]) -> tuple[str, str]:
     return finding["rule"], finding["place"]
-
-
-def _slice(plan: Mapping[str, Any], host: str, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = next(one for one in plan["hosts"][host]["services"] if one["name"] == name)
-    return found
 
 
 def _refuse(found: Iterable[Finding]) -> None:

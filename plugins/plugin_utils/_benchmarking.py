@@ -21,6 +21,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import (
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.sweep import Point, asked
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
+from ansible_collections.gb10.fleet.plugins.module_utils._ranks import head_of
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Asking, NoAnswerError, as_read
 
 _MODULE = "gb10.fleet.bench_load"
@@ -35,17 +36,12 @@ def watched(plan: Mapping[str, Any], service: str) -> list[str]:
     return [name for name in plan["drift"]["benchmark"] if service in ("", name)]
 
 
-def head_slice(plan: Mapping[str, Any], name: str) -> dict[str, Any]:
-    found: dict[str, Any] = next(one for one in plan["hosts"][head(plan, name)]["services"] if one["name"] == name)
-    return found
-
-
 def load_of(plan: Mapping[str, Any], name: str) -> dict[str, Any]:
     """`asked` of a service of the plan."""
     service = plan["services"][name]
     spec = ENGINES[service["engine"]].spec
     parts = {key: getattr(spec, key) for key in ("load", "load_more", "load_tls", "code_flags")}
-    return asked(name, head_slice(plan, name), service["served_name"], parts, spec.series)
+    return asked(name, head_of(plan, name), service["served_name"], parts, spec.series)
 
 
 def run_of(
@@ -59,7 +55,7 @@ def run_of(
 ) -> dict[str, Any]:
     """`form.RUN` of a service of the plan. title: what it is kept as. seen, results: of `Measuring`, each of results
     with its ``point`` and ``round``."""
-    slice_ = head_slice(plan, name)
+    slice_ = head_of(plan, name)
     under = conditions(plan["services"][name], slice_, seen)
     service = {"name": name, "definition": slice_["definition"]}
     return run(title, f"{at:%Y-%m-%dT%H:%M:%SZ}", service, under, results, profile)

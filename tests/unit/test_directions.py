@@ -24,6 +24,7 @@ GROUND = {
     "_layout",
     "_managed",
     "_own_files",
+    "_ranks",
     "_report",
     "_schema",
     "_secret_files",

@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, hint, warning
+from ansible_collections.gb10.fleet.plugins.module_utils._ranks import rank_of
 
 Document = dict[str, Any]
 
@@ -121,7 +122,7 @@ def _service(plan: Mapping[str, Any], name: str, rdma: str) -> _Service:
     planned = plan["services"][name]
     ranks = []
     for host in planned["hosts"]:
-        rank = next(one for one in plan["hosts"][host]["services"] if one["name"] == name)
+        rank = rank_of(plan, name, host)
         ranks.append(_Rank(host, rank, json.loads(rank["files"][rank["rank_file"]]["content"])))
     reference, digest = planned["image"]["reference"], planned["image"]["digest"]
     pulled = _source(plan, ranks[0].host, reference) == "registry"

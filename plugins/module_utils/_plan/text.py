@@ -18,6 +18,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry impor
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import cited_in
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.container import docker_exec, docker_run
+from ansible_collections.gb10.fleet.plugins.module_utils._ranks import rank_of
 from ansible_collections.gb10.fleet.plugins.module_utils._report import table
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import size
 
@@ -228,7 +229,7 @@ def _service(name: str, plan: Mapping[str, Any], hosts: Sequence[str], width: in
     yield table([*_values(service["explain"])], width)
     shown: list[str] = []
     for host in here:
-        rank = next(one for one in plan["hosts"][host]["services"] if one["name"] == name)
+        rank = rank_of(plan, name, host)
         lines = _command(docker_run(rank["container"]), service["image"]["reference"])
         other = [line for line in lines if line not in shown] if shown else lines
         same = f", as on {here[0]} but for" if shown else ""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean, error
+from ansible_collections.gb10.fleet.plugins.module_utils._ranks import head_of
 
 _SERVING = "serving"
 # What clients and gateways know a service by.
@@ -148,7 +149,7 @@ def _replica(plan: Mapping[str, Any], name: str, ranks: Mapping[str, Sequence[Ma
     service = plan["services"][name]
     hosts = list(service["hosts"])
     here = {host: next((rank for rank in ranks.get(host) or () if rank["service"] == name), None) for host in hosts}
-    planned = next(one for one in plan["hosts"][hosts[0]]["services"] if one["name"] == name)
+    planned = head_of(plan, name)
     files = json.loads(planned["files"][planned["rank_file"]]["content"])
     head = here[hosts[0]] or {}
     costs = service["costs"]

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from ansible_collections.gb10.fleet.plugins.module_utils._causes import by_cause
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import of_sudo
+from ansible_collections.gb10.fleet.plugins.module_utils._ranks import rank_of
 from ansible_collections.gb10.fleet.plugins.module_utils._report import table
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import duration, size
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.gateway import model_rows
@@ -55,7 +56,7 @@ def end_table(
     for name in services:
         service = plan["services"][name]
         for host in (host for host in service["hosts"] if host in hosts):
-            here = next(one for one in plan["hosts"][host]["services"] if one["name"] == name)
+            here = rank_of(plan, name, host)
             proof, look = verified.get((host, name)), ranks.get((host, name))
             state = proof["state"] if proof else look["health"] if look else _unseen(host, stopped)
             row = _proof_row(name, service, state)

@@ -1,0 +1,21 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Where in a plan (`_plan.fleet.plan_fleet`) a rank of a service is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def rank_of(plan: Mapping[str, Any], service: str, host: str) -> dict[str, Any]:
+    """A service's entry in ``services`` of one of its hosts' slices."""
+    found: dict[str, Any] = next(one for one in plan["hosts"][host]["services"] if one["name"] == service)
+    return found
+
+
+def head_of(plan: Mapping[str, Any], service: str) -> dict[str, Any]:
+    """The same on the host that its endpoint is on, the first of its hosts."""
+    return rank_of(plan, service, plan["services"][service]["hosts"][0])
