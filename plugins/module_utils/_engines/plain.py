@@ -8,14 +8,29 @@ variable of its own, and listens at its service's port alone."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines import openai
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Choice, Example, Launch
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.options import first_of
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Overlays, Placed
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value
+
+
+def divided(placed: Placed, rule: str, tensor: Sequence[str], pipeline: Sequence[str]) -> Iterator[Finding]:
+    """One GPU a host: the parts of the model are as many as the hosts. tensor, pipeline: the names of the options."""
+    decided = {name: value.value for name, value in placed.flags.items()}
+    parts, stages = first_of(decided, tensor) or 1, first_of(decided, pipeline) or 1
+    if parts * stages != len(placed.hosts):
+        yield error(
+            rule,
+            f"{placed.place}.flags",
+            found=f"{tensor[0]} {parts} and {pipeline[0]} {stages} on {len(placed.hosts)} hosts",
+            expected=f"a product of {len(placed.hosts)}: one GPU a host",
+            remedy="take both out, or write the one that makes it so",
+        )
 
 
 class Plain(ABC):

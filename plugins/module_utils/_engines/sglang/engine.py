@@ -14,11 +14,11 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface impo
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.options import Judged, judge
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Placed
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.plain import Plain
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.plain import Plain, divided
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang import catalogue, launch, probes, sizing
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.boot_log import parse_boot_log
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.reports import reported
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.spec import SPEC, image_facts
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.spec import PIPELINE, SPEC, TENSOR, image_facts
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value
@@ -52,7 +52,7 @@ class Sglang(Plain):
         return launch.flags(placed, written)
 
     def group_problems(self, placed: Placed) -> Iterable[Finding]:
-        return launch.divided(placed)
+        return divided(placed, "sglang-ranks", TENSOR, PIPELINE)
 
     def group_layers(self, placed: Placed, host: Host) -> list[Layer]:
         return launch.group_layers(placed, host)
@@ -77,7 +77,7 @@ class Sglang(Plain):
 
     def size(self, placed: Placed, observed: Observed) -> tuple[AnySizing, list[Finding]]:
         sized, findings = sizing.size_service(placed)
-        return sized, [*findings, *([] if placed.is_group else launch.divided(placed))]
+        return sized, [*findings, *([] if placed.is_group else self.group_problems(placed))]
 
     def memory_flags(self, placed: Placed, shares: Sequence[Share]) -> Layer:
         return sizing.memory_flags(placed, shares)

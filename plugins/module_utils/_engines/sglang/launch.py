@@ -102,17 +102,3 @@ def problems(placed: Placed) -> Iterator[Finding]:
             remedy="take a later image, or write tls: none, listen: 127.0.0.1, and put a proxy of your own before it",
             source=f"sglang/srt/server_args.py, release {release.version}",
         )
-
-
-def divided(placed: Placed) -> Iterator[Finding]:
-    """One GPU a host: the parts of the model are as many as the hosts."""
-    decided = {name: value.value for name, value in placed.flags.items()}
-    tensor, pipeline = first_of(decided, TENSOR) or 1, first_of(decided, PIPELINE) or 1
-    if tensor * pipeline != len(placed.hosts):
-        yield error(
-            "sglang-ranks",
-            f"{placed.place}.flags",
-            found=f"{TENSOR[0]} {tensor} and {PIPELINE[0]} {pipeline} on {len(placed.hosts)} hosts",
-            expected=f"a product of {len(placed.hosts)}: one GPU a host",
-            remedy="take both out, or write the one that makes it so",
-        )

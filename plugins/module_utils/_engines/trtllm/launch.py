@@ -20,6 +20,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines import ray
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Launch
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.options import first_of, words_of
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Placed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.plain import divided
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.trtllm.spec import EXTRA, PIPELINE, TENSOR
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, hint, warning
 from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, merge
@@ -83,16 +84,7 @@ def group_layers(placed: Placed, host: Host) -> list[Layer]:
 
 def group_problems(placed: Placed) -> Iterator[Finding]:
     """What makes a group impossible."""
-    decided = {name: value.value for name, value in placed.flags.items()}
-    tensor, pipeline = first_of(decided, TENSOR) or 1, first_of(decided, PIPELINE) or 1
-    if tensor * pipeline != len(placed.hosts):
-        yield error(
-            "trtllm-ranks",
-            f"{placed.place}.flags",
-            found=f"{TENSOR[0]} {tensor} and {PIPELINE[0]} {pipeline} on {len(placed.hosts)} hosts",
-            expected=f"a product of {len(placed.hosts)}: one GPU a host",
-            remedy="take both out, or write the one that makes it so",
-        )
+    yield from divided(placed, "trtllm-ranks", TENSOR, PIPELINE)
     if not placed.members:  # no way between the hosts, which is said elsewhere
         return
     of_head = _variables(placed, placed.head)
