@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible.errors import AnsibleActionFail
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import NotWholeError, alone, idle
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.owner import owner_measured, owner_words
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.sweep import Point
@@ -24,11 +23,15 @@ from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received impo
 from ansible_collections.gb10.fleet.plugins.modules.bench_owner import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import NoAnswerError, as_read
-from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import Measuring, whole
-from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
+from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import (
+    UNMEASURED,
+    Measuring,
+    not_whole,
+    show_figures,
+    whole,
+)
 
 PROGRAM = Path(__file__).resolve().parents[2] / "playbooks" / "files" / "gb10_benchy.py"
-_KEPT = "nothing of this benchmark was kept"
 _TOKENIZER = "tokenizer.json"
 _MOST_TOKENIZER_BYTES = 64 << 20
 _RUN_S = 1500.0
@@ -41,7 +44,7 @@ class ActionModule(Measuring):
         result: dict[str, Any] = super().run(tmp, variables)
         _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
         if self._task.check_mode:
-            return result | {"changed": False, "skipped": True, "msg": "check mode: nothing was measured"}
+            return result | UNMEASURED
         load, name = options["load"], options["load"]["service"]
         point = Point(**options["point"]) if options["point"] else None
         folder = Path(options["tokenizers"]) / name
@@ -51,10 +54,8 @@ class ActionModule(Measuring):
                 return {**result, "changed": False, "seen": self.look(load, variables)["seen"]}
             answer = self._measured(options, point, folder, variables)
         except (NoAnswerError, NotWholeError, OSError) as why:
-            at = f" at {point.name}" if point else ""
-            raise AnsibleActionFail(f"{name} can't be measured{at}: {why}; {_KEPT}", result={"unread": True}) from None
-        figures = ", ".join(f"{value:.4g} {figure}" for figure, value in answer["figures"].items())
-        show(f"{name}: {point.name}: {figures}")
+            raise not_whole(name, point, why) from None
+        show_figures(name, point, answer["figures"])
         return {**result, "changed": False, **answer}
 
     def _bring_tokenizer(self, owner: Mapping[str, Any], folder: Path, variables: dict[str, Any]) -> None:

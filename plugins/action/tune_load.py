@@ -14,7 +14,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._bench.sweep import Poi
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._tune.goal import figures_of, read_goal
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import NoAnswerError
-from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import Measuring
+from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import UNMEASURED, Measuring
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 
 
@@ -23,7 +23,7 @@ class ActionModule(Measuring):
         variables = task_vars or {}
         result: dict[str, Any] = super().run(tmp, variables)
         if self._task.check_mode:
-            return result | {"changed": False, "skipped": True, "msg": "check mode: nothing was measured"}
+            return result | UNMEASURED
         load, point = self._task.args["load"], Point(**self._task.args["point"])
         keys = ENGINES[load["engine"]].spec.load_goals
         asked = read_goal(self._task.args["goal"], [*keys])

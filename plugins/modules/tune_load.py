@@ -12,6 +12,8 @@ version_added: 0.2.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Measures a point round by round, as M(gb10.fleet.bench_load) does, and goes on with the trial before each of them.
+extends_documentation_fragment:
+  - gb10.fleet.attributes.measures
 options:
   load:
     description: C(load) of M(gb10.fleet.tune).
@@ -34,13 +36,6 @@ options:
     type: int
     required: true
 attributes:
-  check_mode:
-    description: Is skipped in check mode, since nothing was started to be measured.
-    support: partial
-    details: Measures nothing and says so.
-  diff_mode:
-    description: Changes nothing, so there is no diff.
-    support: none
   action:
     description: Runs on the controller and measures on the host through M(gb10.fleet.bench_load).
     support: full

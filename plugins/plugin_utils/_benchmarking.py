@@ -12,6 +12,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
+from ansible.errors import AnsibleActionFail
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.conditions import conditions
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import (
     ANSWER,
@@ -23,8 +24,11 @@ from ansible_collections.gb10.fleet.plugins.module_utils._bench.sweep import Poi
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._ranks import head_of
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Asking, NoAnswerError, as_read
+from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 
 _MODULE = "gb10.fleet.bench_load"
+# What an action that measures answers in check mode.
+UNMEASURED = {"changed": False, "skipped": True, "msg": "check mode: nothing was measured"}
 
 
 def head(plan: Mapping[str, Any], name: str) -> str:
@@ -59,6 +63,17 @@ def run_of(
     under = conditions(plan["services"][name], slice_, seen)
     service = {"name": name, "definition": slice_["definition"]}
     return run(title, f"{at:%Y-%m-%dT%H:%M:%SZ}", service, under, results, profile)
+
+
+def not_whole(service: str, point: Point | None, why: Exception) -> AnsibleActionFail:
+    """Ends a benchmark with the reason. point: what was measured; None where it had not begun."""
+    at = f" at {point.name}" if point else ""
+    words = f"{service} can't be measured{at}: {why}; nothing of this benchmark was kept"
+    return AnsibleActionFail(words, result={"unread": True})
+
+
+def show_figures(service: str, point: Point, figures: Mapping[str, float]) -> None:
+    show(f"{service}: {point.name}: {', '.join(f'{value:.4g} {name}' for name, value in figures.items())}")
 
 
 @contextlib.contextmanager
