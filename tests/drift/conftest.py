@@ -9,15 +9,13 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from lab.fixtures import Fleet, eventually, need_lab
-from lab.workspace import Running
+from lab.fixtures import Fleet, eventually, lab_of, need_lab
 
 ROOT = Path(__file__).resolve().parents[2]
 INVENTORY = ROOT / "tests" / "drift" / "inventory"
@@ -84,18 +82,11 @@ class Site:
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """GB10_LAB_DIR: a lab that is up there is used, and left up."""
     need_lab()
     builder = ROOT / "tests" / "lab" / "vllm" / "build"
     subprocess.run([str(builder), "--to", str(CACHE), "vllm-stand-in", "tiny"], check=True, capture_output=True)
-    given = os.environ.get("GB10_LAB_DIR")
-    fleet = Fleet(Path(given) if given else Path(tempfile.mkdtemp(prefix="gb10-drift-")))
-    was_up = Running.find(fleet.workspace.state) is not None
-    if not was_up:
-        fleet.lab("up", "--share", f"{CACHE}:/srv/lab")
-    found = Site(fleet, tmp_path_factory.mktemp("drift"))
-    found.converge()
-    found.serving()
-    yield found
-    if not was_up:
-        fleet.lab("down")
+    with lab_of("--share", f"{CACHE}:/srv/lab") as fleet:
+        found = Site(fleet, tmp_path_factory.mktemp("drift"))
+        found.converge()
+        found.serving()
+        yield found

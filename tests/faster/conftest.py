@@ -6,19 +6,16 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from lab.fixtures import Fleet, need_lab
+from lab.fixtures import Fleet, lab_of, need_lab
 from lab.vllm import images
-from lab.workspace import Running
 
 ROOT = Path(__file__).resolve().parents[2]
 HOST = "titan"
@@ -77,38 +74,18 @@ class Owner:
         return subprocess.CompletedProcess(begun.args, begun.returncode, output, "")
 
     def begin(self, playbook: str, *extra: str) -> subprocess.Popen[str]:
-        program = Path(sys.executable).with_name("ansible-playbook")
-        given = [json.dumps(self.declared), f"drift_folder={self.reports}", *extra]
-        own = {"GB10_LAB_DIR": str(self.fleet.directory), "ANSIBLE_HOME": str(self.folder / "home"), "COLUMNS": "200"}
-        return subprocess.Popen(
-            [str(program), "-i", str(self.folder / "inventory"), playbook, *(f"-e{one}" for one in given)],
-            cwd=ROOT,
-            env=os.environ | own,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        given = [f"-e{one}" for one in [json.dumps(self.declared), f"drift_folder={self.reports}", *extra]]
+        return self.fleet.playbook(self.folder / "home", "-i", str(self.folder / "inventory"), playbook, *given)
 
 
 @pytest.fixture(scope="session")
 def owner() -> Iterator[Owner]:
-    """GB10_LAB_DIR: a lab that is up there is used, and left up."""
     need_lab()
-    folder = images.default_directory()
-    images.ensure_model("tiny", folder)
-    images.ensure_image(images.STAND_IN, folder)
-    given = os.environ.get("GB10_LAB_DIR")
-    fleet = Fleet(Path(given) if given else Path(tempfile.mkdtemp(prefix="gb10-faster-")))
-    was_up = Running.find(fleet.workspace.state) is not None
-    if not was_up:
-        fleet.lab("up", "--hosts", HOST, "--share", f"{folder}:/srv/lab")
-    try:
-        with tempfile.TemporaryDirectory(prefix="gb10-owner-") as own:
-            found = Owner(fleet, Path(own))
-            done = found.play("site.yml")
-            assert done.returncode == 0, done.stdout[-8000:]
-            yield found
-    finally:
-        if not was_up:
-            fleet.lab("down")
+    with (
+        lab_of("--hosts", HOST, "--share", images.stand_in_share()) as fleet,
+        tempfile.TemporaryDirectory(prefix="gb10-owner-") as own,
+    ):
+        found = Owner(fleet, Path(own))
+        done = found.play("site.yml")
+        assert done.returncode == 0, done.stdout[-8000:]
+        yield found

@@ -6,19 +6,16 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lab.fixtures import Fleet, need_lab
+from lab.fixtures import Fleet, lab_of, need_lab
 from lab.vllm import images
-from lab.workspace import Running
 
 ROOT = Path(__file__).resolve().parents[2]
 HOST = "titan"
@@ -44,19 +41,9 @@ class Owner:
     def begin(self, playbook: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         """In a session of its own, as a terminal has; both streams in one."""
         recipes = json.dumps({"fleet_recipe_dirs": [str(ROOT / "inventories" / "lab" / "recipes")]})
-        program = Path(sys.executable).with_name("ansible-playbook")
-        own = {"GB10_LAB_DIR": str(self.fleet.directory), "ANSIBLE_HOME": str(self.folder / "home"), "COLUMNS": "200"}
         hosts = str(self.folder / "inventory" / "hosts.yml")
-        return subprocess.Popen(
-            [str(program), "-i", hosts, playbook, "-l", HOST, "-e", recipes, *arguments],
-            cwd=ROOT,
-            env=os.environ | own | environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
+        words = ("-i", hosts, playbook, "-l", HOST, "-e", recipes, *arguments)
+        return self.fleet.playbook(self.folder / "home", *words, **environment)
 
     def converge(self) -> str:
         done = self.play()
@@ -75,17 +62,9 @@ class Owner:
 
 @pytest.fixture(scope="session")
 def owner() -> Iterator[Owner]:
-    """GB10_LAB_DIR: a lab that is up there is used, and left up."""
     need_lab()
-    folder = images.default_directory()
-    images.ensure_model("tiny", folder)
-    images.ensure_image(images.STAND_IN, folder)
-    given = os.environ.get("GB10_LAB_DIR")
-    fleet = Fleet(Path(given) if given else Path(tempfile.mkdtemp(prefix="gb10-harm-")))
-    was_up = Running.find(fleet.workspace.state) is not None
-    if not was_up:
-        fleet.lab("up", "--hosts", HOST, "--share", f"{folder}:/srv/lab")
-    with tempfile.TemporaryDirectory(prefix="gb10-owner-") as own:
+    with (
+        lab_of("--hosts", HOST, "--share", images.stand_in_share()) as fleet,
+        tempfile.TemporaryDirectory(prefix="gb10-owner-") as own,
+    ):
         yield Owner(fleet, Path(own))
-    if not was_up:
-        fleet.lab("down")

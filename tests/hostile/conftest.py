@@ -21,9 +21,8 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.gb10.fleet.plugins.plugin_utils._certificates import Pair, issued
-from lab.fixtures import Fleet, eventually, need_lab
+from lab.fixtures import Fleet, eventually, lab_of, need_lab
 from lab.vllm import images
-from lab.workspace import Running
 
 ROOT = Path(__file__).resolve().parents[2]
 INVENTORY = ROOT / "tests" / "hostile" / "inventory"
@@ -170,17 +169,11 @@ class Owner:
 
 @pytest.fixture(scope="session")
 def owner() -> Iterator[Owner]:
-    """GB10_LAB_DIR: a lab that is up there is used, and left up."""
     need_lab()
-    folder = images.default_directory()
-    images.ensure_model("tiny", folder)
-    images.ensure_image(images.STAND_IN, folder)
-    given = os.environ.get("GB10_LAB_DIR")
-    fleet = Fleet(Path(given) if given else Path(tempfile.mkdtemp(prefix="gb10-hostile-")))
-    was_up = Running.find(fleet.workspace.state) is not None
-    if not was_up:
-        fleet.lab("up", "--share", f"{folder}:/srv/lab")
-    with tempfile.TemporaryDirectory(prefix="gb10-owner-") as own:
+    with (
+        lab_of("--share", images.stand_in_share()) as fleet,
+        tempfile.TemporaryDirectory(prefix="gb10-owner-") as own,
+    ):
         found = Owner(fleet, Path(own), {host: {*map(int, fleet.root(host, LISTENED).split())} for host in HOSTS})
         found.make()
         ask_for_passwords(fleet, found.secrets["sudo"])
@@ -188,8 +181,6 @@ def owner() -> Iterator[Owner]:
         for service in HEADS:
             eventually(lambda service=service: found.answers(service), f"{service} answers")  # type: ignore[misc]
         yield found
-    if not was_up:
-        fleet.lab("down")
 
 
 def ask_for_passwords(fleet: Fleet, password: str) -> None:

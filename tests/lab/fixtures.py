@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -64,6 +66,24 @@ class Fleet:
         assert not check or result.returncode == 0, f"{host}: {command}: {result.stdout}{result.stderr}"
         return result.stdout
 
+    def playbook(self, folder: Path, *words: str, **environment: str) -> subprocess.Popen[str]:
+        """``ansible-playbook`` of this checkout, in a session of its own as a terminal has, both streams in one.
+
+        folder: its Ansible keeps there what it keeps.
+        """
+        program = Path(sys.executable).with_name("ansible-playbook")
+        own = {"GB10_LAB_DIR": str(self.directory), "ANSIBLE_HOME": str(folder), "COLUMNS": "200"}
+        return subprocess.Popen(
+            [str(program), *words],
+            cwd=COMMAND.parents[2],
+            env=os.environ | own | environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
     def ok(self, host: str, command: str) -> bool:
         return self._on_host(host, command).returncode == 0
 
@@ -92,6 +112,22 @@ def need_lab() -> None:
         if os.environ.get("GB10_LAB_REQUIRED"):
             pytest.fail(f"no lab: {error}")
         pytest.skip(f"no lab: {error}")
+
+
+@contextmanager
+def lab_of(*options: str) -> Iterator[Fleet]:
+    """A lab by ``lab up`` with these options. GB10_LAB_DIR: one that is up there is used, and left up."""
+    need_lab()
+    given = os.environ.get("GB10_LAB_DIR")
+    found = Fleet(Path(given) if given else Path(tempfile.mkdtemp(prefix="gb10-lab-")))
+    was_up = Running.find(found.workspace.state) is not None
+    if not was_up:
+        found.lab("up", *options)
+    try:
+        yield found
+    finally:
+        if not was_up:
+            found.lab("down")
 
 
 @pytest.fixture

@@ -152,3 +152,11 @@ def ensure_model(name: str, directory: Path) -> store.Facts:
 
     with store.locked(directory):
         return store.ensure(path, store.inputs(str(path), *map(Path, module.SOURCES)), make)
+
+
+def stand_in_share() -> str:
+    """The folder with the stand-in and its model, as ``lab up --share`` takes it and recipes of the lab look for it."""
+    directory = default_directory()
+    ensure_model("tiny", directory)
+    ensure_image(STAND_IN, directory)
+    return f"{directory}:/srv/lab"
