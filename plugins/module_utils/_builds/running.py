@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-GIB = 1 << 30
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import GIB
+
 _LAST_LINES = 12
 
 

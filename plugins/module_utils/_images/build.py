@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._builds.running import (
-    GIB,
     failure,
     jobs_for,
     needs_git,
@@ -31,7 +30,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._builds.running import 
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import Reference
-from ansible_collections.gb10.fleet.plugins.module_utils._sizes import size
+from ansible_collections.gb10.fleet.plugins.module_utils._sizes import GIB, size
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import Progress, refusal, require_space
 
 _MEMINFO = Path("/proc/meminfo")
