@@ -87,11 +87,7 @@ def following(
 ) -> Candidate | None:
     """The candidate that is worth the next run; None where none is. runs: the first one is of what serves now. refused:
     those that must not be tried."""
-    known = {run.candidate for run in runs}
-    models = _models(space, runs, goal)
-    best = max((models.score(one) for one in known if models.holds(one)), default=None)
-    open_ = [one for one in _near(space, known) if one not in known and one not in refused]
-    rated = sorted(((models.promise(one, best), one) for one in models.promising(open_)), reverse=True)
+    best, rated = _promises(space, runs, goal, refused)
     if not rated or (best is not None and rated[0][0] < WORTH):
         return None
     return rated[0][1]
@@ -103,9 +99,7 @@ def contending(
     """Of what was tried, the one that may be the best and is known least: one start of each can't tell those apart that
     differ by little more than two starts of the same. None where none holds the limits."""
     models = _models(space, runs, goal)
-    tried = dict.fromkeys(run.candidate for run in runs)
-    held = [one for one in tried if one not in refused and models.holds(one)]
-    return max(held, key=models.at_best, default=None)
+    return max(_held(models, runs, refused), key=models.at_best, default=None)
 
 
 def best_of(
@@ -114,18 +108,30 @@ def best_of(
     """Of what was tried, what is believed to be the best that holds the limits; None where none does. refused: those
     that failed later."""
     models = _models(space, runs, goal)
-    tried = dict.fromkeys(run.candidate for run in runs)
-    held = [one for one in tried if one not in refused and models.holds(one)]
-    return max(held, key=models.score, default=None)
+    return max(_held(models, runs, refused), key=models.score, default=None)
 
 
 def left(space: Sequence[Setting], runs: Sequence[Run], goal: Goal, refused: Collection[Candidate]) -> float:
     """What an untried candidate is expected to gain at most over the best, as a share: how much may be left."""
+    _best, rated = _promises(space, runs, goal, refused)
+    return rated[0][0] if rated else 0.0
+
+
+def _promises(
+    space: Sequence[Setting], runs: Sequence[Run], goal: Goal, refused: Collection[Candidate]
+) -> tuple[float | None, list[tuple[float, Candidate]]]:
+    """The best score so far, None where nothing holds the limits; what each untried candidate promises, most first."""
     known = {run.candidate for run in runs}
     models = _models(space, runs, goal)
     best = max((models.score(one) for one in known if models.holds(one)), default=None)
     open_ = [one for one in _near(space, known) if one not in known and one not in refused]
-    return max((models.promise(one, best) for one in models.promising(open_)), default=0.0)
+    return best, sorted(((models.promise(one, best), one) for one in models.promising(open_)), reverse=True)
+
+
+def _held(models: _Models, runs: Sequence[Run], refused: Collection[Candidate]) -> list[Candidate]:
+    """What was tried and holds the limits, in the order of its first starts."""
+    tried = dict.fromkeys(run.candidate for run in runs)
+    return [one for one in tried if one not in refused and models.holds(one)]
 
 
 def _near(space: Sequence[Setting], known: Collection[Candidate]) -> Iterator[Candidate]:
