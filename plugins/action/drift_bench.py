@@ -14,14 +14,14 @@ from dataclasses import asdict
 from typing import Any
 
 from ansible.errors import AnsibleConnectionFailure
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.canary import ROUNDS, night_points
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.canary import ROUNDS
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import BusyError, NotWholeError, idle
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.sweep import steps, words
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.sweep import Point, steps, words
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import one_line
 from ansible_collections.gb10.fleet.plugins.modules.drift_bench import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import NoAnswerError
-from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import Measuring, head, load_of, watched
+from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import Measuring
 
 # Of all services of a host; a run that has begun is waited for.
 _MOST_S = 1200.0
@@ -32,26 +32,22 @@ class ActionModule(Measuring):
         variables = task_vars or {}
         result: dict[str, Any] = super().run(tmp, variables)
         _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
-        plan, host = options["plan"], variables["inventory_hostname"]
         until = time.monotonic() + _MOST_S
-        names = [name for name in watched(plan, options["service"]) if head(plan, name) == host]
-        if self._task.check_mode:
-            names = []
+        loads = {} if self._task.check_mode else options["loads"]
         # one after the other: the services of a host share it
-        found = {name: self._measured(plan, name, variables, until) for name in names}
+        found = {name: self._measured(name, one, variables, until) for name, one in loads.items()}
         return result | {"changed": False, "services": found}
 
-    def _measured(self, plan: Mapping[str, Any], name: str, variables: dict[str, Any], until: float) -> dict[str, Any]:
-        points = night_points(plan["services"][name]["kv"])
+    def _measured(self, name: str, given: Mapping[str, Any], variables: dict[str, Any], until: float) -> dict[str, Any]:
+        load, points = given["load"], [Point(**one) for one in given["points"]]
         if not points:
             return {"unknown": "no prompt of a benchmark fits into its longest request"}
         try:
-            load = load_of(plan, name)
             look = self.look(load, variables)
             idle(look)
             results = []
             # each run takes more than a second: no later one has these prompts, and none is in a cache yet
-            for step in steps([(name, head(plan, name))], points, ROUNDS, int(time.time())):
+            for step in steps([(name, variables["inventory_hostname"])], points, ROUNDS, int(time.time())):
                 if time.monotonic() > until:
                     return {"unknown": f"the services of this host took more than {_MOST_S // 60:.0f} minutes"}
                 done = self.measure({**load, "words": words(load, step.point, step.seed)}, step.point, variables)

@@ -11,20 +11,16 @@ short_description: Measure the services of a host for a drift check
 version_added: 0.2.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
-  - Measures each service of C(fleet_drift.benchmark) whose endpoint is on this host, shortly, by the load generator of
+  - Measures the services of C(fleet_drift.benchmark) whose endpoint is on this host, shortly, by the load generator of
     its own image. Nothing counts where others ask the service, before or meanwhile.
   - Never fails. A service that can't be measured answers with the reason.
 extends_documentation_fragment:
   - gb10.fleet.attributes.measures
 options:
-  plan:
-    description: The plan, as M(gb10.fleet.plan) returns it.
+  loads:
+    description: What to measure, of the filter P(gb10.fleet.night_loads#filter).
     type: dict
     required: true
-  service:
-    description: Measure this service alone, if it is one of them; empty for all.
-    type: str
-    default: ""
 attributes:
   action:
     description: What a host answers is checked on the controller.
@@ -34,7 +30,7 @@ attributes:
 EXAMPLES = r"""
 - name: Measure the services that are compared with how fast they were
   gb10.fleet.drift_bench:
-    plan: "{{ fleet_plan.plan }}"
+    loads: "{{ fleet_plan.plan | gb10.fleet.night_loads(inventory_hostname) }}"
   become: true
   register: drift_bench
 """

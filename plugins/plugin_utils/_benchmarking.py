@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.canary import night_points
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.conditions import conditions
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import (
     ANSWER,
@@ -46,6 +47,19 @@ def load_of(plan: Mapping[str, Any], name: str) -> dict[str, Any]:
     spec = ENGINES[service["engine"]].spec
     parts = {key: getattr(spec, key) for key in ("load", "load_more", "load_tls", "code_flags")}
     return asked(name, head_of(plan, name), service["served_name"], parts, spec.series)
+
+
+def night_loads(plan: Mapping[str, Any], host: str, service: str = "") -> dict[str, Any]:
+    """``{service: {load, points}}`` of those that a drift check measures and whose endpoint is on the host. service: as
+    of `watched`. load: of `load_of`; points: of `Point`, none where no prompt fits."""
+    return {
+        name: {
+            "load": load_of(plan, name),
+            "points": [asdict(point) for point in night_points(plan["services"][name]["kv"])],
+        }
+        for name in watched(plan, service)
+        if head(plan, name) == host
+    }
 
 
 def run_of(

@@ -19,6 +19,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import BETT
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.sweep import Point
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import Unknown
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import NoAnswerError
+from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import night_loads
 from drift_fleet import planned
 
 PLAN = planned(fleet_drift={"benchmark": ["tiny"]})
@@ -51,14 +52,14 @@ def measuring(
         figures = {name: noise * (1000 / each_ms if more else each_ms) for name, more in BETTER.items()}
         return {"seen": SEEN, "figures": figures, "shown": {}, "raw": {"of": point.name}}
 
-    found = action(monkeypatch, drift_bench.ActionModule, {"plan": PLAN, "service": ""})
+    found = action(monkeypatch, drift_bench.ActionModule, {"loads": night_loads(PLAN, HOST)})
     monkeypatch.setattr(found, "look", lambda *_: {"seen": SEEN, "before": IDLE | {"busy": busy}})
     monkeypatch.setattr(found, "measure", measure)
     return found
 
 
-def on(measured: Any, host: str = HOST) -> dict[str, Any]:
-    found: dict[str, Any] = measured.run(task_vars={"inventory_hostname": host})["services"]
+def on(measured: Any) -> dict[str, Any]:
+    found: dict[str, Any] = measured.run(task_vars={"inventory_hostname": HOST})["services"]
     return found
 
 
@@ -88,10 +89,8 @@ def test_a_night_after_the_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 def test_it_asks_on_the_host_of_the_endpoint_alone_and_what_was_named(monkeypatch: pytest.MonkeyPatch) -> None:
     other = next(host for host in PLAN["hosts"] if host != HOST)
-    assert on(measuring(monkeypatch), other) == {}
-    another = measuring(monkeypatch)
-    another.validate_argument_spec = lambda _spec: (None, {"plan": PLAN, "service": "another"})
-    assert on(another) == {}
+    assert [*night_loads(PLAN, HOST)] == [*night_loads(PLAN, HOST, SERVICE)] == [SERVICE]
+    assert night_loads(PLAN, other) == night_loads(PLAN, HOST, "another") == {}
     checked = measuring(monkeypatch)
     checked._task.check_mode = True
     assert on(checked) == {}
