@@ -527,9 +527,14 @@ METRICS = (
 
 
 def on_a_host(
-    monkeypatch: pytest.MonkeyPatch, ends: dict[str, tuple[int, str, str]], running: int = 0
+    monkeypatch: pytest.MonkeyPatch,
+    ends: dict[str, tuple[int, str, str]],
+    running: int = 0,
+    first: dict[str, tuple[int, str, str]] | None = None,
 ) -> dict[str, Any]:
-    """What it answers with these ends of commands, by a word of them. The key is in no command."""
+    """What it answers with these ends of commands, by a word of them. first: other ends, once. The key is in no
+    command."""
+    once = {**(first or {})}
     models = Reply(200, json.dumps({"data": [{"root": "org/m"}]}))
     monkeypatch.setattr(on_host, "stranger", lambda *_: None)
     monkeypatch.setattr(on_host, "read_key", lambda *_: "hidden")
@@ -543,6 +548,8 @@ def on_a_host(
     def run(command: Any, variables: Any) -> tuple[int, str, str]:
         assert "hidden" not in " ".join(command)
         assert variables.get("OPENAI_API_KEY", "hidden") == "hidden"
+        if word := next((word for word in once if word in command), None):
+            return once.pop(word)
         return next((end for word, end in ends.items() if word in command), (0, "", ""))
 
     load = loaded("http://127.0.0.1:8000", ["m"])
@@ -559,12 +566,25 @@ def test_a_run_on_its_host(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["before"] == found["after"] == {"busy": 0, "answered": 5, "prompted": 7}
 
 
+NOT_BEGUN = (
+    126,
+    "OCI runtime exec failed: exec failed: unable to start container process: read init-p: connection reset by peer",
+    "",
+)
+
+
+def test_what_docker_could_not_begin_is_begun_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = on_a_host(monkeypatch, UP | {"cat": (0, json.dumps(RAW), "")}, first={"timeout": NOT_BEGUN})
+    assert json.loads(found["result"]) == RAW
+
+
 @pytest.mark.parametrize(
     ("ends", "sentence"),
     [
         ({"inspect": (1, "", "No such object: c")}, "its container c does not run"),
         (UP | {"timeout": (137, "", "Killed")}, "the load generator ended with 137: Killed"),
         (UP | {"cat": (1, "", "No such file")}, "the load generator left no result: No such file"),
+        (UP | {"timeout": NOT_BEGUN}, "the load generator ended with 126: OCI runtime exec failed"),
     ],
 )
 def test_what_ends_on_the_host_is_a_sentence(
