@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Difference, Finding, Severity
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Difference, Finding, Severity, host_error
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import facts
 from ansible_collections.gb10.fleet.plugins.module_utils._managed import Managed, ManagedJson, managed
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
@@ -112,6 +112,9 @@ class View:
         return Difference(severity, rule, place, host=self.host, **repair, **words)
 
 
+Obstacles = Iterator[Finding]
+
+
 @dataclass(frozen=True)
 class Look:
     """One host before a change, as a subject's obstacles see it: its slice of the plan and what was read of it.
@@ -133,13 +136,28 @@ class Look:
         holders = {one["process"] for one in self.state.get("listening") or () if one["port"] == port}
         return f"{' and '.join(sorted(holders)) or 'a program'} listens on port {port}" if holders - {*ours} else ""
 
+    def of_another_inventory(self, part: Mapping[str, Any], subject: str) -> Obstacles:
+        """Where two inventories ask one host for the same units, each would write them anew at every run.
+
+        part: of the slice, with ``units`` and the ``inventory`` that asks for them. subject: `fleet_` declares it.
+        """
+        for one in self.state.get("our_units") or ():
+            if one["unit"] in part["units"] and one["inventory"] not in ("", part["inventory"]):
+                yield host_error(
+                    f"{subject}-foreign",
+                    f"fleet_{subject}",
+                    found=f"{one['unit']} was written by the inventory {one['inventory']}",
+                    expected=f"a unit of this inventory, {part['inventory']}",
+                    remedy=f"take fleet_{subject} out of one of the two inventories, or this host; where both are the "
+                    f"same inventory, write fleet_name: {one['inventory']} in its group_vars/all",
+                )
+
     @property
     def in_group(self) -> bool:
         """Whether a rank of a service on several hosts is to run here."""
         return bool(self.slice["needs"]["groups"])
 
 
-Obstacles = Iterator[Finding]
 Differences = Iterator[Difference | Unknown]
 
 

@@ -72,7 +72,7 @@ def test_nobody_is_ended_for_doing_what_was_planned(left: int) -> None:
 
 
 def test_the_unit() -> None:
-    plan = memory_guard({}, 40 * GIB, "home")
+    plan = memory_guard({}, 40 * GIB)
     text = plan["files"][UNIT]["content"]
     assert plan["units"] == {"gb10-memory-guard.service": "started"}
     command = next(line for line in text.splitlines() if line.startswith("ExecStart="))
@@ -81,7 +81,7 @@ def test_the_unit() -> None:
 
 
 def test_a_host_whose_owner_wants_no_guard_has_none() -> None:
-    plan = memory_guard(declared(enabled=False), 40 * GIB, "home")
+    plan = memory_guard(declared(enabled=False), 40 * GIB)
     assert (plan["units"], plan["files"][UNIT]["content"], plan["files"][PROGRAM]["content"]) == ({}, None, None)
 
 
@@ -252,4 +252,4 @@ def test_a_guard_that_sees_no_engines_is_not_there(
         program.main(["3", "2", "900"])
     assert ended.value.code == 3
     assert "hidepid" in capsys.readouterr().err
-    assert "RestartPreventExitStatus=3\n" in memory_guard({}, 40 * GIB, "home")["files"][UNIT]["content"]
+    assert "RestartPreventExitStatus=3\n" in memory_guard({}, 40 * GIB)["files"][UNIT]["content"]

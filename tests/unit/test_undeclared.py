@@ -13,9 +13,13 @@ from ansible_collections.gb10.fleet.plugins.filter.undeclared_services import un
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway.units import units
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import declared_and_retired
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.unit import rank_unit
 from ansible_collections.gb10.fleet.plugins.module_utils._services.reading import read_units
 from ansible_collections.gb10.fleet.plugins.module_utils._services.undeclared import undeclared
+from ansible_collections.gb10.fleet.plugins.module_utils._subject import Look
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects import SUBJECTS
+from test_monitoring import LIBRARY, OF_RECIPES, inventory
 
 RUN: dict[str, Any] = {
     "inventory": "mine",
@@ -152,3 +156,46 @@ def test_the_ranks_of_a_service_are_in_its_supervisors_file(tmp_path: Path, cont
         (tmp_path / "old.json").write_bytes(content)
     [found] = read_units(tmp_path, tmp_path)
     assert found == {"unit": _layout.unit("old"), "inventory": "", "ranks": ranks, "unproved": False}
+
+
+# What one inventory alone declares on a host, and a run of another one meets as `undeclared` or refuses.
+OF_AN_INVENTORY = {"services", "gateway", "monitoring", "phoenix", "peer_access"}
+
+
+def whole(tmp_path: Path, name: str) -> dict[str, Any]:
+    """The slice of titan in a plan of all that can be declared for it, by the name of the inventory."""
+    declared = inventory(tmp_path, {"host": "titan"}, hosts=["titan"])
+    key = "0123456789abcdef" * 4
+    for file, text in (("phoenix.key", key), ("clients.yml", f"someone: sk-{key}")):
+        (tmp_path / file).write_text(f"{text}\n")
+        (tmp_path / file).chmod(0o600)
+    for host in declared["hosts"].values():
+        host["variables"] |= {
+            "fleet_name": name,
+            "fleet_gateway": {"hosts": ["titan"], "keys_file": "clients.yml"},
+            "fleet_phoenix": {"host": "titan", "listen": "10.0.0.1", "secret_file": "phoenix.key"},
+        }
+    plan = plan_fleet(declared, LIBRARY, OF_RECIPES)
+    assert not [row for row in plan["findings"] if row["severity"] == "error"]
+    found: dict[str, Any] = plan["hosts"]["titan"]
+    return found
+
+
+def test_what_is_the_hosts_alone_is_the_same_in_every_inventory(tmp_path: Path) -> None:
+    """Two that share a host would write it in turns. An inventory's own CA has its name, so that both are there."""
+    mine, theirs = (whole(tmp_path, name) for name in ("mine", "theirs"))
+    assert mine["memory_guard"]["enabled"]
+    assert {part for part in mine if mine[part] != theirs[part]} == OF_AN_INVENTORY | {"tls"}
+    assert mine["tls"]["path"] != theirs["tls"]["path"]
+
+
+def test_units_that_two_inventories_ask_for_are_refused(tmp_path: Path) -> None:
+    mine, theirs = (whole(tmp_path, name) for name in ("mine", "theirs"))
+    for name in ("monitoring", "phoenix"):
+        [subject] = [one for one in SUBJECTS if one.name == name]
+        for part, rules in ((mine, set()), (theirs, {f"{name}-foreign"})):
+            units = [unit for unit in part[name]["units"] if unit.endswith(".service")]
+            state = {"our_units": [{"unit": unit, "inventory": part[name]["inventory"], "ranks": 1} for unit in units]}
+            found = [*subject.obstacles(Look("titan", mine, state))]
+            assert {one.rule for one in found} == rules
+            assert all("was written by the inventory theirs" in one.found for one in found)

@@ -26,14 +26,14 @@ SPEC: Spec = {
 _PROGRAM = "plugins/module_utils/_memory_guard/program.py"
 
 
-def memory_guard(settings: Mapping[str, Any], left: int, inventory: str) -> dict[str, Any]:
+def memory_guard(settings: Mapping[str, Any], left: int) -> dict[str, Any]:
     """``hosts.<host>.memory_guard``: ``{enabled, unit, units, files}``; without the guard no unit of ours is to be
-    there.
+    there. It is the host's, whichever inventory asks for it: it guards the engines of all.
 
     settings: the host's checked ``fleet_host``. left: bytes that the plan leaves of its memory.
     """
     enabled = _is_enabled(settings)
-    text = _unit(*floors(settings, left), inventory) if enabled else None
+    text = _unit(*floors(settings, left)) if enabled else None
     program = {"source": _PROGRAM} if enabled else {"content": None}
     return {
         "enabled": enabled,
@@ -86,7 +86,7 @@ def _is_enabled(settings: Mapping[str, Any]) -> bool:
     return bool(settings.get("memory_guard", {}).get("enabled", fact("memory_guard", "enabled")))
 
 
-def _unit(term: int, kill: int, inventory: str) -> str:
+def _unit(term: int, kill: int) -> str:
     words = f"{_layout.MEMORY_GUARD_PROGRAM} {term} {kill} {fact('group', 'oom_score_adj')}"
     return f"""\
 {_layout.MARK}
@@ -115,9 +115,6 @@ TasksMax=10
 
 [Install]
 WantedBy=multi-user.target
-
-[X-Gb10Fleet]
-Inventory={inventory}
 """
 
 

@@ -26,10 +26,11 @@ def _files(part: Mapping[str, Any]) -> Iterator[Managed | ManagedJson]:
 
 
 def _obstacles(look: Look) -> Iterator[Finding]:
-    """Ports that another program has, as a Prometheus of the owner's."""
+    """Units of another inventory, and ports that another program has, as a Prometheus of the owner's."""
     part = look.slice.get("monitoring")
     if not part or not part["units"]:
         return
+    yield from look.of_another_inventory(part, "monitoring")
     port = fact("monitoring", "exporter_port")
     if found := look.others_at(port, _PROCESSES):
         yield host_error(

@@ -29,10 +29,11 @@ def _files(part: Mapping[str, Any]) -> Iterator[Managed | ManagedJson]:
 
 
 def _obstacles(look: Look) -> Iterator[Finding]:
-    """Ports that another program has: nobody is cut off unasked."""
+    """Units of another inventory, and ports that another program has: nobody is cut off unasked."""
     part = look.slice.get("phoenix")
     if not part or not part["url"]:
         return
+    yield from look.of_another_inventory(part, "phoenix")
     port = int(part["url"].rpartition(":")[2])
     if found := look.others_at(port, [_SYSTEMD, "systemd-socket-", "systemd-socket-proxyd"]):
         yield host_error(

@@ -165,7 +165,7 @@ def plan_fleet(
             "gateway": gateway.slice_of(name, fabric[name]["management"]["interface"]),
             "clients": clients.slice_of(name),
             "phoenix": phoenix.slice_of(name),
-            "memory_guard": memory_guard(host.settings, budgets[name].planned_left, declared.name),
+            "memory_guard": memory_guard(host.settings, budgets[name].planned_left),
             "listens": [
                 *listens(decided[name], name, gateway),
                 *clients.listens(name),
