@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.gb10.fleet.plugins.module_utils._export.kubernetes import carried
+from ansible_collections.gb10.fleet.plugins.module_utils._export import gpustack, kubernetes
+from ansible_collections.gb10.fleet.plugins.module_utils._export.service import Carried
 from ansible_collections.gb10.fleet.plugins.module_utils._export.text import Changes, as_text, changes
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError, ordered
 from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
@@ -20,6 +22,18 @@ from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import d
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 
 _SUFFIX = ".yml"
+Options = Mapping[str, Any]
+# What a service is there, and what comes next.
+_TARGETS: Mapping[str, tuple[Callable[[str, Options], Carried], str]] = {
+    "kubernetes": (
+        lambda name, options: kubernetes.carried(options["plan"], name, options["rdma_resource"]),
+        "Make the Secrets that each file names, then: kubectl apply -f {folder}",
+    ),
+    "gpustack": (
+        lambda name, options: gpustack.carried(options["plan"], name),
+        "Import each on the page Deployments of GPUStack, which shows what would change first",
+    ),
+}
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
@@ -30,7 +44,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         result: dict[str, Any] = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
         plan, folder = options["plan"], Path(options["folder"]).absolute()
-        services = {name: carried(plan, name, options["rdma_resource"]) for name in sorted(options["services"])}
+        carried, then = _TARGETS[options["target"]]
+        services = {name: carried(name, options) for name in sorted(options["services"])}
         findings = ordered(one for service in services.values() for one in service.findings)
         refused = [one.sentence() for one in findings if one.severity == "error"]
         warned = [one.sentence() for one in findings if one.severity != "error"]
@@ -53,7 +68,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             Display().warning(f"not written: {sentence}")
         for sentence in warned:
             Display().warning(sentence)
-        show(_summary(folder, wanted, todo, check=self._task.check_mode))
+        show("\n".join([*_summary(folder, wanted, todo, check=self._task.check_mode), then.format(folder=folder)]))
         return result | {
             "changed": bool(todo.write or todo.remove),
             "files": [str(folder / name) for name in wanted],
@@ -87,9 +102,8 @@ def _write(folder: Path, todo: Changes) -> None:
         (folder / name).unlink()
 
 
-def _summary(folder: Path, wanted: dict[str, str], todo: Changes, *, check: bool) -> str:
-    """Each file and what became of it, for a person, and what comes next."""
+def _summary(folder: Path, wanted: dict[str, str], todo: Changes, *, check: bool) -> list[str]:
+    """Each file and what became of it, for a person."""
     would = "would be " if check else ""
     lines = [f"{folder / name}: {f'{would}written' if name in todo.write else 'as it was'}" for name in wanted]
-    lines += [f"{folder / name}: {would}removed, since no service has it any more" for name in todo.remove]
-    return "\n".join([*lines, f"Make the Secrets that each file names, then: kubectl apply -f {folder}"])
+    return lines + [f"{folder / name}: {would}removed, since no service has it any more" for name in todo.remove]

@@ -11,8 +11,9 @@ short_description: Write services of the plan as another scheduler's objects
 version_added: 0.2.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
-  - Runs on the controller and reaches no host. Writes a file for each service, with a LeaderWorkerSet of its ranks, a
-    Service before its head, and a ConfigMap where it has overlays. A Secret is referred to and never written.
+  - Runs on the controller and reaches no host. Writes a file for each service. For Kubernetes it has a LeaderWorkerSet
+    of its ranks, a Service before its head, and a ConfigMap where it has overlays; a Secret is referred to and never
+    written. For GPUStack it is what that imports as a deployment.
   - A service that can't be carried over gets no file; RV(refused) says why. It fails if that is so of all of them.
   - A file of its own that no service has any more is removed where O(services) are all of the plan.
 options:
@@ -28,14 +29,14 @@ options:
   target:
     description: For whom.
     type: str
-    choices: [kubernetes]
+    choices: [kubernetes, gpustack]
     required: true
   folder:
     description: Where the files go. It is made if it is missing.
     type: path
     required: true
   rdma_resource:
-    description: The resource by which the cluster's device plugin hands C(/dev/infiniband) to pods.
+    description: With Kubernetes, the resource by which the cluster's device plugin hands C(/dev/infiniband) to pods.
     type: str
     default: rdma/rdma_shared_device_a
 extends_documentation_fragment:

@@ -23,7 +23,8 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.action import export
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._export.kubernetes import Carried, Secret, carried
+from ansible_collections.gb10.fleet.plugins.module_utils._export.kubernetes import carried
+from ansible_collections.gb10.fleet.plugins.module_utils._export.service import Carried, Secret
 from ansible_collections.gb10.fleet.plugins.module_utils._export.text import MARK, as_text, changes, create
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
@@ -305,9 +306,12 @@ def test_the_command_makes_the_file_that_the_engine_reads(tmp_path: Path) -> Non
 
 
 def test_the_page_explains_each_rule() -> None:
-    source = (ROOT / "plugins" / "module_utils" / "_export" / "kubernetes.py").read_text()
     page = (ROOT / "docs" / "export.md").read_text()
-    assert {*re.findall(r'"(export-[a-z-]+)"', source)} == {*re.findall(r"`(export-[a-z-]+)`", page)}
+    of_kubernetes, _, of_gpustack = page.partition("## GPUStack\n")
+    folder = ROOT / "plugins" / "module_utils" / "_export"
+    for target, part in (("kubernetes", of_kubernetes), ("gpustack", of_gpustack)):
+        sources = "".join((folder / f"{name}.py").read_text() for name in (target, "service"))
+        assert {*re.findall(r'"(export-[a-z-]+)"', sources)} == {*re.findall(r"`(export-[a-z-]+)`", part)}
 
 
 def test_which_files_change() -> None:
@@ -382,7 +386,7 @@ def test_the_playbook_writes_beside_the_inventory_and_reaches_no_host(tmp_path: 
     command = [str(program), "-i", str(tmp_path / "hosts.yml"), "gb10.fleet.export"]
     refused = subprocess.run(command, cwd=ROOT, env=mine, capture_output=True, text=True, check=False)
     assert refused.returncode == 2
-    assert "write -e target=kubernetes" in refused.stdout
+    assert "write -e target=kubernetes or gpustack" in refused.stdout
     command += ["-e", "target=kubernetes"]
     done = subprocess.run(command, cwd=ROOT, env=mine, capture_output=True, text=True, check=False)
     file = tmp_path / ".fleet" / "export" / "kubernetes" / "chat.yml"

@@ -20,13 +20,19 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Any
-from urllib.parse import urlsplit
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+from ansible_collections.gb10.fleet.plugins.module_utils._export.service import (
+    Carried,
+    Document,
+    Rank,
+    Secret,
+    image_moves,
+    image_of,
+    listens_at,
+    ranks_of,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, hint, warning
-from ansible_collections.gb10.fleet.plugins.module_utils._ranks import rank_of
-
-Document = dict[str, Any]
 
 # What names a Service begins with a letter (RFC 1035); a node's name is that of a host (RFC 1123).
 _NAME = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
@@ -38,44 +44,11 @@ _KEEP = "or leave it with gb10.fleet"
 
 
 @dataclass(frozen=True)
-class Secret:
-    """What a person makes before the pods start. name: of the Secret. files: by its keys the controller's file, and the
-    form that it gets (`_engines.interface.KeyFile`; empty: as it is)."""
-
-    name: str
-    files: Mapping[str, tuple[str, str]]
-
-
-@dataclass(frozen=True)
-class Carried:
-    """One service: its objects, the Secrets that they refer to, and what is to be said of it. With an error among the
-    findings there are no objects."""
-
-    documents: Sequence[Document]
-    secrets: Sequence[Secret]
-    findings: Sequence[Finding]
-
-
-@dataclass(frozen=True)
-class _Rank:
-    """A rank as the plan has it. slice: of its host's ``services``. supervisor: the file of its supervisor."""
-
-    host: str
-    slice: Mapping[str, Any]
-    supervisor: Mapping[str, Any]
-
-    @property
-    def container(self) -> Mapping[str, Any]:
-        container: Mapping[str, Any] = self.slice["container"]
-        return container
-
-
-@dataclass(frozen=True)
 class _Service:
     """ranks: head first. image: as kubelets ask for it. pulled: they can have it of a registry."""
 
     name: str
-    ranks: Sequence[_Rank]
+    ranks: Sequence[Rank]
     image: str
     pulled: bool
     rdma: str
@@ -85,7 +58,7 @@ class _Service:
         return f"fleet_services.{self.name}"
 
     @property
-    def head(self) -> _Rank:
+    def head(self) -> Rank:
         return self.ranks[0]
 
     @property
@@ -119,20 +92,8 @@ def carried(plan: Mapping[str, Any], name: str, rdma: str) -> Carried:
 
 
 def _service(plan: Mapping[str, Any], name: str, rdma: str) -> _Service:
-    planned = plan["services"][name]
-    ranks = []
-    for host in planned["hosts"]:
-        rank = rank_of(plan, name, host)
-        ranks.append(_Rank(host, rank, json.loads(rank["files"][rank["rank_file"]]["content"])))
-    reference, digest = planned["image"]["reference"], planned["image"]["digest"]
-    pulled = _source(plan, ranks[0].host, reference) == "registry"
-    return _Service(name, ranks, f"{reference}@{digest}" if pulled and digest else reference, pulled, rdma)
-
-
-def _source(plan: Mapping[str, Any], host: str, reference: str) -> str:
-    """Where the head has its image from."""
-    kinds = (one["source"]["kind"] for one in plan["hosts"][host]["images"] if one["reference"] == reference)
-    return str(next(kinds))
+    image, pulled = image_of(plan, name)
+    return _Service(name, ranks_of(plan, name), image, pulled, rdma)
 
 
 # What can't be carried over -----------------------------------------------------------------------------------------
@@ -193,15 +154,6 @@ def _refused(plan: Mapping[str, Any], service: _Service) -> Iterator[Finding]:
         )
 
 
-def _listen(service: _Service) -> str:
-    """The one address of the host that it answers at; empty for all of them, where its own host asks by loopback."""
-    published = service.head.container["ports"]
-    if published:
-        return "" if published[0]["address"] == "0.0.0.0" else str(published[0]["address"])
-    address = urlsplit(service.head.supervisor["endpoint"]["url"]).hostname
-    return "" if address == "127.0.0.1" else str(address)
-
-
 def _differing(service: _Service) -> Iterator[Finding]:
     """A LeaderWorkerSet has one template for all workers, and which of them comes to which node is the scheduler's."""
     workers = service.ranks[1:]
@@ -232,13 +184,7 @@ def _remarks(plan: Mapping[str, Any], service: _Service) -> Iterator[Finding]:
             remedy=f"on each node: docker save {service.image} | sudo ctr -n k8s.io images import -",
         )
     elif "@" not in service.image:
-        yield warning(
-            "export-image-moves",
-            f"{place}.image",
-            found=f"{service.image} without a digest",
-            expected="sha256: and 64 hex digits, so that each node has the same image",
-            remedy="run gb10.fleet.stage, which writes it into .fleet.lock, and export again",
-        )
+        yield image_moves(service.name, service.image)
     for rank in service.ranks:
         others = [one["name"] for one in plan["hosts"][rank.host]["services"] if one["name"] != service.name]
         if others:
@@ -257,7 +203,7 @@ def _remarks(plan: Mapping[str, Any], service: _Service) -> Iterator[Finding]:
             expected="NCCL's own choice by NCCL_IB_ROCE_VERSION_NUM and NCCL_IB_ADDR_FAMILY, which NCCL 2.21 brought",
             remedy="look at NCCL's log once (NCCL_DEBUG: INFO): GID entries of the halves' IPv4 addresses",
         )
-    if address := _listen(service):
+    if address := listens_at(service.head):
         yield warning(
             "export-listen",
             f"{place}.listen",
@@ -342,7 +288,7 @@ def _port(service: _Service) -> int:
     return int(service.head.supervisor["ports"][0])
 
 
-def _pod(service: _Service, rank: _Rank) -> dict[str, Any]:
+def _pod(service: _Service, rank: Rank) -> dict[str, Any]:
     container = rank.container
     volumes, mounts = _volumes(service, rank)
     spec: dict[str, Any] = {
@@ -362,14 +308,14 @@ def _pod(service: _Service, rank: _Rank) -> dict[str, Any]:
     }
 
 
-def _grace_s(rank: _Rank) -> int:
+def _grace_s(rank: Rank) -> int:
     """As long as systemd gives the supervisor for answers under way and an end in order; none for a program that only a
     SIGKILL ends."""
     limits = rank.supervisor["limits"]
     return 0 if rank.container.get("stop_signal") == "SIGKILL" else limits["drain_s"] + 2 * limits["stop_s"] + 60
 
 
-def _container(service: _Service, rank: _Rank, mounts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _container(service: _Service, rank: Rank, mounts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     container = rank.container
     command = {"command": [_literal(container["entrypoint"])]} if container["entrypoint"] is not None else {}
     added = {"add": [*container["capabilities"]]} if container["capabilities"] else {}
@@ -398,7 +344,7 @@ def _literal(text: str) -> str:
     return text.replace("$", "$$")
 
 
-def _resources(service: _Service, rank: _Rank) -> dict[str, Any]:
+def _resources(service: _Service, rank: Rank) -> dict[str, Any]:
     """What has to be free before the load, so that the scheduler leaves room for it: the GPU's memory is the host's."""
     room = rank.supervisor["memory_bytes"]
     limits: dict[str, Any] = {"nvidia.com/gpu": 1}
@@ -425,7 +371,7 @@ def _head_probes(service: _Service) -> dict[str, Any]:
     }
 
 
-def _worker_probes(rank: _Rank) -> dict[str, Any]:
+def _worker_probes(rank: Rank) -> dict[str, Any]:
     """A worker has no endpoint; one that the head calls takes connections before it."""
     others = rank.supervisor["probes"].get("others")
     if not others:
@@ -438,7 +384,7 @@ def _worker_probes(rank: _Rank) -> dict[str, Any]:
 # Volumes ------------------------------------------------------------------------------------------------------------
 
 
-def _volumes(service: _Service, rank: _Rank) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _volumes(service: _Service, rank: Rank) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The volumes of a rank's pod, and where its container sees them."""
     container = rank.container
     volumes: dict[str, dict[str, Any]] = {}

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._export.kubernetes import Carried, Secret
+from ansible_collections.gb10.fleet.plugins.module_utils._export.service import Carried, Secret
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import refusal
 
 # The first line of each file, by which a later run knows it for its own.
