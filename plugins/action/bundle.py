@@ -102,4 +102,4 @@ def _to_come(wanted: Needs, folder: Path, serial: int) -> str:
     images = [image["reference"] for image in wanted.images]
     models = [model["repository"] for model in wanted.models]
     state = f"serial {serial} is there" if serial else "no bundle is there yet"
-    return f"{folder}: {state}; the plan needs {', '.join([*images, *models, *wanted.packages])}"
+    return f"{folder}: {state}; the plan needs {', '.join([*images, *models, *wanted.packages, *wanted.tools])}"

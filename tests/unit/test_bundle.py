@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.gb10.fleet.plugins.action import bundle as bundle_action
-from ansible_collections.gb10.fleet.plugins.module_utils._bundle import build, wheels
+from ansible_collections.gb10.fleet.plugins.module_utils._bundle import build, locks, wheels
 from ansible_collections.gb10.fleet.plugins.module_utils._bundle import manifest as form
 from ansible_collections.gb10.fleet.plugins.module_utils._bundle.check import plan_from
 from ansible_collections.gb10.fleet.plugins.module_utils._bundle.folder import Bundle, Target, earlier, write_whole
@@ -28,7 +28,12 @@ from ansible_collections.gb10.fleet.plugins.module_utils._bundle.images import i
 from ansible_collections.gb10.fleet.plugins.module_utils._bundle.manifest import parts_of
 from ansible_collections.gb10.fleet.plugins.module_utils._bundle.needs import ALWAYS, Needs, lacking, needs
 from ansible_collections.gb10.fleet.plugins.module_utils._bundle.signature import new_key, signed
-from ansible_collections.gb10.fleet.plugins.module_utils._bundle.sources import apt_files, deliveries, from_bundle
+from ansible_collections.gb10.fleet.plugins.module_utils._bundle.sources import (
+    apt_files,
+    deliveries,
+    environment,
+    from_bundle,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import RDMA_PACKAGES
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError, error
 from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import identity_from_config, parse_reference
@@ -127,6 +132,7 @@ def manifest_of(content: Mapping[str, bytes], **other: Any) -> dict[str, Any]:
         "asked": ["docker.io", "python3-venv"],
         "packages": [{"name": "docker.io", "version": "1:2", "file": "debs/docker.io_1%3a2_arm64.deb", **ORIGIN}],
         "wheels": [{"name": "runner", "version": "1", "file": "wheels/runner-1-py3-none-any.whl", **ORIGIN}],
+        "tools": {},
         "collection": {"version": "0.2.0", "file": "collection/gb10-fleet-0.2.0.tar.gz"},
         **other,
     }
@@ -320,12 +326,14 @@ def test_every_package_that_a_role_installs_by_name_is_known() -> None:
 
 
 def test_every_lock_of_wheels_is_in_a_bundle() -> None:
-    """Of each role that installs by one, but for Phoenix's, whose plan is refused with a bundle."""
+    """Of each role that installs by one, but for Phoenix's where the plan has none."""
     using = {path.parents[1].name for path in ROOT.glob("roles/*/tasks/*.yml") if "python_tool:" in path.read_text()}
-    assert {path.parents[1].name for path in wheels.locks()} == using - {"phoenix"}
-    assert all("--hash=sha256:" in path.read_text() for path in wheels.locks())
+    assert {path.parents[1].name for path in wheels.locks([])} == using - {"phoenix"}
+    assert {path.parents[1].name for path in wheels.locks(["phoenix"])} == using
+    assert all("--hash=sha256:" in path.read_text() for path in wheels.locks(["phoenix"]))
 
 
+WITH_PHOENIX = host(phoenix={"packages": [], "tool": "/x"})
 OTHER = {"digest": digest(b"other"), "identity": digest(b"other")}
 BUILT = entry("images", reference="localhost/demo:1", source={"kind": "build", "host": "a"})
 
@@ -340,7 +348,7 @@ BUILT = entry("images", reference="localhost/demo:1", source={"kind": "build", "
         (Needs([entry("images", lock=OTHER)], [], []), ["bundle-differs"]),
         (Needs([], [entry("models", lock={"revision": REVISION, "seal": "0" * 64})], []), ["bundle-differs"]),
         (Needs([], [], ["haproxy", "docker.io"]), ["bundle-lacks"]),
-        (needs(plan(a=host(phoenix={"packages": [], "tool": "/x"})), ["a"]), ["bundle-lacks"]),
+        (needs(plan(a=WITH_PHOENIX), ["a"]), ["bundle-lacks"]),
         (
             needs(plan(a=host(images=[BUILT | {"build": {"files": {}}}]), b=host(images=[BUILT])), ["a", "b"]),
             ["bundle-lacks"],
@@ -349,6 +357,59 @@ BUILT = entry("images", reference="localhost/demo:1", source={"kind": "build", "
 )
 def test_what_a_bundle_lacks_or_has_otherwise_than_locked(needed: Needs, found: list[str]) -> None:
     assert [one.rule for one in lacking(needed, manifest_of(CONTENT), "m")] == found
+
+
+def test_a_bundle_has_the_wheels_of_the_lock_that_the_plan_installs_by() -> None:
+    """Those of another release of Phoenix are not; whole or not at all."""
+    needed = needs(plan(a=WITH_PHOENIX, b=host()), ["a", "b"])
+    assert [*needed.tools] == ["phoenix"]
+    assert [*lacking(needed, manifest_of(CONTENT, tools={**needed.tools}), "m")] == []
+    (finding,) = lacking(needed, manifest_of(CONTENT, tools={"phoenix": "0" * 64}), "m")
+    assert "wheels of phoenix" in finding.place and "gb10.fleet.bundle" in finding.remedy
+    old = manifest_of(CONTENT)
+    del old["tools"]
+    assert form.parse(form.dump(old), "m")["tools"] == {}, "a bundle of before can be read"
+
+
+def test_a_host_is_given_the_wheels_that_it_installs_and_no_others() -> None:
+    name, version = sorted(locks.pins(locks.text_of("phoenix")))[0]
+    paths = [f"wheels/{name.title()}-{version}-py3-none-any.whl", "wheels/runner-1-py3-none-any.whl"]
+    entries = [
+        {"name": name.title(), "version": version, "file": paths[0], **ORIGIN},
+        {"name": "runner", "version": "1", "file": paths[1], **ORIGIN},
+    ]
+    nothing = {"images": [], "models": []}
+    given = deliveries(
+        plan(a=WITH_PHOENIX, b=host()), manifest_of(CONTENT, wheels=entries), {"a": nothing, "b": nothing}
+    )
+    assert {path for path in given["a"] if path.startswith("wheels/")} == {paths[0]}
+    assert not [path for path in given["b"] if path.startswith("wheels/")]
+
+
+def test_pip_on_a_host_asks_the_bundle_alone() -> None:
+    variables = environment()
+    assert variables["PIP_NO_INDEX"] == "1"
+    assert variables["PIP_FIND_LINKS"] == "/var/lib/gb10-fleet/bundle/wheels"
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("debs/docker.io_1:2_arm64.deb", "FAT takes no"),
+        ("debs/a?.deb", "FAT takes no"),
+        ("debs/ends.", "FAT takes no"),
+        (DEB.replace("docker", "Docker"), "to FAT"),
+    ],
+)
+def test_names_that_fat_has_not_are_refused_in_parts_alone(path: str, why: str) -> None:
+    content = {**CONTENT, path: b"x"}
+    for part_bytes in (None, 2 << 20):
+        document = form.dump(manifest_of(content, part_bytes=part_bytes))
+        if part_bytes is None:
+            assert form.parse(document, "m")
+        else:
+            with pytest.raises(FleetError, match=why):
+                form.parse(document, "m")
 
 
 def test_a_wheel_is_kept_however_it_spells_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -365,7 +426,7 @@ def test_a_wheel_is_kept_however_it_spells_its_name(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(wheels, "run", download)
     target = Target(tmp_path / "x", earlier(tmp_path / "x"), None, None)
-    names = {str(entry["name"]) for entry in wheels.fetch("arm64", "3.12", target, tmp_path / "work")}
+    names = {str(entry["name"]) for entry in wheels.fetch("arm64", "3.12", [], target, tmp_path / "work")}
     assert {"Huggingface_Hub", "Ansible_Runner"} <= names and "Left_Of_Before" not in names
     assert [*(tmp_path / "work").iterdir()] == []
 

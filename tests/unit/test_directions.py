@@ -48,7 +48,7 @@ MAY_IMPORT = {
     "_rank": "",  # copied to hosts as it is
     "_netplan": "",
     "_firewall": "_netplan _probe",
-    "_bundle": "_drift _images _lock _models _transfer _weights",
+    "_bundle": "_drift _images _lock _models _phoenix _transfer _weights",
     "_joins": "",
     "_rollout": "",
     "_export": "",

@@ -129,7 +129,10 @@ def _build(
             order.key[0],
         )
     with _watched("wheels, and the collection itself", order.work, show):
-        found["wheels"] = wheels.fetch(order.architecture, order.python, target, order.work / "wheels")
+        found["wheels"] = wheels.fetch(
+            order.architecture, order.python, order.needs.tools, target, order.work / "wheels"
+        )
+        found["tools"] = {**order.needs.tools}
         found["collection"] = wheels.collection(target, order.work)
     sizes = {path: file["bytes"] for path, file in target.files.items()}
     target.write(LAYOUT, b'{"imageLayoutVersion": "1.0.0"}')

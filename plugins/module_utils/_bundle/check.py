@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._bundle.folder import Bundle
 from ansible_collections.gb10.fleet.plugins.module_utils._bundle.images import MOST_DOCUMENT, image_problems
+from ansible_collections.gb10.fleet.plugins.module_utils._bundle.locks import wheels_of
 from ansible_collections.gb10.fleet.plugins.module_utils._bundle.manifest import (
     FILE,
     LAYOUT,
@@ -45,6 +46,7 @@ def plan_from(
     models = [held for one in needed.models if (held := model_in(manifest, one))]
     paths = {path for image in images for path in paths_of_image(image)}
     paths |= {path for model in models for path in paths_of_model(model)} | {*paths_of_packages(manifest)}
+    paths |= {path for tool in needed.tools for path in wheels_of(tool, manifest)}
     problems += bundle.lacking(sorted({*paths, LAYOUT}))
     if not problems:
         for image in images:

@@ -6,14 +6,16 @@
 
 A plain map. ``files`` has every file by its path below the bundle, ``{bytes, sha256}``; all else names paths of it:
 ``images`` (OCI blobs in ``images/blobs/sha256``, which images share), ``models`` (their files by their sums in
-``models``), ``packages`` (the flat repository ``debs``), ``wheels`` and ``collection``. A file of more than
-``part_bytes`` lies in parts, `parts_of`. ``serial``: a later bundle has a higher one.
+``models``), ``packages`` (the flat repository ``debs``), ``wheels`` with ``tools``, and ``collection``. A file of more
+than ``part_bytes`` lies in parts, `parts_of`, on a medium whose names may be FAT's. ``serial``: a later bundle has a
+higher one.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +45,9 @@ FORM = 1
 MOST_BYTES = 64 << 20
 # FAT's largest file is 4 GiB less one byte; nobody needs parts of less than that many bytes.
 LEAST_PART = 1 << 20
+# What a long name of FAT has not (Microsoft's fatgen103, "Name Limits and Character Sets"); it ends with neither of the
+# last two.
+_NOT_FATS = re.compile(r'["*:<>?\\|\x00-\x1f]|[. ](?=/|$)')
 _MOST_FILES = 200_000
 _MOST_ENTRIES = 10_000
 _MOST_PARTS = 9999
@@ -98,6 +103,8 @@ _SPEC: Spec = {
         "asked": {"type": "list", "required": True, "max": _MOST_ENTRIES, "elements": _NAME},
         "packages": _list({"name": _NAME, "version": _NAME, "file": _TEXT, **_ORIGIN}),
         "wheels": _list({"name": _NAME, "version": _NAME, "file": _TEXT, **_ORIGIN}),
+        # those that hosts install: the sum of the lock all of whose wheels are there; none in bundles of before
+        "tools": {"type": "map", "default": {}, "max": 100, "keys": _NAME, "values": SHA256},
         "collection": {"type": "map", "required": True, "options": {"version": _NAME, "file": _TEXT}},
     },
 }
@@ -175,6 +182,8 @@ def _require_consistent(manifest: Mapping[str, Any]) -> None:
     files = manifest["files"]
     pieces = [part.path for path, file in files.items() for part in _pieces(path, file, manifest["part_bytes"])]
     require_paths(pieces, "its files")
+    if manifest["part_bytes"]:
+        _require_fats(pieces)
     if foreign := [path for path in files if path != KEY and path.split("/")[0] not in _FOLDERS]:
         raise ValueError(f"its files: {one_line(foreign[0], 80)!a} lies in none of its folders")
     for path, sha256, size in _named(manifest):
@@ -192,6 +201,16 @@ def _require_consistent(manifest: Mapping[str, Any]) -> None:
         keys = [tuple(entry[name] for name in names) for entry in manifest[kind]]
         if twice := next((key for key in keys if keys.count(key) > 1), None):
             raise ValueError(f"its {kind}: {twice[0]} is there twice")
+
+
+def _require_fats(paths: Sequence[str]) -> None:
+    """Names that FAT takes, and tells from each other: it has no two that differ by capitals alone."""
+    if bad := next((path for path in paths if _NOT_FATS.search(path)), None):
+        raise ValueError(f"its files: FAT takes no {one_line(bad, 80)!a}")
+    seen: dict[str, str] = {}
+    for path in paths:
+        if (other := seen.setdefault(path.casefold(), path)) != path:
+            raise ValueError(f"its files: to FAT {one_line(other, 80)!a} is {one_line(path, 80)!a}")
 
 
 def _pieces(path: str, file: Mapping[str, Any], part_bytes: int | None) -> list[Part]:

@@ -12,9 +12,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._bundle.locks import sum_of, tools_of
 from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import packages
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
 from ansible_collections.gb10.fleet.plugins.module_utils._lock.lock import key
@@ -27,13 +28,13 @@ _BRING = "make a bundle of this plan where there is internet (gb10.fleet.bundle)
 @dataclass(frozen=True)
 class Needs:
     """What a plan needs. images, models: entries of the plan, each thing once. packages: names of Debian packages.
-    tools: what roles install by pip, of which a bundle brings nothing to a host. builds: names of images that one of
+    tools: what roles install by pip on hosts, each with the sum of its lock. builds: names of images that one of
     the hosts builds, of bases and sources that a bundle doesn't bring either."""
 
     images: Sequence[Mapping[str, Any]]
     models: Sequence[Mapping[str, Any]]
     packages: Sequence[str]
-    tools: Sequence[str] = ()
+    tools: Mapping[str, str] = field(default_factory=dict)
     builds: Sequence[str] = ()
 
 
@@ -41,7 +42,7 @@ def needs(plan: Mapping[str, Any], hosts: Sequence[str], further: Sequence[str] 
     """What these hosts need of outside. further: packages that an owner wants besides."""
     mine = [plan["hosts"][host] for host in hosts]
     named = {name for host in mine for name in packages(host)} | {*ALWAYS, *further}
-    tools = sorted(host["phoenix"]["tool"] for host in mine if host["phoenix"]["tool"])
+    tools = {tool: sum_of(tool) for host in mine for tool in tools_of(host)}
     builds = sorted(entry["reference"] for host in mine for entry in host["images"] if entry.get("build"))
     return Needs(_once("images", mine), _once("models", mine), sorted(named), tools, builds)
 
@@ -100,10 +101,9 @@ def lacking(needed: Needs, manifest: Mapping[str, Any], file: str) -> Iterator[F
             yield _other(file, key("models", model), held["seal"], model["lock"]["seal"], model["repository"])
     for name in sorted({*needed.packages} - {*manifest["asked"]}):
         yield _lacks(file, f"package {name}")
-    for tool in needed.tools:
-        remedy = "leave fleet_phoenix out where there is no internet"
-        expected = "all that the plan needs"
-        yield error("bundle-lacks", f"Phoenix ({tool})", found=f"not in {file}", expected=expected, remedy=remedy)
+    for tool, lock in needed.tools.items():
+        if manifest["tools"].get(tool) != lock:
+            yield _lacks(file, f"wheels of {tool}")
     for name in needed.builds:
         yield error(
             "bundle-lacks",

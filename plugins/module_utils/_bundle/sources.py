@@ -14,10 +14,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+from ansible_collections.gb10.fleet.plugins.module_utils._bundle.locks import tools_of, wheels_of
 from ansible_collections.gb10.fleet.plugins.module_utils._bundle.manifest import (
     DEBS,
     KEY,
     LAYOUT,
+    WHEELS,
     paths_of_image,
     paths_of_packages,
     weight,
@@ -75,8 +77,8 @@ def deliveries(
     """By host the files that it is given: where each goes, below `_layout.BUNDLE`, and its path in the bundle.
 
     plan: with the bundle as source. changing: by host to converge the names of images and models that it has to be
-    brought, None where that is not known. Its packages are asked for by roles, each as it comes to them, so that a host
-    gets the whole repository.
+    brought, None where that is not known. Its packages and wheels are asked for by roles, each as it comes to them, so
+    that a host gets the whole repository, and all wheels that it may install.
     """
     return {host: dict(sorted(_of_host(plan["hosts"][host], manifest, due).items())) for host, due in changing.items()}
 
@@ -84,7 +86,8 @@ def deliveries(
 def _of_host(
     host: Mapping[str, Any], manifest: Mapping[str, Any], due: Mapping[str, Sequence[str] | None]
 ) -> dict[str, str]:
-    given = {path: path for path in paths_of_packages(manifest)}
+    wheels = [path for tool in tools_of(host) for path in wheels_of(tool, manifest)]
+    given = {path: path for path in (*paths_of_packages(manifest), *wheels)}
     for entry in host["images"]:
         if entry["source"]["kind"] == "bundle" and _is_due(entry["reference"], due["images"]):
             held = image_in(manifest, entry)
@@ -131,5 +134,9 @@ def apt_files() -> dict[str, str]:
 
 
 def environment() -> dict[str, str]:
-    """What the tasks of a host get that takes all from a bundle."""
-    return {"APT_CONFIG": f"{_layout.BUNDLE}/{APT_CONFIG}"}
+    """What the tasks of a host get that takes all from a bundle: apt and pip ask nobody else."""
+    return {
+        "APT_CONFIG": f"{_layout.BUNDLE}/{APT_CONFIG}",
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": f"{_layout.BUNDLE}/{WHEELS}",
+    }

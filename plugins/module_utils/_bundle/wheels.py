@@ -11,54 +11,51 @@ import re
 import sys
 import tarfile
 import zipfile
+from collections.abc import Collection
 from pathlib import Path
 
 from ansible_collections.gb10.fleet.plugins.module_utils._bundle.folder import Target
+from ansible_collections.gb10.fleet.plugins.module_utils._bundle.locks import TOOLS, pins, plain
 from ansible_collections.gb10.fleet.plugins.module_utils._bundle.manifest import COLLECTION, WHEELS
 from ansible_collections.gb10.fleet.plugins.module_utils._bundle.programs import run
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import refusal
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import ROOT
 
-# A plan with it is refused with a bundle (`_bundle.needs`): 190 MB.
-_LEFT_OUT = "phoenix"
 _MACHINES = {"arm64": "aarch64", "amd64": "x86_64"}
 # glibc's releases up to that of Ubuntu 24.04; pip takes each by its own name (PEP 600).
 _GLIBC = range(39, 16, -1)
-_LOCKED = re.compile(r"^([\w.-]+)==([\w.!+-]+)", re.MULTILINE)
 
 
-def locks() -> list[Path]:
-    """The locks of hashes by which roles install."""
-    found = sorted(Path(ROOT, "roles").glob("*/files/*.txt"))
-    return [path for path in found if path.parents[1].name != _LEFT_OUT]
+def locks(tools: Collection[str]) -> list[Path]:
+    """The locks of hashes by which roles install. tools: what hosts of the plan install besides (`locks.TOOLS`), of
+    which Phoenix alone is 190 MB."""
+    left_out = {Path(ROOT, lock) for tool, lock in TOOLS.items() if tool not in tools}
+    return [path for path in sorted(Path(ROOT, "roles").glob("*/files/*.txt")) if path not in left_out]
 
 
-def fetch(architecture: str, python: str, target: Target, work: Path) -> list[dict[str, str | None]]:
+def fetch(
+    architecture: str, python: str, tools: Collection[str], target: Target, work: Path
+) -> list[dict[str, str | None]]:
     """The manifest's entries of all wheels, held from then on. python: the hosts' release, as ``3.12``."""
     machine = _MACHINES.get(architecture, architecture)
     platforms = [f"manylinux_2_{minor}_{machine}" for minor in _GLIBC] + [f"manylinux2014_{machine}"]
     chosen = [word for name in platforms for word in ("--platform", name)]
     work.mkdir(parents=True, exist_ok=True)
-    for lock in locks():
+    for lock in locks(tools):
         pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet", "--no-deps"]
         only = ["--require-hashes", "--only-binary=:all:", "--python-version", python, *chosen]
         run([*pip, *only, "--dest", str(work), "--requirement", str(lock)], "wheels")
-    pinned = {(_plain(name), version) for lock in locks() for name, version in _LOCKED.findall(lock.read_text())}
+    pinned = {pin for lock in locks(tools) for pin in pins(lock.read_text())}
     entries: list[dict[str, str | None]] = []
     for file in sorted(work.glob("*.whl")):
         name, version, licence = _described(file)
-        if (_plain(name), version) in pinned:
+        if (plain(name), version) in pinned:
             target.put(f"{WHEELS}/{file.name}", file)
             origin = f"the package index of pip, {name}=={version}"
             path = f"{WHEELS}/{file.name}"
             entries.append({"name": name, "version": version, "file": path, "licence": licence, "origin": origin})
         file.unlink()
     return entries
-
-
-def _plain(name: str) -> str:
-    """One spelling of a project's name, of which ``huggingface-hub`` and ``huggingface_hub`` are two (PEP 503)."""
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _described(wheel: Path) -> tuple[str, str, str | None]:
