@@ -133,6 +133,7 @@ def manifest_of(content: Mapping[str, bytes], **other: Any) -> dict[str, Any]:
         "packages": [{"name": "docker.io", "version": "1:2", "file": "debs/docker.io_1%3a2_arm64.deb", **ORIGIN}],
         "wheels": [{"name": "runner", "version": "1", "file": "wheels/runner-1-py3-none-any.whl", **ORIGIN}],
         "tools": {},
+        "wheels_by": "",
         "collection": {"version": "0.2.0", "file": "collection/gb10-fleet-0.2.0.tar.gz"},
         **other,
     }
@@ -367,8 +368,24 @@ def test_a_bundle_has_the_wheels_of_the_lock_that_the_plan_installs_by() -> None
     (finding,) = lacking(needed, manifest_of(CONTENT, tools={"phoenix": "0" * 64}), "m")
     assert "wheels of phoenix" in finding.place and "gb10.fleet.bundle" in finding.remedy
     old = manifest_of(CONTENT)
-    del old["tools"]
+    del old["tools"], old["wheels_by"]
     assert form.parse(form.dump(old), "m")["tools"] == {}, "a bundle of before can be read"
+
+
+def test_wheels_that_are_held_are_not_asked_for_again(tmp_path: Path) -> None:
+    """Of 150 it takes pip minutes to find that they are the same."""
+    chosen = wheels.chosen_by("arm64", "3.12", ["phoenix"])
+    others = [wheels.chosen_by(*by) for by in (("amd64", "3.12", ["phoenix"]), ("arm64", "3.13", ["phoenix"]))]
+    assert len({chosen, *others, wheels.chosen_by("arm64", "3.12", [])}) == 4
+    (path,) = [path for path in CONTENT if path.startswith("wheels/")]
+    write_whole(tmp_path / path, CONTENT[path])
+    known = manifest_of(CONTENT, wheels_by=chosen)
+    target = Target(tmp_path, known, None, None)
+    assert wheels.held(chosen, known, target) == known["wheels"]
+    assert [*target.files] == [path]
+    assert wheels.held(others[0], known, target) is None
+    write_whole(tmp_path / path, b"damaged")
+    assert wheels.held(chosen, known, Target(tmp_path, known, None, None)) is None
 
 
 def test_a_host_is_given_the_wheels_that_it_installs_and_no_others() -> None:

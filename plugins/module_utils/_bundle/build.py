@@ -128,11 +128,13 @@ def _build(
             [*before["packages"], *known["packages"]],
             order.key[0],
         )
+    tools = order.needs.tools
+    found["tools"], found["wheels_by"] = {**tools}, wheels.chosen_by(order.architecture, order.python, tools)
+    found["wheels"] = wheels.held(found["wheels_by"], known, target)
     with _watched("wheels, and the collection itself", order.work, show):
-        found["wheels"] = wheels.fetch(
-            order.architecture, order.python, order.needs.tools, target, order.work / "wheels"
-        )
-        found["tools"] = {**order.needs.tools}
+        if found["wheels"] is None:
+            work = order.work / "wheels"
+            found["wheels"] = wheels.fetch(order.architecture, order.python, tools, target, work)
         found["collection"] = wheels.collection(target, order.work)
     sizes = {path: file["bytes"] for path, file in target.files.items()}
     target.write(LAYOUT, b'{"imageLayoutVersion": "1.0.0"}')

@@ -105,6 +105,8 @@ _SPEC: Spec = {
         "wheels": _list({"name": _NAME, "version": _NAME, "file": _TEXT, **_ORIGIN}),
         # those that hosts install: the sum of the lock all of whose wheels are there; none in bundles of before
         "tools": {"type": "map", "default": {}, "max": 100, "keys": _NAME, "values": SHA256},
+        # by what the wheels were chosen, `wheels.chosen_by`
+        "wheels_by": {"type": "str", "default": "", "max": 64},
         "collection": {"type": "map", "required": True, "options": {"version": _NAME, "file": _TEXT}},
     },
 }

@@ -7,12 +7,14 @@
 from __future__ import annotations
 
 import email
+import hashlib
 import re
 import sys
 import tarfile
 import zipfile
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._bundle.folder import Target
 from ansible_collections.gb10.fleet.plugins.module_utils._bundle.locks import TOOLS, pins, plain
@@ -31,6 +33,22 @@ def locks(tools: Collection[str]) -> list[Path]:
     which Phoenix alone is 190 MB."""
     left_out = {Path(ROOT, lock) for tool, lock in TOOLS.items() if tool not in tools}
     return [path for path in sorted(Path(ROOT, "roles").glob("*/files/*.txt")) if path not in left_out]
+
+
+def chosen_by(architecture: str, python: str, tools: Collection[str]) -> str:
+    """One sum for locks, architecture and release: by the same ones pip chooses the same wheels."""
+    words = [architecture, python, *(path.read_text("utf-8") for path in locks(tools))]
+    return hashlib.sha256("\0".join(words).encode()).hexdigest()
+
+
+def held(chosen: str, known: Mapping[str, Any], target: Target) -> list[dict[str, Any]] | None:
+    """The entries of an earlier bundle, where it has just these wheels and all of them are held; None else."""
+    entries = [{**entry} for entry in known["wheels"]]
+    if known.get("wheels_by") != chosen or not all(target.known(entry["file"]) for entry in entries):
+        return None
+    for entry in entries:
+        target.name(entry["file"])
+    return entries
 
 
 def fetch(
