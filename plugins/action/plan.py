@@ -40,6 +40,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._tls.judge import of_ow
 from ansible_collections.gb10.fleet.plugins.module_utils._tracing.declared import headers_problems
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.artifact import of_plan
 from ansible_collections.gb10.fleet.plugins.modules.plan import DOCUMENTATION
+from ansible_collections.gb10.fleet.plugins.plugin_utils import _filters  # noqa: F401  # for the workers, see there
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._bundle_key import trusted_key, used
 from ansible_collections.gb10.fleet.plugins.plugin_utils._certificates import described

@@ -5,6 +5,10 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -167,3 +171,16 @@ def test_one_missing_host_takes_its_services_alone() -> None:
     assert [one["name"] for one in found["slice"]["services"]] == ["solo"]
     [sentence] = found["left_out"]
     assert sentence.startswith("pair: b can't be reached or was refused")
+
+
+def test_workers_find_all_filters_loaded_by_the_action_that_a_run_begins_with() -> None:
+    """Each would load all of them by itself, for every task of every host that uses one."""
+    root = Path(__file__).resolve().parents[2]
+    program = (
+        "import json, sys; from ansible.plugins.loader import init_plugin_loader, action_loader;"
+        f"init_plugin_loader([{str(root / 'collections')!r}]);"
+        "action_loader.get('gb10.fleet.plan', class_only=True); print(json.dumps(list(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = {name.rpartition(".")[2] for name in json.loads(done.stdout) if "gb10.fleet.plugins.filter." in name}
+    assert loaded == {file.stem for file in (root / "plugins" / "filter").glob("*.py")}
