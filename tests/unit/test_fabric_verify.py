@@ -15,8 +15,11 @@ from ansible_collections.gb10.fleet.plugins.module_utils._fabric import arp
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.bandwidth import judge_bandwidth
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import where
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hotplug import parse_measured
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.judge import judge, summary
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.judge import judge as judge_all
+from ansible_collections.gb10.fleet.plugins.module_utils._fabric.judge import summary
 from ansible_collections.gb10.fleet.plugins.module_utils._fabric.plan import plan_fabric
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._joins.hosts import cable_ends
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,16 @@ def reading(host: str) -> dict[str, Any]:
             "bytes": {"xmit": 0, "rcv": 0},
         }  # fmt: skip
     return result
+
+
+def judge(host: str, plan: dict[str, Any], both: Readings, *rest: Any, **options: Any) -> list[Finding]:
+    """What is found by all readings, and the same by what one host's check is given of them."""
+    found = judge_all(host, plan, both, *rest, **options)
+    others = {f"spark-{number}": {"reading": reading("spark-3") | {"links": {}}} for number in range(10, 20)}
+    given = cable_ends({name: {"reading": one} for name, one in both.items()} | others, host, plan["interfaces"])
+    assert len(given) <= len(both)
+    assert judge_all(host, plan, {name: one["reading"] for name, one in given.items()}, *rest, **options) == found
+    return found
 
 
 def readings(change: Callable[[Readings], None] | None = None) -> Readings:

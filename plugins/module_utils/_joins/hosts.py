@@ -53,3 +53,25 @@ def fabric_addresses(readings: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """
     links = [link for reading in readings.values() for link in reading["links"].values()]
     return [address.partition("/")[0] for link in links for address in link["addresses"]]
+
+
+def cable_ends(
+    results: Mapping[str, Mapping[str, Any]], host: str, interfaces: Iterable[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """What the check of one host's cables goes by, however many hosts there are.
+
+    That is its own reading, and the MAC addresses of those that answered it or are declared to be at the other end.
+
+    results: by host what `gb10.fleet.fabric_info` has returned. interfaces: the host's, of its fabric slice.
+    """
+    read = {name: result["reading"] for name, result in results.items() if "reading" in result}
+    if host not in read:
+        return {}
+    answered = {mac for asked in read[host]["asked"].values() for mac in asked["answers"].values()}
+    declared = {peer["host"] for one in interfaces for peer in one["peers"]}
+    ends: dict[str, Any] = {}
+    for name, reading in read.items():
+        links = {link: {"mac": found["mac"]} for link, found in reading["links"].items()}
+        if name in declared or any(link["mac"] in answered for link in links.values()):
+            ends[name] = {"reading": {"links": links}}
+    return {**ends, host: {"reading": read[host]}}
