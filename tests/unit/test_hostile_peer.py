@@ -467,6 +467,8 @@ def test_what_is_well_formed_is_taken() -> None:
 class Answering:
     """A host that answers anything with the same bytes."""
 
+    coming = False
+
     def __init__(self, content: bytes) -> None:
         self._content = content
 

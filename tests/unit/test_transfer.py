@@ -51,7 +51,7 @@ class Host:
         self.peer = Peer(name, f"address of {name}")
         self.places = Places(folder / name, folder / name / "hf")
         self.contents = Contents(self.places, NO_DOCKER)
-        self.given = 0
+        self.given, self.coming = 0, False
         self.corrupt: Callable[[bytes], bytes] = lambda content: content
 
     def put(self, content: bytes) -> str:
@@ -68,6 +68,7 @@ class Host:
             if "recipe" in request:
                 return self.contents.recipe(request["recipe"], request["packed"])
             content = self.contents.read(request["read"], request["ranges"])
+            self.coming = self.contents.is_getting()
         except AbsentError as error:
             raise PeerAbsentError(str(error)) from None
         except LateError:
@@ -145,7 +146,9 @@ def test_a_host_passes_on_what_is_still_coming_in(
     with pytest.raises(AbsentError):
         fleet["b"].contents.read(sha256, [(3 * PART, 2 * PART)])
     monkeypatch.setattr(given, "_PATIENCE_SECONDS", 0)
+    assert not fleet["b"].contents.is_getting()
     with filling(fleet["b"].places.files_in), pytest.raises(LateError):
+        assert fleet["b"].contents.is_getting()
         fleet["b"].contents.read(sha256, [(3 * PART, 2 * PART)])
 
 
@@ -226,6 +229,8 @@ def test_a_damaged_disk_here_is_found_before_the_file_has_its_name(fleet: Fleet,
 
 class Broken:
     """A host that falls silent, always or after some answers."""
+
+    coming = False
 
     def __init__(self, host: Host, answers: int = 0) -> None:
         self._host = host
@@ -337,6 +342,37 @@ def test_a_host_that_only_ever_promises_is_left(clock: Clock) -> None:
     assert route.notes == ["b is slow (0 B/s): read from a instead"]
 
 
+def test_around_a_host_that_is_getting_it_itself_one_of_a_hundred_batches_is_asked(clock: Clock) -> None:
+    route = Route([Peer("b", ""), Peer("a", "")], "x", clock)
+    asked = []
+    for _ in range(350):
+        asked.append(route.choose().host)
+        clock.now += 1
+        route.delivered(Peer(asked[-1], ""), 10**6, 1, coming=asked[-1] == "b")
+    assert 2 <= asked.count("a") <= 3
+    assert "a" not in asked[:100]
+
+
+def test_one_fast_batch_alone_is_no_reason_to_change(clock: Clock) -> None:
+    route = Route([Peer("b", ""), Peer("a", "")], "x", clock)
+    asked = []
+    for _ in range(20):
+        asked.append(route.choose().host)
+        clock.now += 1
+        route.delivered(Peer(asked[-1], ""), 10**6 if asked.count("a") != 1 else 4 * 10**6, 1)
+    assert asked[5:8] == ["a", "a", "b"]
+    assert route.notes == []
+
+
+def test_a_host_that_is_slow_itself_is_left_though_it_began_late(clock: Clock) -> None:
+    route = Route([Peer("b", ""), Peer("a", "")], "x", clock)
+    for number in range(20):
+        peer = route.choose()
+        clock.now += 1
+        route.delivered(peer, 10**6 if peer.host == "b" else 4 * 10**6, 1, coming=number < 4)
+    assert route.choose().host == "a"
+
+
 def test_a_host_of_this_run_gets_time_to_begin(clock: Clock) -> None:
     soon = Peer("b", "", present=True)
     route = Route([soon, Peer("a", "")], "x", clock, pause=lambda seconds: None)
@@ -356,6 +392,7 @@ class Reader:
         self._route: Route | None = None
         self._peer: Peer | None = None
         self._since = self._left = 0.0
+        self._coming = False
 
     def asks(self, have: dict[str, int | None]) -> str:
         """The host that sends to it now; empty while it waits. have: how many parts of it each has; None: not begun."""
@@ -369,7 +406,9 @@ class Reader:
                 self._route.absent(peer, "it does not have it")
                 return ""
             self._peer, self._since, self._left = peer, now, self._left + 1.0
-        if (have[self._peer.host] or 0) > self.here:
+        there = have[self._peer.host] or 0
+        if there > self.here:
+            self._coming = there < PARTS
             return self._peer.host
         if now - self._since > PATIENCE:
             self._route.late(self._peer)
@@ -380,14 +419,15 @@ class Reader:
         self._left -= share
         if self._left <= 0 and self._route and self._peer:
             self.here += 1
-            self._route.delivered(self._peer, PART, self._clock() - self._since)
+            self._route.delivered(self._peer, PART, self._clock() - self._since, self._coming)
             self._peer = None
 
     def _pause(self, seconds: float) -> None:
         self._idle_until = self._clock() + seconds
 
 
-PATIENCE, STEP, PARTS = 5.0, 0.05, 60  # as a peer server waits for a part
+PATIENCE = 5.0  # as a peer server waits for a part
+STEP, PARTS = 0.05, 120
 
 
 @pytest.mark.parametrize(
@@ -396,7 +436,7 @@ PATIENCE, STEP, PARTS = 5.0, 0.05, 60  # as a peer server waits for a part
     ids=["one after the other", "at once", "over a minute"],
 )
 def test_the_origin_sends_about_one_copy_to_eight_hosts(clock: Clock, begins: tuple[float, ...]) -> None:
-    """Seen in the lab: two copies, and 1.8 times the time of one. One probed now and then is more than a copy."""
+    """Seen in the lab: two copies, and 1.8 times the time of one; later 1.06, as the origin was probed in vain."""
     names = [f"t{number}" for number in range(1, len(begins) + 1)]
     readers = []
     for place, (name, begin) in enumerate(zip(names, begins, strict=True)):
@@ -414,8 +454,8 @@ def test_the_origin_sends_about_one_copy_to_eight_hosts(clock: Clock, begins: tu
         for those in sending.values():
             for reader in those:
                 reader.gets(STEP / len(those))
-    assert sent / PARTS < 1.1
-    assert clock.now < max(begins) + 1.25 * PARTS
+    assert sent / PARTS < 1.03
+    assert clock.now < max(begins) + 1.2 * PARTS
 
 
 def test_lost_hosts_are_tried_again_a_few_times(clock: Clock) -> None:

@@ -140,6 +140,10 @@ class Contents:
             raise AbsentError("its file is cut off")
         return content
 
+    def is_getting(self) -> bool:
+        """Whether this host is itself still getting files from others."""
+        return any(map(is_filling, (self._places.files_in, self._places.layers_in)))
+
     def _complete(self, sha256: str) -> Reader | None:
         reader = self._blob(sha256) or self._layer(sha256)
         if reader:

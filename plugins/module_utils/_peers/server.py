@@ -8,7 +8,7 @@ It runs as root, started by sshd as the only command of an account for other hos
 takes nothing from them but what `_peers.request` lets pass. It gives images, models and their files, and writes below
 its own stores only. An answer is one of::
 
-    {"working": true}            more follows: it is still reading
+    {"working": true}            more follows: it is still reading, or still getting files itself
     {"ok": 123}                  123 bytes follow
     {"late": true}               ask again, it is on its way
     {"absent": "why"}            ask somebody else
@@ -103,7 +103,10 @@ def _result(line: bytes, answers: IO[bytes], contents: Contents) -> tuple[dict[s
 
 def _content(kind: str, request: dict[str, Any], answers: IO[bytes], contents: Contents) -> bytes:
     if kind == "read":
-        return contents.read(request["read"], request["ranges"])
+        content = contents.read(request["read"], request["ranges"])
+        if contents.is_getting():
+            _answer(answers, {"working": True}, b"")
+        return content
     with _beating(answers):
         if kind == "recipe":
             return contents.recipe(request["recipe"], request["packed"])

@@ -61,15 +61,16 @@ class Asker:
         self._connect = connect
         self._open: dict[Peer, Connection] = {}
 
-    def ask(self, request: dict[str, Any], good: Callable[[Peer, bytes], bool]) -> tuple[Peer, bytes]:
-        """Ask along the route until a peer gives what is ``good``. Raises FleetError when nobody does.
+    def ask(self, request: dict[str, Any], good: Callable[[Peer, bytes], bool]) -> tuple[Peer, bytes, bool]:
+        """Ask along the route until a peer gives what is ``good``: who, what, and whether it was still getting more.
 
-        A peer that is late made this wait for some seconds.
+        Raises FleetError when nobody does. A peer that is late made this wait for some seconds.
         """
         while True:
             peer = self._route.choose()
             try:
-                answer = self._connection(peer).ask(request)
+                connection = self._connection(peer)
+                answer = connection.ask(request)
             except PeerLateError:
                 self._route.late(peer)
             except PeerAbsentError as error:
@@ -79,7 +80,7 @@ class Asker:
                 self._route.lost(peer, str(error))
             else:
                 if good(peer, answer):
-                    return peer, answer
+                    return peer, answer, connection.coming
 
     def _connection(self, peer: Peer) -> Connection:
         if peer not in self._open:
@@ -178,7 +179,7 @@ class Transfer:
             self._route.damaged(peer, f"the recipe of {wish.place}")
             return False
 
-        _, answer = asker.ask({"recipe": wish.sha256, "packed": wish.packed}, good)
+        _, answer, _ = asker.ask({"recipe": wish.sha256, "packed": wish.packed}, good)
         return unpack(answer)
 
     def missing_bytes(self, sha256: str | None = None) -> int:
@@ -262,9 +263,9 @@ class Transfer:
             self._route.damaged(peer, file.wish.place)
             return False
 
-        peer, answer = asker.ask({"read": file.wish.sha256, "ranges": _ranges(parts)}, good)
+        peer, answer, coming = asker.ask({"read": file.wish.sha256, "ranges": _ranges(parts)}, good)
         seconds = time.monotonic() - began
-        self._route.delivered(peer, len(answer), seconds)
+        self._route.delivered(peer, len(answer), seconds, coming)
         contents = _split(answer, parts)
         file.incoming.write((index, *each) for index, each in zip(indexes, contents, strict=True))
         self._progress.add(len(answer))

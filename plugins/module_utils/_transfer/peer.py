@@ -108,9 +108,11 @@ def over_ssh(peer: Peer) -> Connection:
 
 
 class Connection:
-    """One conversation with a host's peer server. command: what reaches it."""
+    """One conversation with a host's peer server. command: what reaches it. coming: when it answered last, it was
+    still at work; of a file's parts: still getting files itself."""
 
     def __init__(self, command: list[str]) -> None:
+        self.coming = False
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the connection
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, bufsize=0
@@ -124,6 +126,7 @@ class Connection:
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
         except BrokenPipeError:
             raise self._lost() from None
+        self.coming = False
         while True:
             try:
                 head = checked(_HEADS, parsed(self._line(), _LINE_BYTES, "its answer"), "its answer")
@@ -139,6 +142,7 @@ class Connection:
                 raise PeerLateError
             if "failed" in head:
                 raise PeerError(one_line(head["failed"]))
+            self.coming = True
 
     def close(self) -> None:
         self._process.kill()
