@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from . import drift, gateway, images, monitoring, plans, tracing, weights
+from . import chain, drift, gateway, images, monitoring, plans, tracing, weights
 from .figures import Figure
 from .fleet import Fleet
 
@@ -29,6 +29,10 @@ def of_fan_out(directory: Path, _: argparse.Namespace) -> Iterator[Figure]:
         fleet.trust()
         weights.prepare(fleet)
         yield from weights.fan_out(fleet, [4, 8])
+
+
+def of_chain(directory: Path, options: argparse.Namespace) -> Iterator[Figure]:
+    yield from chain.figures(directory, 8, options.rounds)
 
 
 def of_breaks(directory: Path, options: argparse.Namespace) -> Iterator[Figure]:
@@ -68,6 +72,7 @@ def of_tracing(directory: Path, _: argparse.Namespace) -> Iterator[Figure]:
 BENCHMARKS: dict[str, Callable[[Path, argparse.Namespace], Iterator[Figure]]] = {
     "images": of_images,
     "fan-out": of_fan_out,
+    "chain": of_chain,
     "breaks": of_breaks,
     "damage": of_damage,
     "plan": of_plans,
@@ -87,6 +92,7 @@ def main() -> int:
     parser.add_argument("benchmark", nargs="*", choices=[[], *BENCHMARKS], help="default: all")
     parser.add_argument("--kills", type=int, default=20, help="how often a transfer is broken (default: %(default)s)")
     parser.add_argument("--hosts", type=int, default=8, help="of the drift check's fleet (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="of the chain (default: %(default)s)")
     parser.add_argument("--minutes", type=int, default=40, help="of the monitoring (default: %(default)s)")
     options = parser.parse_args()
     met = True

@@ -43,9 +43,10 @@ CUT = 0.5
 
 
 class Links:
-    """Namespaces ``rv0`` (the source) to ``rvN`` on a switch."""
+    """Namespaces ``rv0`` (the source) to ``rvN`` on a switch, each with a link of ``rate`` (words of tc(8))."""
 
-    def __init__(self, hosts: int) -> None:
+    def __init__(self, hosts: int, rate: str = RATE) -> None:
+        self._rate = rate
         self.names = [f"rv{number}" for number in range(hosts + 1)]
 
     def __enter__(self) -> Links:
@@ -58,7 +59,7 @@ class Links:
             run("ip", "-n", name, "link", "set", "lo", "up")
             run("ip", "-n", name, "link", "set", "eth0", "up")
             run("ip", "-n", name, "address", "add", f"{address(number)}/24", "dev", "eth0")
-            shape = ("root", "tbf", "rate", RATE, "burst", "256k", "latency", "50ms")
+            shape = ("root", "tbf", "rate", self._rate, "burst", "256k", "latency", "50ms")
             run("tc", "qdisc", "add", "dev", f"v{name}", *shape)
             run("tc", "-n", name, "qdisc", "add", "dev", "eth0", *shape)
         return self
@@ -110,10 +111,11 @@ class Contest:
 
 
 Receiver = Callable[[int], Sequence[str | Path]]
+Line = dict[str, Any]
 
 
-def measured(contest: Contest, name: str, size: int, receive: Receiver, has: Callable[[int], bool], cut: bool) -> None:
-    """Print one line of JSON: all hosts receive at once. cut: the last one is killed (-9) halfway and begins again."""
+def measured(contest: Contest, name: str, size: int, receive: Receiver, has: Callable[[int], bool], cut: bool) -> Line:
+    """What it took: all hosts receive at once. cut: the last one is killed (-9) halfway and begins again."""
     hosts = range(1, len(contest.links.names))
     before = [contest.links.bytes(number, "rx" if number else "tx") for number in (0, *hosts)]
     began, used = time.monotonic(), cpu()
@@ -136,14 +138,13 @@ def measured(contest: Contest, name: str, size: int, receive: Receiver, has: Cal
     after = [contest.links.bytes(number, "rx" if number else "tx") for number in (0, *hosts)]
     sent, *received = [(b - a) / size for a, b in zip(before, after, strict=True)]
     contest.stop()
-    line = {
+    return {
         "name": name + (", one receiver killed halfway" if cut else ""),
         "sent by the source, of the size": round(sent, 3),
         "received by a host at most, of the size": round(max(received), 3),
         "seconds": round(seconds, 1),
         "processor seconds": round(cpu() - used, 1),
     }
-    print(json.dumps(line), flush=True)
 
 
 def cpu() -> float:
@@ -155,13 +156,14 @@ def cpu() -> float:
 # Ours
 
 
-def ours(contest: Contest, name: str, content: Path, old: Path | None, cut: bool) -> None:
-    """A chain, as the plan makes it: each host asks the one before it, and the source where that one fails."""
+def ours(contest: Contest, name: str, content: Path, old: Path | None, cut: bool) -> Line:
+    """A chain, as the plan makes it: each host asks the one before it, then those before that, at last the source."""
     sha256, size = digest(content), content.stat().st_size
     folders = [contest.folder / str(number) for number in range(len(contest.links.names))]
     for folder in folders:
         (folder / "layers").mkdir(parents=True)
-    node = (sys.executable, "-m", "bench.rival_node")
+    paths = f"PYTHONPATH={HERE.parent}:{HERE.parents[1] / 'collections'}"
+    node = ("env", paths, sys.executable, "-m", "bench.rival_node")
     kind = "layer" if old else "blob"
     for number in range(len(folders)):
         given = (kind, str(content)) if number == 0 else ()
@@ -169,10 +171,10 @@ def ours(contest: Contest, name: str, content: Path, old: Path | None, cut: bool
     time.sleep(3)
 
     def receive(number: int) -> Sequence[str | Path]:
-        peers = ",".join(address(other) for other in (number - 1, 0) if other >= 0 and (other or number))
+        peers = ",".join(address(other) for other in range(number - 1, -1, -1))
         return (*node, "receive", folders[number], sha256, peers, *([old] if old else []))
 
-    measured(contest, name, size, receive, lambda number: (folders[number] / "done").exists(), cut)
+    return measured(contest, name, size, receive, lambda number: (folders[number] / "done").exists(), cut)
 
 
 def digest(path: Path) -> str:
@@ -183,7 +185,7 @@ def digest(path: Path) -> str:
 # BitTorrent
 
 
-def bittorrent(contest: Contest, name: str, content: Path, cut: bool) -> None:
+def bittorrent(contest: Contest, name: str, content: Path, cut: bool) -> Line:
     size = content.stat().st_size
     torrent = contest.folder / "it.torrent"
     torrent.write_bytes(metainfo(content, f"http://{SOURCE}:6969/announce"))
@@ -205,7 +207,7 @@ def bittorrent(contest: Contest, name: str, content: Path, cut: bool) -> None:
         hook = contest.folder / f"hook{number}"
         hook.write_text(f"#!/bin/sh\n: > {folder}/done\n")
         hook.chmod(0o755)
-    measured(contest, name, size, receive, lambda number: (folders[number] / "done").exists(), cut)
+    return measured(contest, name, size, receive, lambda number: (folders[number] / "done").exists(), cut)
 
 
 def metainfo(content: Path, announce: str) -> bytes:
@@ -232,7 +234,7 @@ def bencode(value: Any) -> bytes:
 # casync
 
 
-def casync(contest: Contest, name: str, content: Path, old: Path, cut: bool) -> None:
+def casync(contest: Contest, name: str, content: Path, old: Path, cut: bool) -> Line:
     store, index = contest.folder / "store.castr", contest.folder / "it.caibx"
     run("casync", "make", f"--store={store}", str(index), str(content))
     contest.start(0, sys.executable, "-m", "http.server", "--directory", contest.folder, "--bind", SOURCE, "8000")
@@ -244,13 +246,13 @@ def casync(contest: Contest, name: str, content: Path, old: Path, cut: bool) -> 
         return ("sh", "-c", words)
 
     done = [contest.folder / f"{number}.tar.done" for number in range(len(contest.links.names))]
-    measured(contest, name, content.stat().st_size, receive, lambda number: done[number].exists(), cut)
+    return measured(contest, name, content.stat().st_size, receive, lambda number: done[number].exists(), cut)
 
 
 # A registry
 
 
-def registry(contest: Contest, name: str, images: Sequence[Path], size: int, cut: bool) -> None:
+def registry(contest: Contest, name: str, images: Sequence[Path], size: int, cut: bool) -> Line:
     """The images lie in a registry at the source; each host has the first of them in an OCI layout."""
     settings = {
         "version": 0.1,
@@ -278,7 +280,7 @@ def registry(contest: Contest, name: str, images: Sequence[Path], size: int, cut
         return ("sh", "-c", f"{' '.join(copy(number, 2))} && : > {contest.folder}/{number}.done")
 
     done = [contest.folder / f"{number}.done" for number in range(len(contest.links.names))]
-    measured(contest, name, size, receive, lambda number: done[number].exists(), cut)
+    return measured(contest, name, size, receive, lambda number: done[number].exists(), cut)
 
 
 def main() -> int:
@@ -302,21 +304,19 @@ def main() -> int:
         size = images[1].stat().st_size
         print(json.dumps({"receivers": hosts, "image": size, "its fat layer": len(fat[1]), "new in it": 12 * MB}))
         for contest, cut in contests(links, folder):
-            ours(contest("ours-model"), f"model to {hosts}: ours", model, None, cut)
-            bittorrent(contest("bt-model"), f"model to {hosts}: aria2", model, cut)
-            bittorrent(contest("bt-image"), f"image to {hosts}: aria2, the archive", images[1], cut)
-            registry(contest("registry"), f"image to {hosts}: registry, whole layers", images, size, cut)
+            show(ours(contest("ours-model"), f"model to {hosts}: ours", model, None, cut))
+            show(bittorrent(contest("bt-model"), f"model to {hosts}: aria2", model, cut))
+            show(bittorrent(contest("bt-image"), f"image to {hosts}: aria2, the archive", images[1], cut))
+            show(registry(contest("registry"), f"image to {hosts}: registry, whole layers", images, size, cut))
             if not cut:
-                ours(
-                    contest("ours-image"),
-                    f"image's layer to {hosts}: ours, over its old version",
-                    *reversed(layers),
-                    cut,
-                )
-                casync(
-                    contest("casync"), f"image's layer to {hosts}: casync, over its old version", *reversed(layers), cut
-                )
+                name = f"image's layer to {hosts}"
+                show(ours(contest("ours-image"), f"{name}: ours, over its old version", *reversed(layers), cut))
+                show(casync(contest("casync"), f"{name}: casync, over its old version", *reversed(layers), cut))
     return 0
+
+
+def show(line: Line) -> None:
+    print(json.dumps(line), flush=True)
 
 
 def contests(links: Links, folder: Path) -> Iterator[tuple[Callable[[str], Contest], bool]]:
