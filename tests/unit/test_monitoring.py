@@ -425,6 +425,31 @@ CAUSES: list[tuple[str, dict[str, str]]] = [
 ]
 
 
+@NEEDS_PROMTOOL
+def test_a_queue_that_is_empty_is_shown_as_empty(tmp_path: Path) -> None:
+    """All waits are in vLLM's first bucket, which ends at 0.3 s."""
+    name = "vllm:request_queue_time_seconds"
+    waits = {f'{name}_bucket{{{SERVICE},le="{end}"}}': "0+60x30" for end in ("0.3", "0.5", "+Inf")}
+    waits |= {f"{name}_count{{{SERVICE}}}": "0+60x30", f"{name}_sum{{{SERVICE}}}": "0+0.0625x30"}
+    shown = [{"labels": f"gb10:queue_seconds:mean5m{{{SERVICE}}}", "value": 0.0625 / 60}]
+    (tmp_path / "rules.yml").write_text(json.dumps(rules([SERIES], LIMITS)))
+    test = {
+        "rule_files": ["rules.yml"],
+        "evaluation_interval": "1m",
+        "tests": [
+            {
+                "interval": "1m",
+                "input_series": [{"series": series, "values": values} for series, values in waits.items()],
+                "promql_expr_test": [
+                    {"expr": "gb10:queue_seconds:mean5m", "eval_time": "15m", "exp_samples": shown},
+                ],
+            }
+        ],
+    }
+    (tmp_path / "test.yml").write_text(json.dumps(test))
+    promtool("test", "rules", str(tmp_path / "test.yml"))
+
+
 def test_every_alert_has_a_cause_that_is_tried() -> None:
     assert {alert.name for alert in alerts(LIMITS, RECORDED)} == {name for names, _ in CAUSES for name in names.split()}
 

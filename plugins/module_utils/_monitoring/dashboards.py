@@ -115,7 +115,7 @@ _SERVICES = Dashboard(
             "s",
             [Query(f"gb10:next_token_seconds:p95{{{_SERVICE}}}", _BY_SERVICE)],
         ),
-        Panel("Time in the queue, 95 %", "s", [Query(f"gb10:queue_seconds:p95{{{_SERVICE}}}", _BY_SERVICE)]),
+        Panel("Time in the queue, on average", "s", [Query(f"gb10:queue_seconds:mean5m{{{_SERVICE}}}", _BY_SERVICE)]),
         Panel(
             "Prompts found in the prefix cache",
             "percentunit",
