@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
-from ansible_collections.gb10.fleet.plugins.module_utils._update.form import SECONDS
+from ansible_collections.gb10.fleet.plugins.module_utils._update.form import FIGURES, SECONDS
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Answering, changes
 
 
@@ -18,5 +18,6 @@ class ActionModule(Answering):
             "restart": {"type": "bool", "required": True},
             "units": {"type": "list", "required": True, "max": 1000, "elements": {"type": "str", "max": 300}},
             "seconds": SECONDS,
+            "figures": FIGURES,
         }
     )

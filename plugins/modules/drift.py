@@ -29,7 +29,7 @@ options:
     type: path
     required: true
   speeds:
-    description: The folder of the controller with the runs that what M(gb10.fleet.drift_bench) registered as
+    description: The folder of the controller with the runs that what M(gb10.fleet.bench_services) registered as
       C(drift_bench) on each host is compared with; empty to compare nothing.
     type: path
     default: ""

@@ -27,8 +27,8 @@ options:
     required: true
   judged:
     description:
-      - With V(kept) what the controller has judged and decided, C(steps), C(firmware), C(units), C(expected), C(known)
-        and C(seconds).
+      - With V(kept) what the controller has judged and decided, C(steps), C(firmware), C(units), C(expected), C(known),
+        C(seconds) and, where services were measured, C(figures).
     type: dict
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
@@ -56,6 +56,10 @@ seconds:
   description: How long services took to answer before, by their names.
   returned: success
   type: dict
+figures:
+  description: How fast they were before, by their names, as M(gb10.fleet.bench_services) measured it.
+  returned: success
+  type: dict
 """
 
 from collections.abc import Callable
@@ -68,7 +72,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._update.look import FOL
 
 # What is due after a step, where the host is still in the boot of it.
 _RESTARTS = ("installed", "restored")
-NOTHING: dict[str, Any] = {"restart": False, "units": [], "seconds": {}}
+NOTHING: dict[str, Any] = {"restart": False, "units": [], "seconds": {}, "figures": {}}
 
 
 def main() -> None:
@@ -110,7 +114,10 @@ def main() -> None:
     shown = {"before": "", "after": "".join(words)} if before != after and state == "installed" else {}
     restart = after["stage"] in _RESTARTS and after["boot_id"] == boot_id()
     module.exit_json(
-        changed=before != after, restart=restart, units=after["units"], seconds=after["seconds"], diff=shown
+        changed=before != after,
+        restart=restart,
+        **{key: after[key] for key in ("units", "seconds", "figures")},
+        diff=shown,
     )
 
 

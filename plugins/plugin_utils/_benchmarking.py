@@ -49,15 +49,15 @@ def load_of(plan: Mapping[str, Any], name: str) -> dict[str, Any]:
     return asked(name, head_of(plan, name), service["served_name"], parts, spec.series)
 
 
-def night_loads(plan: Mapping[str, Any], host: str, service: str = "") -> dict[str, Any]:
-    """``{service: {load, points}}`` of those that a drift check measures and whose endpoint is on the host. service: as
-    of `watched`. load: of `load_of`; points: of `Point`, none where no prompt fits."""
+def bench_loads(plan: Mapping[str, Any], host: str, services: Sequence[str]) -> dict[str, Any]:
+    """``{service: {load, points}}`` of those whose endpoint is on the host, for a short benchmark. load: of `load_of`;
+    points: of `Point`, none where no prompt fits."""
     return {
         name: {
             "load": load_of(plan, name),
             "points": [asdict(point) for point in night_points(plan["services"][name]["kv"])],
         }
-        for name in watched(plan, service)
+        for name in services
         if head(plan, name) == host
     }
 

@@ -52,7 +52,7 @@ MAY_IMPORT = {
     "_joins": "",
     "_rollout": "",
     "_export": "",
-    "_update": "_preflight _probe _rollout _system _transfer",
+    "_update": "_bench _preflight _probe _rollout _system _transfer",
     "_bench": "_probe _rank _transfer",
     "_tune": "_bench _engines _transfer",
     "_settings": "",

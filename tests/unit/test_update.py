@@ -99,6 +99,7 @@ RECORD: dict[str, Any] = {
     "expected": {"kernel": NEXT, "driver": "580.159.03"},
     "known": [],
     "seconds": {"solo": [0.5]},
+    "figures": {},
 }
 READ: dict[str, Any] = {
     "boot_id": "now",
@@ -550,6 +551,8 @@ def test_a_fault_is_known_again_by_rule_and_place() -> None:
 
 def test_the_record_has_a_form() -> None:
     assert record_of(json.dumps(RECORD).encode()) == RECORD
+    # of the release before
+    assert record_of(json.dumps({key: value for key, value in RECORD.items() if key != "figures"}).encode()) == RECORD
     assert READING["options"]["record"]["options"] is not None
 
 

@@ -160,6 +160,20 @@ def test_a_service_that_is_slower_takes_its_hosts_back(site: Site) -> None:
     assert site.kernels() == STOPPED
 
 
+def test_a_service_that_is_measured_slower_takes_its_hosts_back(site: Site) -> None:
+    """Its three requests are as fast as before. What is not asked for, or can't be measured, stops nobody."""
+    bench = ("-e", "bench=true")
+    done = site.update(*bench, UPDATE_LIMPS="spark-2")
+    assert "pair: 512 tokens x 4: 20.05 next token ms, 2.000 times it" in done.stdout
+    assert site.kernels() == STOPPED
+    site.fresh()
+    busy = site.update(*bench, UPDATE_LIMPS="spark-2", UPDATE_BUSY="spark-2")
+    assert (busy.returncode, site.kernels()) == (0, ALL)
+    assert "pair was not measured: others asked" in busy.stderr
+    site.fresh()
+    assert site.update(UPDATE_LIMPS="spark-2").returncode == 0
+
+
 @pytest.mark.parametrize("host", ["spark-4", "spark-2", "spark-3"])
 @pytest.mark.parametrize("state", ["kept", "installed", "absent"])
 def test_a_run_that_was_cut_off_is_taken_up(site: Site, host: str, state: str) -> None:

@@ -68,6 +68,21 @@ def night(
     return Night(tuple(_slower(host, service, kept, tonight, slower)), keep=False)
 
 
+def slower_than(
+    before: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]],
+    after: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]],
+    least: float,
+) -> list[str]:
+    """A sentence for each figure that is certainly below ``least`` of the speed before. before, after: by service, then
+    as `differences` takes them."""
+    return [
+        f"{name}: {one.point}: {_words(one)}; before it was {one.before:.4g}"
+        for name in sorted(before.keys() & after.keys())
+        for one in differences(before[name], after[name], BETTER, paired=False)
+        if _certainly_slower(one, 1 / least)
+    ]
+
+
 def skipped(host: str, service: str, why: str) -> Difference:
     """Others asked: no figure of such a night says anything."""
     return _hint(host, service, "nobody else asks for two minutes", f"not measured tonight: {why}")
@@ -76,6 +91,10 @@ def skipped(host: str, service: str, why: str) -> Difference:
 def _certainly_slower(one: Compared, limit: float) -> bool:
     """All of its interval beyond what is tolerated."""
     return one.high < 1 / limit if BETTER[one.figure] else one.low > limit
+
+
+def _words(one: Compared) -> str:
+    return f"{one.after:.4g} {one.figure}, {one.ratio:.3f} times it ({one.low:.3f} to {one.high:.3f})"
 
 
 def _slower(
@@ -99,10 +118,7 @@ def _slower(
         "warning",
         "bench-slower",
         _place(service),
-        found="; ".join(
-            f"{one.point}: {one.after:.4g} {one.figure}, {one.ratio:.3f} times it ({one.low:.3f} to {one.high:.3f})"
-            for one in found
-        ),
+        found="; ".join(f"{one.point}: {_words(one)}" for one in found),
         expected="; ".join(f"{one.point}: {one.before:.4g} {one.figure}" for one in found)
         + f", as measured at {kept['at']}",
         remedy=f"measure it again by {again}{also}; if it is to stay so, remove {kept['name']}.json, and the next "

@@ -76,24 +76,25 @@ CONDITIONS: Spec = {
         "hosts": _COUNT,
     },
 }
+VALUES: Spec = {
+    "type": "map",
+    "required": True,
+    "max": 1000,
+    "values": {
+        "type": "map",
+        "options": {
+            figure: {"type": "list", "required": True, "min": 1, "max": 1000, "elements": _POSITIVE}
+            for figure in BETTER
+        },
+    },
+}
 RUN: Spec = {
     "type": "map",
     "options": {
         **dict.fromkeys(("name", "service", "at", "profile", "definition"), _TEXT),
         "conditions": CONDITIONS,
         "points": {"type": "list", "required": True, "min": 1, "max": 1000, "elements": _POINT},
-        "values": {
-            "type": "map",
-            "required": True,
-            "max": 1000,
-            "values": {
-                "type": "map",
-                "options": {
-                    figure: {"type": "list", "required": True, "min": 1, "max": 1000, "elements": _POSITIVE}
-                    for figure in BETTER
-                },
-            },
-        },
+        "values": VALUES,
         "shown": {
             "type": "map",
             "default": {},
@@ -167,6 +168,18 @@ def alone(before: Mapping[str, float], after: Mapping[str, float], own: float, s
         raise BusyError(f"others were answered {foreign:.0f} tokens meanwhile, expected none")
 
 
+def values_of(results: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, list[float]]]:
+    """By point, then by figure, the values of all rounds but the one to warm up. results: as of `run`, each point a
+    map."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for one in results:
+        if one["round"]:
+            point = found.setdefault(one["point"]["name"], {figure: [] for figure in BETTER})
+            for figure, values in point.items():
+                values.append(one["figures"][figure])
+    return found
+
+
 def run(
     name: str,
     at: str,
@@ -187,12 +200,7 @@ def run(
         "definition": service["definition"],
         "conditions": dict(conditions),
         "points": [asdict(point) for point in measured_points.values()],
-        "values": {
-            point: {
-                figure: [one["figures"][figure] for one in counted if one["point"].name == point] for figure in BETTER
-            }
-            for point in measured_points
-        },
+        "values": values_of([{**one, "point": asdict(one["point"])} for one in results]),
         "shown": {
             point: {
                 figure: [

@@ -69,7 +69,7 @@ def _recorded(series: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         ("first_token", "gb10:first_token_seconds:p50", _quantile(0.5)),
         ("first_token", "gb10:first_token_seconds:p95", _quantile(0.95)),
         ("next_token", "gb10:next_token_seconds:p95", _quantile(0.95)),
-        # vLLM's first bucket ends at 0.3 s (request_latency, 0.32.0): a quantile of an empty queue would be 0.29 s
+        # no quantile: an engine's first bucket may end at 0.3 s, and 95 % of an empty queue would be 0.29 s
         (
             "queued",
             "gb10:queue_seconds:mean5m",

@@ -76,7 +76,7 @@ def record() -> dict[str, Any] | None:
 def keep(run: Run, ask: Mapping[str, Any], now: Callable[[], float] = time.time) -> dict[str, Any]:
     """Fetch what comes and what a way back needs, while all still runs.
 
-    ask: ``{steps, firmware, units, expected, known, seconds}`` of the record, as it was judged.
+    ask: ``{steps, firmware, units, expected, known, seconds, figures}`` of the record, as it was judged.
     """
     known = record()
     if known and known["stage"] != "kept":
@@ -91,7 +91,7 @@ def keep(run: Run, ask: Mapping[str, Any], now: Callable[[], float] = time.time)
         **ask,
         # one that was cut off may have stopped them
         "units": sorted({*ask["units"], *(known["units"] if known else ())}),
-        "seconds": {**(known["seconds"] if known else {}), **ask["seconds"]},
+        **{key: {**(known[key] if known else {}), **ask.get(key, {})} for key in ("seconds", "figures")},
         "stage": "kept",
         "boot_id": boot_id(),
         "begun_s": now(),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import VALUES
 from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import checked, parsed
 
@@ -58,6 +59,7 @@ SECONDS: Spec = {
     "keys": _LINE,
     "values": {"type": "list", "max": 100, "elements": {"type": "number", "min": 0, "max": 1e6}},
 }
+FIGURES: Spec = {"type": "map", "default": {}, "max": 1000, "keys": _LINE, "values": VALUES}
 RECORD: Spec = {
     "type": "map",
     "options": {
@@ -72,6 +74,7 @@ RECORD: Spec = {
         "expected": {"type": "map", "required": True, "options": {"kernel": _MAYBE, "driver": _MAYBE}},
         "known": _LINES,
         "seconds": SECONDS,
+        "figures": FIGURES,
     },
 }
 READING: Spec = {

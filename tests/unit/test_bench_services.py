@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
-from ansible_collections.gb10.fleet.plugins.action import drift, drift_bench
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.canary import ROUNDS, night_points
+from ansible_collections.gb10.fleet.plugins.action import bench_services, drift
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.canary import ROUNDS, night_points, slower_than
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import BETTER, BusyError
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.sweep import Point
 from ansible_collections.gb10.fleet.plugins.module_utils._subject import Unknown
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import NoAnswerError
-from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import night_loads
+from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import bench_loads
 from drift_fleet import planned
 
 PLAN = planned(fleet_drift={"benchmark": ["tiny"]})
@@ -52,7 +52,7 @@ def measuring(
         figures = {name: noise * (1000 / each_ms if more else each_ms) for name, more in BETTER.items()}
         return {"seen": SEEN, "figures": figures, "shown": {}, "raw": {"of": point.name}}
 
-    found = action(monkeypatch, drift_bench.ActionModule, {"loads": night_loads(PLAN, HOST)})
+    found = action(monkeypatch, bench_services.ActionModule, {"loads": bench_loads(PLAN, HOST, [SERVICE])})
     monkeypatch.setattr(found, "look", lambda *_: {"seen": SEEN, "before": IDLE | {"busy": busy}})
     monkeypatch.setattr(found, "measure", measure)
     return found
@@ -87,10 +87,26 @@ def test_a_night_after_the_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert [one.severity for one in compared] == ["hint"]
 
 
+def test_its_figures_are_what_an_update_compares(monkeypatch: pytest.MonkeyPatch) -> None:
+    def figures(each_ms: float) -> Any:
+        found = measuring(monkeypatch, each_ms).run(task_vars={"inventory_hostname": HOST})
+        assert found["unmeasured"] == []
+        assert {len(values) for of in found["figures"][SERVICE].values() for values in of.values()} == {ROUNDS}
+        return found["figures"]
+
+    before = figures(10.0)
+    assert slower_than(before, figures(12.0), 0.7) == []
+    found = slower_than(before, figures(16.0), 0.7)
+    assert len(found) == len(BETTER) * len(before[SERVICE])
+    assert found[0].startswith(f"{SERVICE}: 512 tokens x 1: 16.0")
+    # one that could not be measured again is not compared
+    assert slower_than(before, {}, 0.7) == []
+
+
 def test_it_asks_on_the_host_of_the_endpoint_alone_and_what_was_named(monkeypatch: pytest.MonkeyPatch) -> None:
     other = next(host for host in PLAN["hosts"] if host != HOST)
-    assert [*night_loads(PLAN, HOST)] == [*night_loads(PLAN, HOST, SERVICE)] == [SERVICE]
-    assert night_loads(PLAN, other) == night_loads(PLAN, HOST, "another") == {}
+    assert [*bench_loads(PLAN, HOST, [SERVICE])] == [SERVICE]
+    assert bench_loads(PLAN, other, [SERVICE]) == bench_loads(PLAN, HOST, []) == {}
     checked = measuring(monkeypatch)
     checked._task.check_mode = True
     assert on(checked) == {}

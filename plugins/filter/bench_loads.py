@@ -5,14 +5,14 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-name: night_loads
-short_description: What a drift check measures on a host
+name: bench_loads
+short_description: How services of a host are measured shortly
 version_added: 0.2.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
-  - Of each service of C(fleet_drift.benchmark) whose endpoint is on the host, how it is asked and what. A task that is
-    given the whole plan on each host takes as long as the square of the number of hosts.
-positional: _input, host
+  - Of each of these services whose endpoint is on the host, how it is asked and what. A task that is given the whole
+    plan on each host takes as long as the square of the number of hosts.
+positional: _input, host, services
 options:
   _input:
     description: RV(gb10.fleet.plan#module:plan).
@@ -22,16 +22,17 @@ options:
     description: The host's name in the inventory.
     type: str
     required: true
-  service:
-    description: This service alone, if it is one of them; empty for all.
-    type: str
-    default: ""
+  services:
+    description: Names of services of the plan.
+    type: list
+    elements: str
+    required: true
 """
 
 EXAMPLES = r"""
 - name: Measure the services that are compared with how fast they were
-  gb10.fleet.drift_bench:
-    loads: "{{ fleet_plan.plan | gb10.fleet.night_loads(inventory_hostname) }}"
+  gb10.fleet.bench_services:
+    loads: "{{ fleet_plan.plan | gb10.fleet.bench_loads(inventory_hostname, fleet_plan.plan.drift.benchmark) }}"
   become: true
   register: drift_bench
 """
@@ -46,9 +47,9 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import night_loads
+from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import bench_loads
 
 
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
-        return {"night_loads": night_loads}
+        return {"bench_loads": bench_loads}

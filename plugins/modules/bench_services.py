@@ -6,19 +6,19 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: drift_bench
-short_description: Measure the services of a host for a drift check
+module: bench_services
+short_description: Measure services of a host shortly, and say of each why it can't be
 version_added: 0.2.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
-  - Measures the services of C(fleet_drift.benchmark) whose endpoint is on this host, shortly, by the load generator of
-    its own image. Nothing counts where others ask the service, before or meanwhile.
+  - Measures each of them for a minute or two by the load generator of its own image. Nothing counts where others ask
+    the service, before or meanwhile.
   - Never fails. A service that can't be measured answers with the reason.
 extends_documentation_fragment:
   - gb10.fleet.attributes.measures
 options:
   loads:
-    description: What to measure, of the filter P(gb10.fleet.night_loads#filter).
+    description: What to measure, of the filter P(gb10.fleet.bench_loads#filter).
     type: dict
     required: true
 attributes:
@@ -29,8 +29,8 @@ attributes:
 
 EXAMPLES = r"""
 - name: Measure the services that are compared with how fast they were
-  gb10.fleet.drift_bench:
-    loads: "{{ fleet_plan.plan | gb10.fleet.night_loads(inventory_hostname) }}"
+  gb10.fleet.bench_services:
+    loads: "{{ fleet_plan.plan | gb10.fleet.bench_loads(inventory_hostname, fleet_plan.plan.drift.benchmark) }}"
   become: true
   register: drift_bench
 """
@@ -40,4 +40,13 @@ services:
   description: By name, C(seen) and C(results) of a service that was measured, else C(busy) or C(unknown) with why.
   returned: always
   type: dict
+figures:
+  description: By name, of each service that was measured, its figures by point, the values of all rounds.
+  returned: always
+  type: dict
+unmeasured:
+  description: Why the others were not, a sentence each.
+  returned: always
+  type: list
+  elements: str
 """

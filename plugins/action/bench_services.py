@@ -1,9 +1,9 @@
 # Copyright: gb10.fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Action of gb10.fleet.drift_bench: measures services of a host for a drift check.
+"""Action of gb10.fleet.bench_services: measures services of a host shortly.
 
-A service that can't be measured is an answer too: the task never fails, so that all else is compared.
+A service that can't be measured is an answer too: the task never fails, so that all else goes on.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 
 from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.canary import ROUNDS
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import BusyError, NotWholeError, idle
+from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import BusyError, NotWholeError, idle, values_of
 from ansible_collections.gb10.fleet.plugins.module_utils._bench.sweep import Point, steps, words
 from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import one_line
-from ansible_collections.gb10.fleet.plugins.modules.drift_bench import DOCUMENTATION
+from ansible_collections.gb10.fleet.plugins.modules.bench_services import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import NoAnswerError
 from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import Measuring
@@ -36,7 +36,16 @@ class ActionModule(Measuring):
         loads = {} if self._task.check_mode else options["loads"]
         # one after the other: the services of a host share it
         found = {name: self._measured(name, one, variables, until) for name, one in loads.items()}
-        return result | {"changed": False, "services": found}
+        return result | {
+            "changed": False,
+            "services": found,
+            "figures": {name: values_of(one["results"]) for name, one in found.items() if "results" in one},
+            "unmeasured": [
+                f"{name} was not measured: {one.get('busy') or one['unknown']}"
+                for name, one in found.items()
+                if "results" not in one
+            ],
+        }
 
     def _measured(self, name: str, given: Mapping[str, Any], variables: dict[str, Any], until: float) -> dict[str, Any]:
         load, points = given["load"], [Point(**one) for one in given["points"]]
