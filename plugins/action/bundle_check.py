@@ -40,7 +40,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         }
         try:
             bundle = Bundle.of([Path(folder) for folder in options["folders"]], trusted_key(inventory))
-            given = deliveries(options["plan"], bundle.manifest, changing)
+            given = deliveries(options["plan"], bundle.manifest, changing, installing=options["installing"])
             paths = sorted({path for files in given.values() for path in files.values()})
             if problems := _read(bundle, paths):
                 raise FleetError(*problems)

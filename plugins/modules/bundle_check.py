@@ -35,6 +35,10 @@ options:
     description: By host what M(gb10.fleet.host_info) has read of it before a converge.
     type: dict
     required: true
+  installing:
+    description: Whether roles may install on the hosts; V(false) where images and models alone are brought.
+    type: bool
+    default: true
 extends_documentation_fragment:
   - gb10.fleet.attributes.changes
   - gb10.fleet.attributes.on_controller

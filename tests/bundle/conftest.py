@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import shutil
 import subprocess
 import sys
@@ -75,6 +76,7 @@ class Room:
             "fleet_host": {"memory_kib": 15728640},
             "fleet_drift": {"free": {"memory_gib": 0, "disk_gib": 0}},
             "fleet_fabric": {"pool": "192.168.100.0/22", "cables": [["spark-2:1", "spark-3:1"]]},
+            "fleet_phoenix": {"host": "titan", "listen": HOSTS["titan"], "secret_file": "phoenix.key"},
         }
         (self.site / "group_vars" / "all" / "fleet.yml").write_text(yaml.safe_dump(declared))
 
@@ -161,6 +163,8 @@ def room() -> Iterator[Room]:
     connection = place / "site" / "group_vars" / "all" / "connection.yml"
     # this owner keeps his lock beside his inventory
     connection.write_text(re.sub(r"(?m)^fleet_lock_file:.*$", "", connection.read_text()))
+    (place / "site" / "phoenix.key").write_text(f"{secrets.token_hex(32)}\n")
+    (place / "site" / "phoenix.key").chmod(0o600)
     (place / "site" / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": {host: {} for host in HOSTS}}}))
     try:
         with origin.registry(place / "registry") as address, origin.hub() as hub:

@@ -99,6 +99,8 @@ def test_three_bare_hosts(room: Room, first: Path) -> None:
         eventually(lambda address=address: room.answers(address), f"{host} answers")
         assert not room.fleet.ok(host, "test -e /var/lib/gb10-fleet/bundle"), "what came is in its place"
         assert OUTSIDE in room.fleet.root(host, "cat /etc/apt/sources.list"), "the host's own sources stay"
+    # of 140 wheels; that it answers, and asks for its key, the run itself has proved
+    room.fleet.root("titan", "systemctl is-active gb10-phoenix.service")
     again = room.play("site.yml", "-e", f"bundle={first}")
     assert again.returncode == 0, again.stdout[-6000:]
     assert "changed=0" in again.stdout and "changed=1" not in again.stdout
@@ -119,6 +121,10 @@ def test_a_later_bundle_holds_only_what_is_new_and_an_older_one_is_refused(room:
     second = room.medium("second")
     sizes = [sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) for folder in (first, second)]
     assert sizes[1] < sizes[0] / 20
+    staged = room.play("gb10.fleet.stage", "-e", f"bundle={second},{first}")
+    assert staged.returncode == 0, staged.stdout[-8000:]
+    assert newer in room.fleet.root("titan", "docker image ls --format '{{.Repository}}:{{.Tag}}'")
+    assert before in room.fleet.root("titan", "docker ps --format '{{.Image}}'"), "nothing was started anew"
     refused(room, str(second / "debs"), bundle=str(second))
     site = room.play("site.yml", "-e", f"bundle={second},{first}")
     assert site.returncode == 0, site.stdout[-8000:]

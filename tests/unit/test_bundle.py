@@ -491,6 +491,8 @@ def test_a_host_is_given_what_it_lacks() -> None:
     debs = {"key.gpg", "debs/Packages", "debs/InRelease", DEB}
     nothing = deliveries(whole, manifest_of(CONTENT), {"a": {"images": [], "models": []}})
     assert set(nothing["a"]) == debs
+    staged = deliveries(whole, manifest_of(CONTENT), {"a": {"images": [], "models": None}}, installing=False)["a"]
+    assert len(staged) == len(MODEL_FILES) and all(path.startswith("models/") for path in staged)
     everything = deliveries(whole, manifest_of(CONTENT), {"a": {"images": None, "models": ["org/name"]}})["a"]
     snapshot = f"models/models--org--name/snapshots/{REVISION}"
     assert everything[f"{snapshot}/model.safetensors"] == form.weight(sha(WEIGHTS))

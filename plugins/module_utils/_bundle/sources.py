@@ -72,22 +72,35 @@ def _model_folder(model: Mapping[str, Any]) -> str:
 
 
 def deliveries(
-    plan: Mapping[str, Any], manifest: Mapping[str, Any], changing: Mapping[str, Mapping[str, Sequence[str] | None]]
+    plan: Mapping[str, Any],
+    manifest: Mapping[str, Any],
+    changing: Mapping[str, Mapping[str, Sequence[str] | None]],
+    *,
+    installing: bool = True,
 ) -> dict[str, dict[str, str]]:
     """By host the files that it is given: where each goes, below `_layout.BUNDLE`, and its path in the bundle.
 
     plan: with the bundle as source. changing: by host to converge the names of images and models that it has to be
     brought, None where that is not known. Its packages and wheels are asked for by roles, each as it comes to them, so
-    that a host gets the whole repository, and all wheels that it may install.
+    that a host gets the whole repository, and all wheels that it may install. installing: whether they may be.
     """
-    return {host: dict(sorted(_of_host(plan["hosts"][host], manifest, due).items())) for host, due in changing.items()}
+    given = {}
+    for name, due in changing.items():
+        host = plan["hosts"][name]
+        installed = _installed(host, manifest) if installing else {}
+        given[name] = dict(sorted((installed | _of_host(host, manifest, due)).items()))
+    return given
+
+
+def _installed(host: Mapping[str, Any], manifest: Mapping[str, Any]) -> dict[str, str]:
+    wheels = (path for tool in tools_of(host) for path in wheels_of(tool, manifest))
+    return {path: path for path in (*paths_of_packages(manifest), *wheels)}
 
 
 def _of_host(
     host: Mapping[str, Any], manifest: Mapping[str, Any], due: Mapping[str, Sequence[str] | None]
 ) -> dict[str, str]:
-    wheels = [path for tool in tools_of(host) for path in wheels_of(tool, manifest)]
-    given = {path: path for path in (*paths_of_packages(manifest), *wheels)}
+    given: dict[str, str] = {}
     for entry in host["images"]:
         if entry["source"]["kind"] == "bundle" and _is_due(entry["reference"], due["images"]):
             held = image_in(manifest, entry)
