@@ -40,30 +40,31 @@ HEARTBEAT_S = 60
 _LAST_LINES = 12
 # Of each failed test, with what pytest has before its own `assert`: a playbook's last words say why.
 _REASON_LINES, _REASON_WIDTH = 6, 160
-# What needs minutes, longest first by the table of 23 November 2026: these start before the others, so that nothing
-# long is left to the end, and what computes all the time (unit, newest, lint) runs beside what waits for hosts and
-# timers. A job that isn't here comes after them.
+# What needs minutes, longest first by the table of 25 November 2026 (32daaa1b): these start before the others, so that
+# nothing long is left to the end, and what computes all the time (unit, newest, lint) runs beside what waits for hosts
+# and timers. A job that isn't here comes after them.
 LONG_JOBS = (
-    "molecule/site",
     "molecule/cluster",
-    "molecule/rollout",
+    "molecule/site",
     "molecule/monitoring",
+    "molecule/rollout",
     "molecule/bench",
-    "molecule/gateway",
-    "molecule/clients",
-    "molecule/llama_cpp",
-    "molecule/drift_timer",
     "unit",
-    "cluster",
+    "molecule/llama_cpp",
     "lab",
     "newest",
+    "molecule/services",
     "molecule/hotplug",
     "molecule/image_store",
-    "molecule/services",
+    "cluster",
     "molecule/stage",
+    "molecule/clients",
+    "molecule/gateway",
+    "molecule/fabric",
     "lint",
     "molecule/drift",
-    "molecule/fabric",
+    "molecule/drift_timer",
+    "molecule/doctor",
     "molecule/model_store",
 )
 # Before all others: the labs' hosts start from the one, and the other packs this folder before labs come and go in it.
