@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,10 +28,16 @@ def usual_umask() -> Iterator[None]:
     os.umask(before)
 
 
+@pytest.fixture(scope="session")
+def undo_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("undo")
+
+
 @pytest.fixture(autouse=True)
-def undo_record(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def undo_record(undo_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Modules note what they change; here not on this machine."""
-    file = tmp_path_factory.mktemp("undo") / "undo.json"
+    # Not by pytest's `mktemp`, which reads the names of all folders that earlier tests made, for each of 11,000.
+    file = Path(tempfile.mkdtemp(dir=undo_folder)) / "undo.json"
     monkeypatch.setattr(undo, "FILE", file)
     monkeypatch.setattr(undo, "_LIBRARY", file.parent / "library")
     return file
