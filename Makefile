@@ -26,6 +26,7 @@ lock: setup      ## renew the locked requirements
 	lock tools 3.11 requirements && lock newest 3.12 requirements && lock drift_timer 3.13 requirements && \
 	lock execution_environment 3.12 requirements -crequirements/drift_timer.txt && \
 	lock hub 3.11 roles/model_store/files -crequirements/tools.txt && \
+	lock pull 3.11 roles/pull/files -crequirements/drift_timer.txt && \
 	lock runner 3.11 roles/drift_timer/files -crequirements/drift_timer.txt && \
 	lock phoenix 3.11 roles/phoenix/files && \
 	lock benchy 3.11 playbooks/files && \

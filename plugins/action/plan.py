@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._bundle.check import pl
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import FOLDER
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._gateway.clients import client_problems
+from ansible_collections.gb10.fleet.plugins.module_utils._lock.file import NAME
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import (
     choose,
     declared_and_retired,
@@ -35,6 +37,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import (
     findings_text,
     sentence,
 )
+from ansible_collections.gb10.fleet.plugins.module_utils._pull.published import MOST_BYTES, checked
 from ansible_collections.gb10.fleet.plugins.module_utils._ranks import head_of
 from ansible_collections.gb10.fleet.plugins.module_utils._tls.judge import of_owner
 from ansible_collections.gb10.fleet.plugins.module_utils._tracing.declared import headers_problems
@@ -61,6 +64,8 @@ class ActionModule(Planning):
         result: dict[str, Any] = super().run(tmp, variables)
         _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
         hosts = list(variables["ansible_play_hosts_all"])
+        if options["pulled"]:
+            return result | {"changed": False} | _taken(Path(options["pulled"]), hosts)
         declared = self.declaration(variables)
         folder, lock_file = declared.folder, declared.lock_file
         plan = declared.planned(relock=options["relock"])
@@ -99,7 +104,7 @@ class ActionModule(Planning):
         files: dict[str, Any] = {"observed": str(folder / FOLDER), "lock_file": str(lock_file)}
         if options["bundle"]:
             files["bundle"] = {"folders": _folders(options["bundle"]), "inventory": str(folder)}
-        return result | {"changed": False} | returned | files | of_plan(plan, services)
+        return result | {"changed": False, "alone": False} | returned | files | of_plan(plan, services)
 
     def _from_bundle(
         self, plan: dict[str, Any], hosts: list[str], folder: Path, written: str
@@ -157,6 +162,34 @@ class ActionModule(Planning):
 def _folders(bundle: str) -> list[str]:
     """The folders of ``-e bundle=/media/new,/media/old``."""
     return [str(Path(one.strip()).expanduser().absolute()) for one in bundle.split(",") if one.strip()]
+
+
+def _taken(file: Path, hosts: Sequence[str]) -> dict[str, Any]:
+    """What is returned of a published slice. AnsibleActionFail where this host lacks what no slice holds.
+
+    hosts: those of the run, which has to be about this one alone.
+    """
+    try:
+        with file.open("rb") as stream:
+            slice_ = checked(json.loads(stream.read(MOST_BYTES)), str(file))
+    except (OSError, ValueError, RecursionError) as problem:
+        raise AnsibleActionFail(f"nothing was changed: {file} can't be read: {problem}") from None
+    except FleetError as problem:
+        raise AnsibleActionFail(f"nothing was changed: {problem}") from None
+    if [*hosts] != [slice_["host"]]:
+        raise AnsibleActionFail(
+            f"nothing was changed: {file} is the slice of {slice_['host']}, and this run is about {', '.join(hosts)}; "
+            "gb10-pull.service on that host runs it; from a controller run site.yml without -e pulled [pull-host]"
+        )
+    missing = [one for one in slice_["held"] if not Path(one["path"]).is_file()]
+    if missing:
+        raise AnsibleActionFail(
+            f"nothing was changed: {missing[0]['what']} is not in {missing[0]['path']}, and no slice holds secrets; "
+            f"run gb10.fleet.pull -l {slice_['host']} from the controller, which brings it [pull-secret-missing]"
+        )
+    fleet = slice_["fleet"]
+    files = {"observed": str(file.parent / FOLDER), "lock_file": str(file.parent / NAME)}
+    return {**fleet, "alone": True, "chosen": fleet["hosts"], **files, **of_plan(fleet["plan"], fleet["services"])}
 
 
 def _hub_tokens(hostvars: Any, hosts: list[str]) -> list[Finding]:

@@ -54,6 +54,9 @@ GATEWAY_READ = f"{GATEWAY_STATUS}/read"  # as old as its last reading of its fil
 CLIENTS = f"{CONFIG}/clients"  # settings and secrets of each
 CLIENTS_STATUS = "/run/gb10-clients"
 BUNDLE = f"{STATE}/bundle"  # what a run brought of a bundle, gone when it is in its place
+PULL = f"{STATE}/pull"  # of a host that fetches its slice itself: the slice, how the last try ended
+PULL_REPORT = f"{PULL}/report.json"
+PULL_UNIT = "gb10-pull.service"
 EVIDENCE = f"{STATE}/evidence"  # what failed epochs leave
 MODELS = f"{STATE}/hf"  # HF_HOME: the standard cache layout, with hub/ below
 # Hugging Face caches that models are taken from, where root alone can write them: their content is trusted.

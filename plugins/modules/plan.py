@@ -67,6 +67,11 @@ options:
       it lacks is an error.
     type: str
     default: ""
+  pulled:
+    description:
+      - A file with what M(gb10.fleet.publish) has published for this host, which is then taken instead of deciding
+        anything. The run is about this host alone; P(gb10.fleet.pull#role) has checked who signed it.
+    type: path
 extends_documentation_fragment:
   - gb10.fleet.attributes.reads_only
   - gb10.fleet.attributes.on_controller
@@ -113,6 +118,10 @@ removal:
       the hosts of each service; C(hosts) of this run; C(retire).
   returned: success
   type: dict
+alone:
+  description: Whether this is a host that has fetched its slice itself, and knows no other one.
+  returned: success
+  type: bool
 chosen:
   description: The hosts of this run that these services are on; of a run about the fleet, all.
   returned: success

@@ -237,7 +237,7 @@ SEEDS = [
         "holds",
         "another",
         f"echo 'api-key: \"another\"' > {API_KEY}",
-        task="Bring keys, certificates and what they are trusted by",
+        task="credentials | Bring keys, certificates and what they are trusted by",
         shows="",
     ),
     in_kernel("rule-inserted", "titan", "nft insert rule inet gb10_fleet input tcp dport 9999 accept", "other rules"),

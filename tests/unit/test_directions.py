@@ -83,6 +83,7 @@ MAY_IMPORT = {
     "_container_engine": "_probe _settings",
     "_tls": "_probe",
     "_tracing": "",
+    "_pull": "",
     "_gateway": "_probe _tls",
     "_clients": "_gateway",
     "_services": "_probe _tracing",

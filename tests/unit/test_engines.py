@@ -188,6 +188,7 @@ def test_a_service_of_it_goes_its_whole_way_without_a_word_of_vllm(
         ("b", "parrot"): {
             **{name: head[name] for name in ("rank", "ranks", "memory_floor_bytes")},
             "unproved": False,
+            "pull": None,
             **{"service": "parrot", "definition": head["definition"], "wanted": head["definition"]},
             **{"unit": {"active": "active"}, "supervisor": SERVING, "memory": {"total": 1 << 37, "available": 1 << 36}},
         }

@@ -34,6 +34,7 @@ ELSEWHERE = {
     "roles/firewall/files/gb10-firewall.service": "a unit as it is shipped; compared below",
     "roles/firewall/files/nftables.conf": "a unit as it is shipped; compared below",
     "roles/model_store/vars/main.yml": "a tool that one role installs for itself; compared below",
+    "roles/pull/vars/main.yml": "a role whose host knows no plan before; compared below",
     "roles/verify/tasks/main.yml": "a cache that one task uses; compared below",
 }
 # of these, what is no path of `_layout` or below one

@@ -14,7 +14,7 @@ from ansible.module_utils.testing import patch_module_args
 from ansible_collections.gb10.fleet.plugins.modules import python_tool
 
 ROOT = Path(__file__).resolve().parents[2]
-LOCKS = {"model_store": "hub.txt", "drift_timer": "runner.txt", "phoenix": "phoenix.txt"}
+LOCKS = {"model_store": "hub.txt", "drift_timer": "runner.txt", "phoenix": "phoenix.txt", "pull": "pull.txt"}
 
 
 def wheel(folder: Path, version: str) -> str:

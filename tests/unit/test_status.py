@@ -48,6 +48,7 @@ def rank(number: int = 0, *, active: str = "active", free: int = 20 * GIB, **cha
         "memory": {"total": 120 * GIB, "available": free},
         "docker": True,
         "unproved": False,
+        "pull": None,
     }
     return found | {key: value for key, value in changes.items() if key in found}
 

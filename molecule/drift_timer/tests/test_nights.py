@@ -102,6 +102,35 @@ def test_a_job_of_ansible_runner_brings_what_programs_read(control: Control) -> 
     assert "input-no-services" in refused["event_data"]["res"]["msg"]
 
 
+def test_a_host_fetches_its_slice_and_converges_itself(control: Control) -> None:
+    """titan publishes and spark-2 fetches, here by HTTP and started by hand; eight hosts with services: tests/pull."""
+    published, where = "/home/nvidia/published", "http://10.77.0.11:8086"
+    options = {"pull_from": where, "pull_pip_arguments": WHEELS.split(), "pull_when": "*-*-* 03:00:00"}
+    options |= {"publish_folder": published}
+
+    def play(playbook: str) -> str:
+        name = playbook.removesuffix(".yml")
+        return control.owner(f"{PLAYBOOK} gb10.fleet.{name} -l spark-2 -e '{json.dumps(options)}'")
+
+    def pull() -> str:
+        control.fleet.root("spark-2", "systemctl start gb10-pull.service", check=False)
+        return control.fleet.root("spark-2", "journalctl -u gb10-pull -t gb10-pull -o cat -n 1 --no-pager").strip()
+
+    assert "changed=1 " in play("publish.yml")
+    assert "changed=0 " in play("publish.yml")
+    control.run(f"systemd-run --quiet --unit=published python3 -m http.server 8086 -d {published}")
+    play("pull.yml")
+    assert "changed=0 " in play("pull.yml")
+    control.fleet.root("spark-2", "sysctl -qw vm.swappiness=60")
+    assert pull().startswith("pull: converged: 1 change")
+    assert control.fleet.root("spark-2", "sysctl -n vm.swappiness") == "1\n"
+    assert pull() == "pull: converged: nothing had to be changed"
+    control.run(f"sed -i 's/swappiness/swappines2/' {published}/spark-2.json")
+    assert pull().startswith("pull: refused: its signature is not by the key in /etc/gb10-fleet/pull-signers")
+    control.run("systemctl stop published.service")
+    control.fleet.root("spark-2", "systemctl disable --now gb10-pull.timer")
+
+
 def test_the_timer_waits_for_the_night(control: Control) -> None:
     assert (
         control.run("systemctl is-enabled gb10-drift.timer; systemctl is-active gb10-drift.timer")

@@ -67,6 +67,12 @@ RANKS: Spec = {
                     "endpoint": {"type": "map", "nullable": True, "default": None, "options": _ENDPOINT},
                     "memory": {"type": "map", "required": True, "options": {"total": _COUNT, "available": _COUNT}},
                     **{key: {"type": "bool", "required": True} for key in ("docker", "unproved")},
+                    "pull": {
+                        "type": "map",
+                        "nullable": True,
+                        "default": None,
+                        "options": dict.fromkeys(("outcome", "why", "at"), _TEXT),
+                    },
                     "problems": _TEXTS,
                 },
             },

@@ -26,6 +26,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._verify.service import 
 SERVING, _STOPPED, _FROZEN = "serving", "stopped", "frozen"
 _PREPARING, _DRAINING = "preparing", "draining"
 DOCKER = "docker.service"
+CONVERGED = "converged"  # as roles/pull/files/gb10_pull.py writes it
 
 
 # Reading ----------------------------------------------------------------------------------------------------------
@@ -40,6 +41,8 @@ def read_ranks(run: Run, services: Sequence[Mapping[str, Any]]) -> list[dict[str
     """
     docker = unit_state(run, DOCKER)["active"] == "active"
     memory = memory_bytes(Path("/proc/meminfo").read_text(encoding="ascii"))
+    reported = document(_layout.PULL_REPORT) or {}
+    pull = {key: str(reported.get(key)) for key in ("outcome", "why", "at")} if reported else None
     return [
         {
             "service": service["name"],
@@ -53,6 +56,7 @@ def read_ranks(run: Run, services: Sequence[Mapping[str, Any]]) -> list[dict[str
             "wanted": service["definition"],
             "memory": memory,
             "docker": docker,
+            "pull": pull,
         }
         for service in services
     ]
@@ -75,6 +79,19 @@ def health(rank: Mapping[str, Any]) -> str:
 
 def problems(rank: Mapping[str, Any]) -> Iterator[Finding]:
     """What an owner should know or do, worst first."""
+    yield from _of_rank(rank)
+    pull = rank["pull"]
+    if pull and pull["outcome"] != CONVERGED:
+        yield host_warning(
+            "pull-not-converged",
+            "pull",
+            found=f"{pull['outcome']} at {pull['at']}: {pull['why']}",
+            expected="a slice that it took and converged to",
+            remedy=f"journalctl -u {_layout.PULL_UNIT} on that host has the times before",
+        )
+
+
+def _of_rank(rank: Mapping[str, Any]) -> Iterator[Finding]:
     name, supervisor, unit = rank["service"], rank["supervisor"] or {}, rank["unit"]
     place = f"{name}, rank {rank['rank']}"
     word, owner = health(rank), _layout.unit(name)

@@ -1,0 +1,72 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action of gb10.fleet.publish: the plan in, a signed slice a host out; runs on the controller, reaches no host."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._lock.file import read
+from ansible_collections.gb10.fleet.plugins.module_utils._lock.lock import dump
+from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._pull.published import content, is_same, refused
+from ansible_collections.gb10.fleet.plugins.modules.publish import DOCUMENTATION
+from ansible_collections.gb10.fleet.plugins.plugin_utils import _publisher
+from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
+from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import refusal
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
+        fleet, folder, key = options["fleet"], Path(options["folder"]), Path(options["key"])
+        hosts = fleet["hosts"]
+        findings = [one for host in hosts for one in refused(host, fleet["plan"]["hosts"][host])]
+        if findings:
+            raise refusal("\n".join(one.sentence() for one in findings), "nothing was published, as named above")
+        try:
+            lock = dump(read(Path(fleet["lock_file"])))
+            digest, archive = _publisher.archive()
+            now = {host: content(fleet, host, digest, lock) for host in hosts}
+            then = {host: _publisher.before(folder / f"{host}.json") for host in hosts}
+            changed = [host for host in hosts if not is_same(then[host], now[host])]
+            if changed and not self._task.check_mode:
+                serials = [one["serial"] for one in then.values() if one and isinstance(one.get("serial"), int)]
+                replace_file(folder / f"collection-{digest}.tar.gz", archive, 0o644)
+                self._write(folder, key, {host: now[host] for host in changed}, max([int(time.time()), *serials]) + 1)
+            public = key.with_name(f"{key.name}.pub")
+            known = public.read_text("ascii").strip() if public.exists() else ""
+        except FleetError as problem:
+            raise AnsibleActionFail(str(problem)) from None
+        except _publisher.KeygenError as problem:
+            raise AnsibleActionFail(f"{key}: nothing can be signed with it: {problem}") from None
+        except OSError as problem:
+            raise AnsibleActionFail(
+                f"{problem.filename}: {problem.strerror}; expected a folder of yours that hosts can read; make it, or "
+                "name another one with publish_folder"
+            ) from None
+        return result | {"changed": bool(changed), "published": changed, "public_key": known}
+
+    @staticmethod
+    def _write(folder: Path, key: Path, slices: dict[str, dict[str, Any]], serial: int) -> None:
+        """All are signed before the first one is written."""
+        published = datetime.now(UTC).isoformat(timespec="seconds")
+        _publisher.made_key(key, next(iter(slices.values()))["inventory"])
+        made = {
+            host: _publisher.signed(json.dumps({**one, "serial": serial, "published": published}, sort_keys=True), key)
+            for host, one in slices.items()
+        }
+        for host, text in made.items():
+            replace_file(folder / f"{host}.json", text, 0o644)

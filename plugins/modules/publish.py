@@ -1,0 +1,63 @@
+#!/usr/bin/python
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: publish
+short_description: Write each host's slice of the plan, signed, for hosts that fetch it themselves
+version_added: 0.1.0
+author: gb10.fleet contributors (@gb10-fleet)
+description:
+  - Writes C(HOST.json) for each host of the run, and this collection as C(collection-SHA256.tar.gz), into a folder that
+    hosts can read, by HTTP or as a mounted folder. Reaches no host.
+  - C(ssh-keygen) signs, with a key that only this machine has; it is made where there is none. A slice names no secret.
+  - Each new slice has a higher serial than the one before, by the clock of this machine. One that says the same as
+    before stays as it is.
+  - Refuses a host with something that needs this machine at each change, before it writes anything.
+options:
+  fleet:
+    description: What M(gb10.fleet.plan) returned.
+    type: dict
+    required: true
+  folder:
+    description: Where the slices are written.
+    type: path
+    required: true
+  key:
+    description: The file of the private key; the public one is beside it, with C(.pub).
+    type: path
+    required: true
+extends_documentation_fragment:
+  - gb10.fleet.attributes.on_controller
+attributes:
+  check_mode:
+    description: Tells whose slice would be another one.
+    support: full
+  diff_mode:
+    description: A slice is not shown; C(plan.yml) shows what it is made of.
+    support: none
+"""
+
+EXAMPLES = r"""
+- name: Publish the slices of all hosts of the run
+  gb10.fleet.publish:
+    fleet: "{{ fleet_plan }}"
+    folder: /srv/www/fleet
+    key: "{{ inventory_dir }}/.fleet/publisher/key"
+  run_once: true
+"""
+
+RETURN = r"""
+published:
+  description: The hosts whose slice is another one than before.
+  returned: success
+  type: list
+  elements: str
+public_key:
+  description: The public key by which hosts know what is published here; empty in check mode before there is one.
+  returned: success
+  type: str
+"""

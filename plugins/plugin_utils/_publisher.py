@@ -1,0 +1,84 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This plugin util is PRIVATE to the collection.
+"""Signs what is published, by OpenSSH's own program, and packs this collection for hosts that run it themselves."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import ROOT
+from ansible_collections.gb10.fleet.plugins.module_utils._pull.published import MOST_BYTES, NAMESPACE
+from ansible_collections.gb10.fleet.plugins.plugin_utils._kept_secret import make_folder
+
+# What a run on a host reads of the collection. An installed one has MANIFEST.json, a clone galaxy.yml.
+_CONTENT = ("plugins", "roles", "playbooks", "data", "recipes", "meta", "galaxy.yml", "MANIFEST.json")
+_PACKED = "ansible_collections/gb10/fleet"
+
+
+class KeygenError(Exception):
+    """What ssh-keygen said, in a line."""
+
+
+def made_key(key: Path, inventory: str) -> None:
+    """A key pair without a passphrase, where there is none: a timer or a pipeline may publish."""
+    if not key.exists():
+        make_folder(key.parent)
+        _keygen("-q", "-t", "ed25519", "-N", "", "-C", f"gb10.fleet {inventory}", "-f", str(key))
+
+
+def signed(text: str, key: Path) -> bytes:
+    """The file that a host fetches: ``{slice, signature}``, both texts."""
+    signature = _keygen("-q", "-Y", "sign", "-n", NAMESPACE, "-f", str(key), stdin=text.encode())
+    return json.dumps({"slice": text, "signature": signature.decode("ascii")}).encode() + b"\n"
+
+
+def before(file: Path) -> dict[str, Any] | None:
+    """What was published before; None where nothing was, or nothing that can be read: it is written anew."""
+    try:
+        found = json.loads(json.loads(file.read_bytes()[:MOST_BYTES])["slice"])
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def archive() -> tuple[str, bytes]:
+    """This collection as a tar.gz, the same for the same files; and its SHA-256."""
+    packed = io.BytesIO()
+    with (
+        gzip.GzipFile(fileobj=packed, mode="wb", mtime=0) as stream,
+        tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar,
+    ):
+        for path in _files():
+            entry = tarfile.TarInfo(f"{_PACKED}/{path.relative_to(ROOT)}")
+            entry.size, entry.mode = path.stat().st_size, 0o644
+            with path.open("rb") as file:
+                tar.addfile(entry, file)
+    content = packed.getvalue()
+    return hashlib.sha256(content).hexdigest(), content
+
+
+def _files() -> Iterator[Path]:
+    for name in _CONTENT:
+        top = ROOT / name
+        found = [top] if top.is_file() else sorted(path for path in top.rglob("*") if path.is_file())
+        yield from (path for path in found if "__pycache__" not in path.parts)
+
+
+def _keygen(*words: str, stdin: bytes = b"") -> bytes:
+    try:
+        done = subprocess.run(["ssh-keygen", *words], input=stdin, capture_output=True, check=False)
+    except FileNotFoundError:
+        raise KeygenError("there is no ssh-keygen on this machine; install openssh-client") from None
+    if done.returncode:
+        raise KeygenError(" ".join(done.stderr.decode(errors="replace").split())[:400])
+    return done.stdout

@@ -1,0 +1,262 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Fetches this host's slice of the plan, checks who signed it and that it is no older one, and converges to it.
+
+Managed by gb10.fleet. One line in the journal and a report in the state folder. Exits with 0 converged, 2 refused
+(nothing was changed), 1 unknown: the folder can't be reached, or the converge failed or ran out of time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+NAMESPACE, SIGNER = "gb10-fleet", "publisher"  # as `_pull.published` has them
+FORMAT = 1
+CONVERGED, UNKNOWN, REFUSED = 0, 1, 2
+_WORDS = {CONVERGED: "converged", UNKNOWN: "unknown", REFUSED: "refused"}
+_MOST_BYTES = 64 << 20
+_PATIENCE_S = 60
+_NAME = re.compile(r"ansible_collections/gb10/fleet/[\w./-]+")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_RECAP = re.compile(r" : ok=\d+ +changed=(\d+) ")
+
+
+class RefusedError(Exception):
+    """Why what was fetched is not for this host to take."""
+
+
+class UnknownError(Exception):
+    """Why it can't be told, or done."""
+
+
+# Deciding ---------------------------------------------------------------------------------------------------------
+
+
+def opened(content: bytes) -> tuple[str, str]:
+    """The slice's text and its signature, of the file that was fetched."""
+    try:
+        envelope = json.loads(content)
+        text, signature = envelope["slice"], envelope["signature"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        raise RefusedError("it is no file that gb10.fleet.publish has written") from None
+    if not isinstance(text, str) or not isinstance(signature, str):
+        raise RefusedError("it is no file that gb10.fleet.publish has written")
+    return text, signature
+
+
+def judged(text: str, host: str, inventory: str, newest: int) -> dict[str, Any]:
+    """The slice, which was signed by whom we know, if it is this host's and not older than ``newest``."""
+    try:
+        slice_ = json.loads(text)
+    except (ValueError, RecursionError):
+        raise RefusedError("what was signed is no JSON") from None
+    if not isinstance(slice_, dict) or slice_.get("format") != FORMAT:
+        found = slice_.get("format") if isinstance(slice_, dict) else type(slice_).__name__
+        raise RefusedError(f"its form is {found}, and this host reads {FORMAT}; run gb10.fleet.pull for it again")
+    serial, collection = slice_.get("serial"), slice_.get("collection")
+    if (slice_.get("inventory"), slice_.get("host")) != (inventory, host):
+        raise RefusedError(
+            f"it was signed for {slice_.get('host')} of {slice_.get('inventory')}; expected {host} of {inventory}"
+        )
+    if not isinstance(serial, int) or isinstance(serial, bool) or serial < 1:
+        raise RefusedError(f"its serial is {serial!r}; expected a whole number")
+    if serial < newest:
+        raise RefusedError(
+            f"its serial {serial} is older than {newest}, which this host had before; publish again, by the clock of "
+            "the machine that published that"
+        )
+    if not isinstance(collection, str) or not _DIGEST.fullmatch(collection):
+        raise RefusedError(f"it names the collection {str(collection)[:80]!r}; expected a SHA-256")
+    result: dict[str, Any] = slice_
+    return result
+
+
+def outcome(code: int, output: str) -> tuple[int, str]:
+    """How a converge ended, in a line: what it changed, or what stopped it."""
+    changed = sum(int(count) for count in _RECAP.findall(output))
+    if code == 0 and _RECAP.search(output):
+        return CONVERGED, f"{changed} change{'s' * (changed > 1)}" if changed else "nothing had to be changed"
+    lines = [line.strip() for line in output.splitlines()]
+    why = [line for line in lines if line.startswith(("[ERROR]", "fatal:"))] or lines[-1:] or ["no output"]
+    refused = "nothing was changed" in output and not changed
+    return (REFUSED if refused else UNKNOWN), why[0].removeprefix("[ERROR]: ")[:1000]
+
+
+# Doing ------------------------------------------------------------------------------------------------------------
+
+
+def fetched(where: str, name: str) -> bytes:
+    """A file of the published folder; where: an address or a path."""
+    address = f"{where.rstrip('/')}/{urllib.parse.quote(name)}"
+    if "://" not in address:
+        address = f"file://{address}"
+    try:
+        with urllib.request.urlopen(address, timeout=_PATIENCE_S) as answer:
+            content: bytes = answer.read(_MOST_BYTES + 1)
+    except (OSError, ValueError) as problem:  # urllib's errors are OSErrors
+        raise UnknownError(f"{address} can't be read: {getattr(problem, 'reason', problem)}") from None
+    if len(content) > _MOST_BYTES:
+        raise RefusedError(f"{address} has more than {_MOST_BYTES} bytes")
+    return content
+
+
+def verify(text: str, signature: str, signers: Path) -> None:
+    """OpenSSH says whether one of the signers has signed it for us: ssh-keygen(1), ``-Y verify``."""
+    with tempfile.NamedTemporaryFile("w", suffix=".sig") as file:
+        file.write(signature)
+        file.flush()
+        words = ["ssh-keygen", "-Y", "verify", "-f", str(signers), "-I", SIGNER, "-n", NAMESPACE, "-s", file.name]
+        done = subprocess.run(words, input=text.encode(), capture_output=True, check=False)
+    if done.returncode:
+        reason = " ".join((done.stderr or done.stdout).decode(errors="replace").split())
+        raise RefusedError(f"its signature is not by the key in {signers}: {reason[:300]}")
+
+
+def unpacked(settings: Mapping[str, Any], digest: str) -> Path:
+    """The folder of the collection that a slice names, fetched where it is not here. Any other one is removed."""
+    above = Path(settings["state"]) / "collections"
+    folder = above / digest
+    if not folder.is_dir():
+        name = f"collection-{digest}.tar.gz"
+        content = fetched(settings["from"], name)
+        if hashlib.sha256(content).hexdigest() != digest:
+            raise RefusedError(f"{name} has another content than its name says")
+        above.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=above) as part:
+            whole = Path(part, digest)
+            with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as archive:
+                for member in archive:
+                    if not member.isfile() or not _NAME.fullmatch(member.name) or ".." in member.name.split("/"):
+                        raise RefusedError(f"{name} holds {member.name!r}, which is no file of a collection")
+                    file, packed = whole / member.name, archive.extractfile(member)
+                    file.parent.mkdir(parents=True, exist_ok=True)
+                    file.write_bytes(packed.read() if packed else b"")
+            os.sync()  # a folder that is there is whole, whenever the power goes
+            whole.rename(folder)
+    for other in above.iterdir():
+        if other != folder:
+            shutil.rmtree(other, ignore_errors=True)
+    return folder
+
+
+def converge(settings: Mapping[str, Any], slice_: Mapping[str, Any], text: str) -> tuple[int, str]:
+    """Run site.yml of the collection that the slice names, here, with the slice instead of a plan."""
+    state, host = Path(settings["state"]), settings["host"]
+    collections = unpacked(settings, slice_["collection"])
+    here = {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": "/usr/bin/python3"}
+    write(state / "hosts.json", json.dumps({"all": {"hosts": {host: here}}}))
+    write(state / ".fleet.lock", slice_["lock"])
+    write(state / "slice.json", text)
+    write(state / "ansible.cfg", "[connection]\npipelining = true\n")
+    own = {
+        "ANSIBLE_COLLECTIONS_PATH": str(collections),
+        "ANSIBLE_CONFIG": str(state / "ansible.cfg"),
+        "ANSIBLE_HOME": str(state / "ansible"),
+        "ANSIBLE_NOCOLOR": "1",
+        "ANSIBLE_DISPLAY_SKIPPED_HOSTS": "0",
+        "LC_ALL": "C.UTF-8",
+        "PATH": f"{settings['path']}{os.pathsep}/usr/sbin:/usr/bin:/sbin:/bin",
+    }
+    pulled = json.dumps({"pulled": str(state / "slice.json")})
+    words = ["ansible-playbook", "-i", str(state / "hosts.json"), "gb10.fleet.site", "-e", pulled]
+    try:
+        done = subprocess.run(
+            words, cwd=state, env=own, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+            timeout=settings["seconds"], check=False, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise UnknownError(f"the converge took more than {settings['seconds']} s") from None
+    except FileNotFoundError:
+        raise UnknownError(f"there is no ansible-playbook in {settings['path']}; run gb10.fleet.pull again") from None
+    write(state / "last.log", done.stdout)
+    return outcome(done.returncode, done.stdout)
+
+
+def write(path: Path, text: str) -> None:
+    """Whole or not at all, for root alone."""
+    part = path.with_name(f".{path.name}.part")
+    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    part.replace(path)
+
+
+@contextlib.contextmanager
+def alone(state: Path) -> Iterator[None]:
+    """One run at a time; a second one ends at once."""
+    with (state / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UnknownError("another run of it is under way") from None
+        yield
+
+
+def had(kept: Path) -> int:
+    """The serial of the slice that this host had last; 0 before the first."""
+    text = kept.read_text("utf-8", "replace") if kept.exists() else "0"
+    if not re.fullmatch(r"\d{1,18}\n?", text, re.ASCII):
+        raise UnknownError(f"{kept} holds {text[:40]!r}; expected a serial; remove it, and the next slice is taken")
+    return int(text)
+
+
+def pull(settings: Mapping[str, Any]) -> tuple[int, str, int]:
+    """How it ended, in a line, and the serial of the slice that this host goes by; 0 before the first."""
+    state, newest = Path(settings["state"]), 0
+    kept = state / "serial"
+    try:
+        newest = had(kept)
+        text, signature = opened(fetched(settings["from"], f"{settings['host']}.json"))
+        verify(text, signature, Path(settings["signers"]))
+        slice_ = judged(text, settings["host"], settings["inventory"], newest)
+        # from here on no older one is taken, however this run ends
+        write(kept, str(newest := slice_["serial"]))
+        code, line = converge(settings, slice_, text)
+    except RefusedError as why:
+        code, line = REFUSED, str(why)
+    except (UnknownError, OSError, ValueError, tarfile.TarError) as why:
+        code, line = UNKNOWN, str(why)
+    return code, line, newest
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Fetch this host's slice of the plan, and converge to it.")
+    parser.add_argument("settings", type=Path, help="a JSON file that the role pull writes")
+    settings = json.loads(parser.parse_args().settings.read_bytes())
+    state = Path(settings["state"])
+    state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        with alone(state):
+            code, line, serial = pull(settings)
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            report = {"outcome": _WORDS[code], "why": line, "serial": serial, "at": now}
+            write(state / "report.json", json.dumps(report))
+    except UnknownError as why:
+        code, line = UNKNOWN, str(why)
+    print(f"pull: {_WORDS[code]}: {line}", flush=True)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

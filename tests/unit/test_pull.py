@@ -1,0 +1,323 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A published slice, and the program that fetches it: signed by OpenSSH for real, converged by an imitated Ansible.
+
+On hosts: molecule/drift_timer, and eight of them in tests/pull.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.util
+import io
+import json
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._pull import published
+from ansible_collections.gb10.fleet.plugins.plugin_utils import _publisher
+from drift_fleet import planned
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = ROOT / "roles" / "pull" / "files" / "gb10_pull.py"
+SPEC = importlib.util.spec_from_file_location("gb10_pull", PROGRAM)
+assert SPEC and SPEC.loader
+gb10_pull = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(gb10_pull)
+
+DIGEST, ARCHIVE = _publisher.archive()
+RECAP = "titan : ok=9    changed={}    unreachable=0    failed=0\n"
+
+
+# What is published ------------------------------------------------------------------------------------------------
+
+
+def fleet() -> tuple[dict[str, Any], str]:
+    """What `gb10.fleet.plan` returns of a fleet, and a host of it with a service that has a key."""
+    plan = planned(fleet_drift={"hook": ["/inventory/tell"]})
+    host = next(name for name, one in plan["hosts"].items() if any(service["key"] for service in one["services"]))
+    removal = {"inventory": plan["inventory"], "placed": {}, "clients": {}, "gateway": [], "hosts": [], "retire": ["x"]}
+    return {"plan": plan, "removal": removal}, host
+
+
+def test_a_slice_names_nothing_of_the_controller_and_of_no_other_host() -> None:
+    whole, host = fleet()
+    made = published.content(whole, host, DIGEST, "{}")
+    text = json.dumps(made)
+    sources = [one["source"] for service in whole["plan"]["hosts"][host]["services"] if (one := service["key"])]
+    assert sources
+    assert [source for source in sources if source in text] == []
+    assert "/inventory" not in text
+    assert made["fleet"]["plan"].keys() == whole["plan"].keys()
+    assert [*made["fleet"]["plan"]["hosts"]] == [host]
+    held = {one["path"] for one in made["held"]}
+    assert {service["key"]["path"] for service in whole["plan"]["hosts"][host]["services"] if service["key"]} <= held
+    assert made["fleet"]["removal"]["retire"] == [], "nothing is removed unasked, again and again"
+    assert published.checked({**made, "serial": 1, "published": "now"}, "x")["host"] == host
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        ({"gateway": {"packages": []}}, "pull-secrets"),
+        ({"clients": [{}]}, "pull-secrets"),
+        ({"monitoring": {"secrets": [{}]}}, "pull-secrets"),
+        ({"phoenix": {"secrets": [{}]}}, "pull-secrets"),
+        ({"container_engine": {"registries": [{}]}}, "pull-secrets"),
+        ({"tls": {"source": "/ca.crt"}}, "pull-certificates"),
+        ({"services": [{"tls": {"names": []}}]}, "pull-certificates"),
+        ({"images": [{"reference": "vllm:1", "digest": None, "lock": None}]}, "pull-unlocked"),
+        ({"models": [{"repository": "a/b", "revision": None, "lock": None}]}, "pull-unlocked"),
+    ],
+)
+def test_what_needs_the_controller_is_refused(change: dict[str, Any], rule: str) -> None:
+    free: dict[str, Any] = {"gateway": {}, "clients": [], "monitoring": {"secrets": []}, "tls": {"source": None}}
+    free |= {
+        "phoenix": {"secrets": []},
+        "container_engine": {"registries": []},
+        "services": [{"tls": None}],
+        "images": [{"reference": "vllm:1", "digest": None, "lock": {"identity": "sha256:1"}}],
+        "models": [{"repository": "a/b", "revision": "c" * 40, "lock": None}],
+    }
+    assert [*published.refused("titan", free)] == []
+    (found,) = published.refused("titan", free | change)
+    assert found.rule == rule
+    assert found.place.startswith("titan")
+    assert found.remedy
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"format": 2}, {"serial": 0}, {"serial": True}, {"host": "beast"}, {"fleet": {}}, {"held": "x"}, {"new": 1}],
+)
+def test_a_file_of_another_form_is_refused(change: dict[str, Any]) -> None:
+    whole, host = fleet()
+    made = {**published.content(whole, host, DIGEST, "{}"), "serial": 1, "published": "now"}
+    with pytest.raises(FleetError, match="pull-form"):
+        published.checked(made | change, "slice.json")
+
+
+def test_the_same_plan_is_published_once(tmp_path: Path) -> None:
+    key, file = tmp_path / "publisher" / "key", tmp_path / "titan.json"
+    _publisher.made_key(key, "lab")
+    now = {"format": 1, "fleet": {"a": 1}}
+    file.write_bytes(_publisher.signed(json.dumps({**now, "serial": 5}), key))
+    assert published.is_same(_publisher.before(file), now)
+    assert not published.is_same(_publisher.before(file), now | {"fleet": {"a": 2}})
+    for damage in (b"", b"[]", b'{"slice": "{"}', b"\xff"):
+        file.write_bytes(damage)
+        assert not published.is_same(_publisher.before(file), now)
+    assert key.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_collection_is_packed_alike_and_whole() -> None:
+    assert _publisher.archive() == (DIGEST, ARCHIVE)
+
+
+# What a host does with it -----------------------------------------------------------------------------------------
+
+
+class Site:
+    """A publisher's folder, and a host that reads it; Ansible is imitated by a script that prints and leaves a mark."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.state, self.published = folder, folder / "state", folder / "published"
+        self.key = folder / "publisher" / "key"
+        _publisher.made_key(self.key, "lab")
+        self.published.mkdir()
+        (self.published / f"collection-{DIGEST}.tar.gz").write_bytes(ARCHIVE)
+        words = self.key.with_name("key.pub").read_text().split()[:2]
+        (folder / "signers").write_text(f'publisher namespaces="gb10-fleet" {" ".join(words)}\n')
+        self.ansible("printf '" + RECAP.format(3).strip() + "\\n'")
+
+    def ansible(self, script: str) -> None:
+        program = self.folder / "bin" / "ansible-playbook"
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(f'#!/bin/sh\necho "$@" > {self.folder}/called\n{script}\n')
+        program.chmod(0o755)
+
+    def publish(self, serial: int = 7, key: Path | None = None, **change: Any) -> None:
+        slice_ = {
+            "format": 1,
+            "host": "titan",
+            "inventory": "lab",
+            "serial": serial,
+            "collection": DIGEST,
+            "lock": "{}",
+        }
+        text = json.dumps(slice_ | change)
+        (self.published / "titan.json").write_bytes(_publisher.signed(text, key or self.key))
+
+    def pull(self, **change: Any) -> tuple[int, str]:
+        """Its exit code and the line in the journal; what was called is kept."""
+        (self.folder / "called").unlink(missing_ok=True)
+        settings = {
+            "host": "titan",
+            "inventory": "lab",
+            "from": str(self.published),
+            "state": str(self.state),
+            "signers": str(self.folder / "signers"),
+            "path": str(self.folder / "bin"),
+            "seconds": 20,
+        }
+        (self.folder / "pull.json").write_text(json.dumps(settings | change))
+        done = subprocess.run(
+            [sys.executable, "-I", str(PROGRAM), str(self.folder / "pull.json")],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.stderr == ""
+        return done.returncode, done.stdout.strip()
+
+    @property
+    def has_converged(self) -> bool:
+        return (self.folder / "called").exists()
+
+    def report(self) -> Any:
+        return json.loads((self.state / "report.json").read_text())
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def test_a_signed_slice_is_taken(site: Site) -> None:
+    site.publish()
+    assert site.pull() == (0, "pull: converged: 3 changes")
+    words = (site.folder / "called").read_text()
+    assert "gb10.fleet.site" in words
+    assert str(site.state / "slice.json") in words
+    assert (site.state / "collections" / DIGEST / "ansible_collections/gb10/fleet/playbooks/site.yml").exists()
+    assert {key: site.report()[key] for key in ("outcome", "serial")} == {"outcome": "converged", "serial": 7}
+    assert (site.state / "slice.json").stat().st_mode & 0o777 == 0o600
+    site.ansible("printf '" + RECAP.format(0).strip() + "\\n'")
+    assert site.pull() == (0, "pull: converged: nothing had to be changed")
+
+
+def forged(site: Site) -> None:
+    other = site.folder / "other" / "key"
+    _publisher.made_key(other, "lab")
+    site.publish(8, other)
+
+
+def changed_after(site: Site) -> None:
+    site.publish(8)
+    file = site.published / "titan.json"
+    file.write_text(file.read_text().replace('\\"serial\\": 8', '\\"serial\\": 9'))
+
+
+def of_another_purpose(site: Site) -> None:
+    """A signature of the right key, but for something else: `git` signs commits with such keys."""
+    site.publish(8)
+    file = site.published / "titan.json"
+    envelope = json.loads(file.read_text())
+    words = ["ssh-keygen", "-q", "-Y", "sign", "-n", "git", "-f", str(site.key)]
+    done = subprocess.run(words, input=envelope["slice"].encode(), capture_output=True, check=True)
+    file.write_text(json.dumps(envelope | {"signature": done.stdout.decode()}))
+
+
+def no_envelope(site: Site) -> None:
+    (site.published / "titan.json").write_text("[1]")
+
+
+def no_signature(site: Site) -> None:
+    (site.published / "titan.json").write_text(json.dumps({"slice": "{}", "signature": ""}))
+
+
+@pytest.mark.parametrize(
+    ("harm", "words"),
+    [
+        (forged, "its signature is not by the key in "),
+        (changed_after, "its signature is not by the key in "),
+        (of_another_purpose, "its signature is not by the key in "),
+        (no_signature, "its signature is not by the key in "),
+        (no_envelope, "it is no file that gb10.fleet.publish has written"),
+        (lambda site: site.publish(6), "its serial 6 is older than 7, which this host had before"),
+        (lambda site: site.publish(8, host="beast"), "it was signed for beast of lab; expected titan of lab"),
+        (lambda site: site.publish(8, inventory="home"), "it was signed for titan of home; expected titan of lab"),
+        (lambda site: site.publish(8, format=2), "its form is 2, and this host reads 1"),
+        (lambda site: site.publish("8"), "its serial is '8'; expected a whole number"),
+        (lambda site: site.publish(8, collection="../x"), "it names the collection '../x'; expected a SHA-256"),
+    ],
+)
+def test_what_is_not_for_this_host_is_refused(site: Site, harm: Callable[[Site], None], words: str) -> None:
+    """And nothing is run, and what was taken before stays in force."""
+    site.publish()
+    assert site.pull()[0] == 0
+    before = (site.state / "slice.json").read_text()
+    harm(site)
+    code, line = site.pull()
+    assert code == 2
+    assert line.startswith(f"pull: refused: {words}"), line
+    assert not site.has_converged
+    assert (site.state / "slice.json").read_text() == before
+    assert (site.report()["outcome"], site.report()["serial"]) == ("refused", 7)
+    site.publish(9)
+    assert site.pull()[0] == 0
+
+
+def test_an_archive_with_another_content_is_refused(site: Site) -> None:
+    (site.published / f"collection-{DIGEST}.tar.gz").write_bytes(ARCHIVE + b"\0")
+    site.publish()
+    assert site.pull() == (2, f"pull: refused: collection-{DIGEST}.tar.gz has another content than its name says")
+    assert not (site.state / "collections" / DIGEST).exists()
+
+
+def test_what_is_not_known(site: Site) -> None:
+    code, line = site.pull()
+    assert code == 1
+    assert line.startswith(f"pull: unknown: file://{site.published}/titan.json can't be read: ")
+    code, line = site.pull(**{"from": "http://127.0.0.1:1/fleet"})
+    assert (code, line) == (1, "pull: unknown: http://127.0.0.1:1/fleet/titan.json can't be read: "
+                               "[Errno 111] Connection refused")  # fmt: skip
+    site.publish()
+    site.ansible("sleep 60")
+    assert site.pull(seconds=1) == (1, "pull: unknown: the converge took more than 1 s")
+    site.ansible("echo '[ERROR]: Task failed: no room'; printf '" + RECAP.format(2).strip() + "\\n'; exit 2")
+    assert site.pull() == (1, "pull: unknown: Task failed: no room")
+    site.ansible("echo '[ERROR]: nothing was changed: its API key is not there [pull-secret-missing]'; exit 2")
+    assert site.pull() == (2, "pull: refused: nothing was changed: its API key is not there [pull-secret-missing]")
+    assert site.report()["serial"] == 7, "it was taken; an older one is refused all the same"
+
+
+def test_a_damaged_serial_is_named_and_nothing_is_taken(site: Site) -> None:
+    site.publish()
+    assert site.pull()[0] == 0
+    (site.state / "serial").write_text("")
+    code, line = site.pull()
+    assert (code, line) == (1, f"pull: unknown: {site.state}/serial holds ''; expected a serial; remove it, and the "
+                               "next slice is taken")  # fmt: skip
+    assert not site.has_converged
+
+
+def test_two_runs_at_once_are_one(site: Site) -> None:
+    (site.state).mkdir()
+    with (site.state / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        site.publish()
+        assert site.pull() == (1, "pull: unknown: another run of it is under way")
+    assert not site.has_converged
+    assert site.pull()[0] == 0
+
+
+@pytest.mark.parametrize("name", ["ansible_collections/gb10/fleet/../../../x", "/etc/x", "x"])
+def test_an_archive_writes_nowhere_else(site: Site, name: str) -> None:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        archive.addfile(tarfile.TarInfo(name))
+    digest = hashlib.sha256(packed.getvalue()).hexdigest()
+    (site.published / f"collection-{digest}.tar.gz").write_bytes(packed.getvalue())
+    site.publish(collection=digest)
+    code, line = site.pull()
+    assert (code, site.has_converged) == (2, False)
+    assert "which is no file of a collection" in line
