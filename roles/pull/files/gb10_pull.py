@@ -175,7 +175,7 @@ def converge(settings: Mapping[str, Any], slice_: Mapping[str, Any], text: str) 
         "ANSIBLE_NOCOLOR": "1",
         "ANSIBLE_DISPLAY_SKIPPED_HOSTS": "0",
         "LC_ALL": "C.UTF-8",
-        "PATH": f"{settings['path']}{os.pathsep}/usr/sbin:/usr/bin:/sbin:/bin",
+        "PATH": f"{settings['path']}{os.pathsep}/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",  # sudo's
     }
     pulled = json.dumps({"pulled": str(state / "slice.json")})
     words = ["ansible-playbook", "-i", str(state / "hosts.json"), "gb10.fleet.site", "-e", pulled]
