@@ -161,10 +161,9 @@ def test_what_is_not_locked_is_published_for_nobody(site: Site) -> None:
 
 
 def test_all_hosts_converge(site: Site) -> None:
-    """The controller has brought up one, which locks image and model, and given the pair its cable's addresses. All
-    others have nothing but the timer."""
-    site.play("site", "-l", "titan")
-    site.play("fabric", "-l", ",".join(PAIR))
+    """The controller has brought up three: one locks image and model, and the pair's cable and packet filter can't be
+    given without somebody outside. All others have nothing but the timer."""
+    site.play("site", "-l", ",".join(["titan", *PAIR]))
     site.publish()
     where = {"pull_from": f"http://10.77.0.1:{PORT}", "pull_pip_arguments": WHEELS, "pull_when": "*-*-* 03:00:00"}
     site.play("pull", "-e", json.dumps(where))
