@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -36,6 +37,7 @@ IMAGE = {
 }
 PORT = 8086
 STATE = "/var/lib/gb10-fleet/pull"
+PULL_SECONDS, ENDED = 900, ("inactive", "failed")
 # The hosts have no network but the lab's.
 WHEELS = ["--no-index", "--find-links", "/srv/wheels"]
 
@@ -84,8 +86,15 @@ class Site:
         self.play("publish", "-e", f"publish_folder={self.published}")
 
     def pull(self, host: str) -> str:
-        """What the timer starts; its line in the journal."""
-        self.fleet.root(host, "systemctl start gb10-pull.service", check=False)
+        """What the timer starts; its line in the journal. A converge may have systemd begin anew, which ends whoever
+        waits for a job."""
+        self.fleet.root(host, "systemctl start --no-block gb10-pull.service")
+        deadline = time.monotonic() + PULL_SECONDS
+        while (
+            self.fleet.root(host, "systemctl show -P ActiveState gb10-pull.service", check=False).strip() not in ENDED
+        ):
+            assert time.monotonic() < deadline, f"{host}: {self.line(host)}"
+            time.sleep(1)
         return self.line(host)
 
     def line(self, host: str) -> str:
