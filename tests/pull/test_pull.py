@@ -110,7 +110,7 @@ class Site:
 
     def answers(self, host: str, service: str) -> str:
         """What a service says to a client with its key, on its host."""
-        key = f"$(sed -n 's/^api-key: //p' /etc/gb10-fleet/secrets/{service}.key)"
+        key = f"$(sed -n 's/^api-key: //p' /etc/gb10-fleet/secrets/{service}.key | tr -d '\"')"
         body = json.dumps({"model": "tiny", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4})
         asked = f"curl -sf -m 20 -H 'Content-Type: application/json' -H \"Authorization: Bearer {key}\" -d '{body}'"
         return self.fleet.root(host, f"{asked} http://127.0.0.1:8000/v1/chat/completions", check=False)
