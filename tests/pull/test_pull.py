@@ -9,7 +9,6 @@ The engine is the lab's stand-in for vLLM. The tests go on where the one before 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -22,7 +21,7 @@ from typing import Any
 
 import pytest
 import yaml
-from lab.fixtures import Fleet, eventually, need_lab
+from lab.fixtures import Fleet, eventually, lab_of, need_lab
 from lab.vllm import images
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -69,18 +68,11 @@ class Site:
         (self.folder / "group_vars/all/fleet.yml").write_text(yaml.safe_dump(written))
 
     def play(self, playbook: str, *arguments: str) -> str:
-        program = str(Path(sys.executable).with_name("ansible-playbook"))
-        own = {"GB10_LAB_DIR": str(self.fleet.directory), "COLUMNS": "200"}
-        done = subprocess.run(
-            [program, "-i", str(self.folder / "hosts.yml"), f"gb10.fleet.{playbook}", *arguments],
-            cwd=ROOT,
-            env=os.environ | own,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0 or playbook == "status", done.stdout[-6000:] + done.stderr[-2000:]
-        return done.stdout
+        hosts = str(self.folder / "hosts.yml")
+        running = self.fleet.playbook(self.folder / "home", "-i", hosts, f"gb10.fleet.{playbook}", *arguments)
+        output, _ = running.communicate()
+        assert running.returncode == 0 or playbook == "status", output[-8000:]
+        return output
 
     def publish(self) -> None:
         self.play("publish", "-e", f"publish_folder={self.published}")
@@ -127,13 +119,10 @@ def service_of(host: str) -> str:
 
 @pytest.fixture(scope="module")
 def site(request: pytest.FixtureRequest) -> Iterator[Site]:
-    need_lab()
     count = request.config.getoption("--fleet-hosts")
     hosts = ("titan", *PAIR, *(f"p{number}" for number in range(4, count + 1)))
-    place = Path(tempfile.mkdtemp(prefix="gb10-pull-"))
-    share, wheels = images.default_directory(), ROOT / ".cache" / "pull-wheels"
-    images.ensure_model("tiny", share)
-    images.ensure_image(images.STAND_IN, share)
+    need_lab()
+    wheels = ROOT / ".cache" / "pull-wheels"
     platforms = [
         "--platform",
         "manylinux2014_x86_64",
@@ -145,21 +134,24 @@ def site(request: pytest.FixtureRequest) -> Iterator[Site]:
     locked = ["--no-deps", "--require-hashes", "-r", str(ROOT / "roles/pull/files/pull.txt"), "--only-binary=:all:"]
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(wheels)]
     subprocess.run([*pip, *locked, *platforms], check=True)
-    fleet = Fleet(place / "lab")
-    server = None
-    try:
-        shares = ("--share", f"{share}:/srv/lab", "--share", f"{wheels}:/srv/wheels")
-        fleet.lab("up", "--hosts", ",".join(hosts), "--docker", *shares)
-        one = Site(fleet, place, hosts)
+    options = (
+        "--hosts",
+        ",".join(hosts),
+        "--docker",
+        "--share",
+        images.stand_in_share(),
+        "--share",
+        f"{wheels}:/srv/wheels",
+    )
+    with lab_of(*options) as fleet, tempfile.TemporaryDirectory(prefix="gb10-pull-") as place:
+        one = Site(fleet, Path(place), hosts)
         net = [str(ROOT / "tests/lab/lab"), "-d", str(fleet.directory), "net", "--"]
         words = [sys.executable, "-m", "http.server", str(PORT), "--bind", "10.77.0.1", "-d", str(one.published)]
         server = subprocess.Popen([*net, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        yield one
-    finally:
-        if server:
+        try:
+            yield one
+        finally:
             server.terminate()
-        fleet.lab("down")
-        shutil.rmtree(place, ignore_errors=True)
 
 
 def test_what_is_not_locked_is_published_for_nobody(site: Site) -> None:
