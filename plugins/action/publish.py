@@ -37,10 +37,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         if findings:
             raise refusal("\n".join(one.sentence() for one in findings), "nothing was published, as named above")
         try:
+            if not self._task.check_mode:
+                _publisher.made_key(key, fleet["plan"]["inventory"])
             lock = dump(read(Path(fleet["lock_file"])))
             digest, archive = _publisher.archive()
             now = {host: content(fleet, host, digest, lock) for host in hosts}
-            then = {host: _publisher.before(folder / f"{host}.json") for host in hosts}
+            then = {host: _publisher.before(folder / f"{host}.json", key) for host in hosts}
             changed = [host for host in hosts if not is_same(then[host], now[host])]
             if changed and not self._task.check_mode:
                 serials = [one["serial"] for one in then.values() if one and isinstance(one.get("serial"), int)]
@@ -63,7 +65,6 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
     def _write(folder: Path, key: Path, slices: dict[str, dict[str, Any]], serial: int) -> None:
         """All are signed before the first one is written."""
         published = datetime.now(UTC).isoformat(timespec="seconds")
-        _publisher.made_key(key, next(iter(slices.values()))["inventory"])
         made = {
             host: _publisher.signed(json.dumps({**one, "serial": serial, "published": published}, sort_keys=True), key)
             for host, one in slices.items()

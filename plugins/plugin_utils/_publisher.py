@@ -12,12 +12,13 @@ import io
 import json
 import subprocess
 import tarfile
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import ROOT
-from ansible_collections.gb10.fleet.plugins.module_utils._pull.published import MOST_BYTES, NAMESPACE
+from ansible_collections.gb10.fleet.plugins.module_utils._pull.published import MOST_BYTES, NAMESPACE, SIGNER
 from ansible_collections.gb10.fleet.plugins.plugin_utils._kept_secret import make_folder
 
 # What a run on a host reads of the collection. An installed one has MANIFEST.json, a clone galaxy.yml.
@@ -42,13 +43,30 @@ def signed(text: str, key: Path) -> bytes:
     return json.dumps({"slice": text, "signature": signature.decode("ascii")}).encode() + b"\n"
 
 
-def before(file: Path) -> dict[str, Any] | None:
-    """What was published before; None where nothing was, or nothing that can be read: it is written anew."""
+def before(file: Path, key: Path) -> dict[str, Any] | None:
+    """What was published before; None where nothing was, or nothing that hosts would take now: it is written anew."""
     try:
-        found = json.loads(json.loads(file.read_bytes()[:MOST_BYTES])["slice"])
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        envelope = json.loads(file.read_bytes()[:MOST_BYTES])
+        text, signature = envelope["slice"], envelope["signature"]
+        found = json.loads(text) if _is_by(key, text.encode(), signature.encode("ascii")) else None
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def _is_by(key: Path, text: bytes, signature: bytes) -> bool:
+    """Whether hosts that know this key would take it, as their own program asks (roles/pull/files/gb10_pull.py)."""
+    if not key.exists():
+        return False  # another one will be made
+    with tempfile.TemporaryDirectory() as folder:
+        signers, file = Path(folder, "signers"), Path(folder, "signature")
+        signers.write_text(f'{SIGNER} namespaces="{NAMESPACE}" {key.with_name(f"{key.name}.pub").read_text("ascii")}')
+        file.write_bytes(signature)
+        try:
+            _keygen(*("-Y", "verify", "-f", str(signers), "-I", SIGNER, "-n", NAMESPACE, "-s", str(file)), stdin=text)
+        except KeygenError:
+            return False
+    return True
 
 
 def archive() -> tuple[str, bytes]:

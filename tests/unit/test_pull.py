@@ -110,12 +110,33 @@ def test_the_same_plan_is_published_once(tmp_path: Path) -> None:
     _publisher.made_key(key, "lab")
     now = {"format": 1, "fleet": {"a": 1}}
     file.write_bytes(_publisher.signed(json.dumps({**now, "serial": 5}), key))
-    assert published.is_same(_publisher.before(file), now)
-    assert not published.is_same(_publisher.before(file), now | {"fleet": {"a": 2}})
-    for damage in (b"", b"[]", b'{"slice": "{"}', b"\xff"):
+    assert published.is_same(_publisher.before(file, key), now)
+    assert not published.is_same(_publisher.before(file, key), now | {"fleet": {"a": 2}})
+    good = file.read_bytes()
+    for damage in (
+        b"",
+        b"[]",
+        b'{"slice": "{"}',
+        b"\xff",
+        good.replace(b"BEGIN", b"BEGAN"),
+        good.replace(b"1}", b"2}"),
+    ):
+        assert damage != good
         file.write_bytes(damage)
-        assert not published.is_same(_publisher.before(file), now)
+        assert _publisher.before(file, key) is None
     assert key.stat().st_mode & 0o777 == 0o600
+
+
+def test_by_a_new_key_all_is_published_anew(tmp_path: Path) -> None:
+    """Hosts that were given the new one would refuse what the old one has signed."""
+    key, file = tmp_path / "publisher" / "key", tmp_path / "titan.json"
+    _publisher.made_key(key, "lab")
+    file.write_bytes(_publisher.signed(json.dumps({"serial": 5}), key))
+    for gone in (key, key.with_name("key.pub")):
+        gone.unlink()
+        assert _publisher.before(file, key) is None
+    _publisher.made_key(key, "lab")
+    assert _publisher.before(file, key) is None
 
 
 def test_the_collection_is_packed_alike_and_whole() -> None:
