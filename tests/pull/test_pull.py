@@ -226,6 +226,7 @@ def test_an_older_slice_is_refused(site: Site) -> None:
 def test_one_that_was_off_for_a_day_catches_up(site: Site) -> None:
     """By its timer alone, which makes up for what it missed; without the delay that spreads the hosts' requests."""
     site.fleet.lab("power", "on", OFF)
+    eventually(lambda: site.fleet.ok(OFF, "systemctl is-active timers.target"), "it has booted")
     before = site.report(OFF)["serial"]
     # as systemd keeps when a timer last began: systemd.timer(5), Persistent
     stamp = "/var/lib/systemd/timers/stamp-gb10-pull.timer"
