@@ -29,11 +29,15 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
     _supports_check_mode = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
+        variables = task_vars or {}
+        result: dict[str, Any] = super().run(tmp, variables)
         _checked, options = self.validate_argument_spec(documented(DOCUMENTATION))
         fleet, folder, key = options["fleet"], Path(options["folder"]), Path(options["key"])
         hosts = fleet["hosts"]
-        findings = [one for host in hosts for one in refused(host, fleet["plan"]["hosts"][host])]
+        hostvars = variables["hostvars"]
+        findings = [
+            one for host in hosts for one in refused(host, fleet["plan"]["hosts"][host], hostvars.raw_get(host))
+        ]
         if findings:
             raise refusal("\n".join(one.sentence() for one in findings), "nothing was published, as named above")
         try:
@@ -42,13 +46,19 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             lock = dump(read(Path(fleet["lock_file"])))
             digest, archive = _publisher.archive()
             now = {host: content(fleet, host, digest, lock) for host in hosts}
-            then = {host: _publisher.before(folder / f"{host}.json", key) for host in hosts}
+            then = {host: _publisher.before(folder / f"{host}.slice", key) for host in hosts}
             changed = [host for host in hosts if not is_same(then[host], now[host])]
-            if changed and not self._task.check_mode:
+            gone = [path for path in sorted(folder.glob("*.slice")) if path.stem not in fleet["plan"]["hosts"]]
+            packed = folder / f"collection-{digest}.tar.gz"
+            is_new = bool(changed or gone or not packed.exists())
+            if is_new and not self._task.check_mode:
                 serials = [one["serial"] for one in then.values() if one and isinstance(one.get("serial"), int)]
-                replace_file(folder / f"collection-{digest}.tar.gz", archive, 0o644)
+                replace_file(packed, archive, 0o644)
                 self._write(folder, key, {host: now[host] for host in changed}, max([int(time.time()), *serials]) + 1)
-            public = key.with_name(f"{key.name}.pub")
+                for path in gone:
+                    path.unlink()
+                _publisher.forget_archives(folder, key)
+            public = _publisher.public_of(key)
             known = public.read_text("ascii").strip() if public.exists() else ""
         except FleetError as problem:
             raise AnsibleActionFail(str(problem)) from None
@@ -56,10 +66,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             raise AnsibleActionFail(f"{key}: nothing can be signed with it: {problem}") from None
         except OSError as problem:
             raise AnsibleActionFail(
-                f"{problem.filename}: {problem.strerror}; expected a folder of yours that hosts can read; make it, or "
-                "name another one with publish_folder"
+                f"{problem.filename}: {problem.strerror}; expected folders of yours for what is published and for the "
+                "key; make them, or name others with publish_folder and publish_key"
             ) from None
-        return result | {"changed": bool(changed), "published": changed, "public_key": known}
+        return result | {"changed": is_new, "published": changed, "public_key": known}
 
     @staticmethod
     def _write(folder: Path, key: Path, slices: dict[str, dict[str, Any]], serial: int) -> None:
@@ -70,4 +80,4 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             for host, one in slices.items()
         }
         for host, text in made.items():
-            replace_file(folder / f"{host}.json", text, 0o644)
+            replace_file(folder / f"{host}.slice", text, 0o644)

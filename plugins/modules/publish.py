@@ -11,11 +11,11 @@ short_description: Write each host's slice of the plan, signed, for hosts that f
 version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
-  - Writes C(HOST.json) for each host of the run, and this collection as C(collection-SHA256.tar.gz), into a folder that
-    hosts can read, by HTTP or as a mounted folder. Reaches no host.
+  - Writes C(HOST.slice) for each host of the run, and this collection as C(collection-SHA256.tar.gz), into a folder
+    that hosts can read, by HTTP or as a mounted folder. Reaches no host.
   - C(ssh-keygen) signs, with a key that only this machine has; it is made where there is none. A slice names no secret.
   - Each new slice has a higher serial than the one before, by the clock of this machine. One that says the same as
-    before stays as it is.
+    before stays as it is. Those of hosts that the inventory has no more, and collections that none names, are removed.
   - Refuses a host with something that needs this machine at each change, before it writes anything.
 options:
   fleet:

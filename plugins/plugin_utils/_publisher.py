@@ -18,12 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import ROOT
+from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
 from ansible_collections.gb10.fleet.plugins.module_utils._pull.published import MOST_BYTES, NAMESPACE, SIGNER
 from ansible_collections.gb10.fleet.plugins.plugin_utils._kept_secret import make_folder
 
 # What a run on a host reads of the collection. An installed one has MANIFEST.json, a clone galaxy.yml.
 _CONTENT = ("plugins", "roles", "playbooks", "data", "recipes", "meta", "galaxy.yml", "MANIFEST.json")
 _PACKED = "ansible_collections/gb10/fleet"
+_SIGNED = b"-----END SSH SIGNATURE-----\n"
 
 
 class KeygenError(Exception):
@@ -33,23 +35,31 @@ class KeygenError(Exception):
 def made_key(key: Path, inventory: str) -> None:
     """A key pair without a passphrase, where there is none: a timer or a pipeline may publish."""
     if not key.exists():
-        make_folder(key.parent)
+        if not key.parent.exists():  # an owner's own folder stays as it is
+            make_folder(key.parent)
         _keygen("-q", "-t", "ed25519", "-N", "", "-C", f"gb10.fleet {inventory}", "-f", str(key))
+    if not public_of(key).exists():
+        replace_file(public_of(key), _keygen("-y", "-f", str(key)), 0o644)
+
+
+def public_of(key: Path) -> Path:
+    return key.with_name(f"{key.name}.pub")
 
 
 def signed(text: str, key: Path) -> bytes:
-    """The file that a host fetches: ``{slice, signature}``, both texts."""
-    signature = _keygen("-q", "-Y", "sign", "-n", NAMESPACE, "-f", str(key), stdin=text.encode())
-    return json.dumps({"slice": text, "signature": signature.decode("ascii")}).encode() + b"\n"
+    """The file that a host fetches: OpenSSH's signature, and after it what was signed."""
+    content = _keygen("-q", "-Y", "sign", "-n", NAMESPACE, "-f", str(key), stdin=text.encode()) + text.encode()
+    if len(content) > MOST_BYTES:
+        raise KeygenError(f"a slice of {len(content)} bytes is more than a host takes, {MOST_BYTES}")
+    return content
 
 
 def before(file: Path, key: Path) -> dict[str, Any] | None:
     """What was published before; None where nothing was, or nothing that hosts would take now: it is written anew."""
     try:
-        envelope = json.loads(file.read_bytes()[:MOST_BYTES])
-        text, signature = envelope["slice"], envelope["signature"]
-        found = json.loads(text) if _is_by(key, text.encode(), signature.encode("ascii")) else None
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        signature, end, text = file.read_bytes().partition(_SIGNED)
+        found = json.loads(text) if _is_by(key, text, signature + end) else None
+    except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 
@@ -60,13 +70,21 @@ def _is_by(key: Path, text: bytes, signature: bytes) -> bool:
         return False  # another one will be made
     with tempfile.TemporaryDirectory() as folder:
         signers, file = Path(folder, "signers"), Path(folder, "signature")
-        signers.write_text(f'{SIGNER} namespaces="{NAMESPACE}" {key.with_name(f"{key.name}.pub").read_text("ascii")}')
+        signers.write_text(f'{SIGNER} namespaces="{NAMESPACE}" {public_of(key).read_text("ascii")}')
         file.write_bytes(signature)
         try:
             _keygen(*("-Y", "verify", "-f", str(signers), "-I", SIGNER, "-n", NAMESPACE, "-s", str(file)), stdin=text)
         except KeygenError:
             return False
     return True
+
+
+def forget_archives(folder: Path, key: Path) -> None:
+    """Remove the collections that no slice in the folder names any more."""
+    named = {(before(path, key) or {}).get("collection") for path in folder.glob("*.slice")}
+    for path in folder.glob("collection-*.tar.gz"):
+        if path.name.removeprefix("collection-").removesuffix(".tar.gz") not in named:
+            path.unlink()
 
 
 def archive() -> tuple[str, bytes]:

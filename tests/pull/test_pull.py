@@ -36,6 +36,7 @@ IMAGE = {
 }
 PORT = 8086
 STATE = "/var/lib/gb10-fleet/pull"
+SIGNED = b"-----END SSH SIGNATURE-----\n"
 PULL_SECONDS, ENDED = 900, ("inactive", "failed")
 # The hosts have no network but the lab's.
 WHEELS = ["--no-index", "--find-links", "/srv/wheels"]
@@ -186,11 +187,10 @@ def test_one_with_a_forged_signature_refuses(site: Site) -> None:
     site.publish()
     forger = site.published.with_name("forger")
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(forger)], check=True)
-    file = site.published / f"{FORGED}.json"
-    envelope = json.loads(file.read_text())
+    file = site.published / f"{FORGED}.slice"
+    slice_ = file.read_bytes().partition(SIGNED)[2]
     sign = ["ssh-keygen", "-q", "-Y", "sign", "-n", "gb10-fleet", "-f", str(forger)]
-    done = subprocess.run(sign, input=envelope["slice"].encode(), capture_output=True, check=True)
-    file.write_text(json.dumps(envelope | {"signature": done.stdout.decode()}))
+    file.write_bytes(subprocess.run(sign, input=slice_, capture_output=True, check=True).stdout + slice_)
 
     others = [host for host in site.hosts if host not in (FORGED, OFF)]
     lines = site.all_pull(FORGED, *others)
@@ -210,7 +210,7 @@ def test_one_with_a_forged_signature_refuses(site: Site) -> None:
 
 
 def test_an_older_slice_is_refused(site: Site) -> None:
-    file = site.published / "titan.json"
+    file = site.published / "titan.slice"
     newer = file.read_bytes()
     site.declare(2)
     site.publish()

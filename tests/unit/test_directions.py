@@ -79,7 +79,7 @@ MAY_IMPORT = {
     "_host": "_container_engine _fabric _firewall _gateway _images _peers _probe _services _tls _transfer _weights",
     "_host_tuning": "_settings",
     "_preflight": "_engines _probe _subjects",
-    "_verify": "_engines _probe _rank",
+    "_verify": "_engines _probe _rank _transfer",
     "_container_engine": "_probe _settings",
     "_tls": "_probe",
     "_tracing": "",

@@ -13,16 +13,24 @@ import hashlib
 import importlib.util
 import io
 import json
+import os
+import re
+import signal
 import subprocess
 import sys
 import tarfile
+import threading
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._joins.services import service_starts
 from ansible_collections.gb10.fleet.plugins.module_utils._pull import published
+from ansible_collections.gb10.fleet.plugins.module_utils._verify.ranks import CONVERGED
 from ansible_collections.gb10.fleet.plugins.plugin_utils import _publisher
 from drift_fleet import planned
 
@@ -33,6 +41,8 @@ assert SPEC and SPEC.loader
 gb10_pull = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(gb10_pull)
 
+# No owner sets the first; hosts with Phoenix are refused for its key.
+NOT_OF_OWNERS = {"preflight_groups", "phoenix_pip_arguments"}
 DIGEST, ARCHIVE = _publisher.archive()
 RECAP = "titan : ok=9    changed={}    unreachable=0    failed=0\n"
 
@@ -61,6 +71,10 @@ def test_a_slice_names_nothing_of_the_controller_and_of_no_other_host() -> None:
     held = {one["path"] for one in made["held"]}
     assert {service["key"]["path"] for service in whole["plan"]["hosts"][host]["services"] if service["key"]} <= held
     assert made["fleet"]["removal"]["retire"] == [], "nothing is removed unasked, again and again"
+    # a changed secret starts its service anew, as site.yml would
+    own = whole["plan"]["hosts"][host]
+    (given,) = made["fleet"]["plan"]["hosts"].values()
+    assert service_starts(given["services"], ()) == service_starts(own["services"], ())
     assert published.checked({**made, "serial": 1, "published": "now"}, "x")["host"] == host
 
 
@@ -87,8 +101,8 @@ def test_what_needs_the_controller_is_refused(change: dict[str, Any], rule: str)
         "images": [{"reference": "vllm:1", "digest": None, "lock": {"identity": "sha256:1"}}],
         "models": [{"repository": "a/b", "revision": "c" * 40, "lock": None}],
     }
-    assert [*published.refused("titan", free)] == []
-    (found,) = published.refused("titan", free | change)
+    assert [*published.refused("titan", free, ())] == []
+    (found,) = published.refused("titan", free | change, ())
     assert found.rule == rule
     assert found.place.startswith("titan")
     assert found.remedy
@@ -106,7 +120,7 @@ def test_a_file_of_another_form_is_refused(change: dict[str, Any]) -> None:
 
 
 def test_the_same_plan_is_published_once(tmp_path: Path) -> None:
-    key, file = tmp_path / "publisher" / "key", tmp_path / "titan.json"
+    key, file = tmp_path / "publisher" / "key", tmp_path / "titan.slice"
     _publisher.made_key(key, "lab")
     now = {"format": 1, "fleet": {"a": 1}}
     file.write_bytes(_publisher.signed(json.dumps({**now, "serial": 5}), key))
@@ -129,7 +143,7 @@ def test_the_same_plan_is_published_once(tmp_path: Path) -> None:
 
 def test_by_a_new_key_all_is_published_anew(tmp_path: Path) -> None:
     """Hosts that were given the new one would refuse what the old one has signed."""
-    key, file = tmp_path / "publisher" / "key", tmp_path / "titan.json"
+    key, file = tmp_path / "publisher" / "key", tmp_path / "titan.slice"
     _publisher.made_key(key, "lab")
     file.write_bytes(_publisher.signed(json.dumps({"serial": 5}), key))
     for gone in (key, key.with_name("key.pub")):
@@ -137,6 +151,21 @@ def test_by_a_new_key_all_is_published_anew(tmp_path: Path) -> None:
         assert _publisher.before(file, key) is None
     _publisher.made_key(key, "lab")
     assert _publisher.before(file, key) is None
+    # cut off between the two files of a key
+    public = _publisher.public_of(key).read_text().split()[:2]
+    _publisher.public_of(key).unlink()
+    _publisher.made_key(key, "lab")
+    assert _publisher.public_of(key).read_text().split()[:2] == public
+
+
+def test_collections_that_no_slice_names_are_removed(tmp_path: Path) -> None:
+    key = tmp_path / "publisher" / "key"
+    _publisher.made_key(key, "lab")
+    (tmp_path / "titan.slice").write_bytes(_publisher.signed(json.dumps({"collection": "a"}), key))
+    for name in ("a", "b"):
+        (tmp_path / f"collection-{name}.tar.gz").touch()
+    _publisher.forget_archives(tmp_path, key)
+    assert [path.name for path in tmp_path.glob("*.gz")] == ["collection-a.tar.gz"]
 
 
 def test_the_collection_is_packed_alike_and_whole() -> None:
@@ -155,9 +184,12 @@ class Site:
         _publisher.made_key(self.key, "lab")
         self.published.mkdir()
         (self.published / f"collection-{DIGEST}.tar.gz").write_bytes(ARCHIVE)
-        words = self.key.with_name("key.pub").read_text().split()[:2]
-        (folder / "signers").write_text(f'publisher namespaces="gb10-fleet" {" ".join(words)}\n')
+        self.trust(self.key)
         self.ansible("printf '" + RECAP.format(3).strip() + "\\n'")
+
+    def trust(self, key: Path) -> None:
+        words = _publisher.public_of(key).read_text().split()[:2]
+        (self.folder / "signers").write_text(f'publisher namespaces="gb10-fleet" {" ".join(words)}\n')
 
     def ansible(self, script: str) -> None:
         program = self.folder / "bin" / "ansible-playbook"
@@ -173,9 +205,10 @@ class Site:
             "serial": serial,
             "collection": DIGEST,
             "lock": "{}",
+            "units": [],
         }
         text = json.dumps(slice_ | change)
-        (self.published / "titan.json").write_bytes(_publisher.signed(text, key or self.key))
+        (self.published / "titan.slice").write_bytes(_publisher.signed(text, key or self.key))
 
     def pull(self, **change: Any) -> tuple[int, str]:
         """Its exit code and the line in the journal; what was called is kept."""
@@ -192,6 +225,7 @@ class Site:
         (self.folder / "pull.json").write_text(json.dumps(settings | change))
         done = subprocess.run(
             [sys.executable, "-I", str(PROGRAM), str(self.folder / "pull.json")],
+            env=os.environ | {"PATH": f"{self.folder}/bin:{os.environ['PATH']}"},
             capture_output=True,
             text=True,
             check=False,
@@ -233,26 +267,25 @@ def forged(site: Site) -> None:
 
 def changed_after(site: Site) -> None:
     site.publish(8)
-    file = site.published / "titan.json"
-    file.write_text(file.read_text().replace('\\"serial\\": 8', '\\"serial\\": 9'))
+    file = site.published / "titan.slice"
+    file.write_text(file.read_text().replace('"serial": 8', '"serial": 9'))
 
 
 def of_another_purpose(site: Site) -> None:
     """A signature of the right key, but for something else: `git` signs commits with such keys."""
     site.publish(8)
-    file = site.published / "titan.json"
-    envelope = json.loads(file.read_text())
+    file = site.published / "titan.slice"
+    text = file.read_bytes().partition(gb10_pull._SIGNED)[2]
     words = ["ssh-keygen", "-q", "-Y", "sign", "-n", "git", "-f", str(site.key)]
-    done = subprocess.run(words, input=envelope["slice"].encode(), capture_output=True, check=True)
-    file.write_text(json.dumps(envelope | {"signature": done.stdout.decode()}))
+    file.write_bytes(subprocess.run(words, input=text, capture_output=True, check=True).stdout + text)
 
 
 def no_envelope(site: Site) -> None:
-    (site.published / "titan.json").write_text("[1]")
+    (site.published / "titan.slice").write_text("[1]")
 
 
 def no_signature(site: Site) -> None:
-    (site.published / "titan.json").write_text(json.dumps({"slice": "{}", "signature": ""}))
+    (site.published / "titan.slice").write_bytes(gb10_pull._SIGNED + b"{}")
 
 
 @pytest.mark.parametrize(
@@ -287,6 +320,98 @@ def test_what_is_not_for_this_host_is_refused(site: Site, harm: Callable[[Site],
     assert site.pull()[0] == 0
 
 
+def test_by_another_key_serials_are_counted_anew(site: Site) -> None:
+    """Whoever had the old one may have published the highest serial that there is."""
+    site.publish(published.MOST_SERIAL)
+    assert site.pull()[0] == 0
+    site.publish(published.MOST_SERIAL + 1)
+    assert "expected a whole number up to" in site.pull()[1]
+    site.key = site.folder / "new" / "key"
+    _publisher.made_key(site.key, "lab")
+    site.trust(site.key)
+    site.publish(8)
+    assert site.pull() == (0, "pull: converged: 3 changes")
+
+
+def test_a_service_that_was_stopped_stays_so(site: Site) -> None:
+    site.publish(units=["gb10-service-chat.service"])
+    systemctl = site.folder / "bin" / "systemctl"
+    systemctl.write_text("#!/bin/sh\necho disabled\nexit 1\n")
+    systemctl.chmod(0o755)
+    code, line = site.pull()
+    assert (code, line.partition(";")[0]) == (2, "pull: refused: gb10-service-chat.service was stopped by somebody")
+    assert not site.has_converged
+    systemctl.write_text("#!/bin/sh\necho enabled\n")
+    assert site.pull()[0] == 0
+
+
+class Wrong(BaseHTTPRequestHandler):
+    """What a server may answer: another protocol, a terminal's orders, an answer that is cut."""
+
+    words = b""
+
+    def do_GET(self) -> None:
+        self.wfile.write(self.words)
+        self.close_connection = True
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        b"SSH-2.0-OpenSSH_9.6\r\n",
+        b"HTTP/1.1 404 \x1b[2J\x1b]0;x\x07" + b"y" * 3000 + b"\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nabc",
+    ],
+)
+def test_any_answer_of_a_server_ends_in_a_printable_line(site: Site, words: bytes) -> None:
+    handler = type("Handler", (Wrong,), {"words": words})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        code, line = site.pull(**{"from": f"http://127.0.0.1:{server.server_port}/fleet"})
+        server.shutdown()
+    assert code == 1
+    assert line.isprintable()
+    assert len(line) < 400
+    assert site.report()["outcome"] == "unknown"
+
+
+def test_a_run_that_is_ended_in_the_middle_is_not_the_last_ones_success(site: Site) -> None:
+    site.publish()
+    assert site.pull()[0] == 0
+    site.ansible('kill -9 "$(ps -o ppid= -p $$ | tr -d " ")"')
+    assert site.pull()[0] == -signal.SIGKILL
+    assert site.report()["outcome"] == "unknown"
+
+
+def test_what_the_program_and_the_publisher_have_in_common_is_the_same() -> None:
+    """The program is one file, which a host runs without the collection."""
+    assert (gb10_pull.NAMESPACE, gb10_pull.SIGNER, gb10_pull.FORMAT, gb10_pull._MOST_SERIAL, gb10_pull._SIGNED) == (
+        published.NAMESPACE,
+        published.SIGNER,
+        published.FORMAT,
+        published.MOST_SERIAL,
+        _publisher._SIGNED,
+    )
+    assert gb10_pull._WORDS[gb10_pull.CONVERGED] == CONVERGED
+    assert f'{published.SIGNER} namespaces="{published.NAMESPACE}"' in (ROOT / "roles/pull/vars/main.yml").read_text()
+
+
+def test_options_of_roles_that_no_slice_holds_are_refused() -> None:
+    """All that site.yml leaves to the inventory, but for how its output is shown."""
+    plays = yaml.safe_load((ROOT / "playbooks/site.yml").read_text())
+    text = (ROOT / "playbooks/site.yml").read_text()
+    left = set()
+    for role in {one["role"].removeprefix("gb10.fleet.") for play in plays for one in play.get("roles", ())} - {
+        "fleet_plan"
+    }:
+        spec = yaml.safe_load((ROOT / "roles" / role / "meta/argument_specs.yml").read_text())["argument_specs"]["main"]
+        left |= {name for name in spec.get("options", {}) if not re.search(rf"\b{name}:", text)}
+    assert {name for name in left if not name.endswith("_secure_logging")} - NOT_OF_OWNERS == {*published.OPTIONS}
+
+
 def test_an_archive_with_another_content_is_refused(site: Site) -> None:
     (site.published / f"collection-{DIGEST}.tar.gz").write_bytes(ARCHIVE + b"\0")
     site.publish()
@@ -297,9 +422,9 @@ def test_an_archive_with_another_content_is_refused(site: Site) -> None:
 def test_what_is_not_known(site: Site) -> None:
     code, line = site.pull()
     assert code == 1
-    assert line.startswith(f"pull: unknown: file://{site.published}/titan.json can't be read: ")
+    assert line.startswith(f"pull: unknown: file://{site.published}/titan.slice can't be read: ")
     code, line = site.pull(**{"from": "http://127.0.0.1:1/fleet"})
-    assert (code, line) == (1, "pull: unknown: http://127.0.0.1:1/fleet/titan.json can't be read: "
+    assert (code, line) == (1, "pull: unknown: http://127.0.0.1:1/fleet/titan.slice can't be read: "
                                "[Errno 111] Connection refused")  # fmt: skip
     site.publish()
     site.ansible("sleep 60")

@@ -125,7 +125,7 @@ def test_a_host_fetches_its_slice_and_converges_itself(control: Control) -> None
     assert pull().startswith("pull: converged: 1 change")
     assert control.fleet.root("spark-2", "sysctl -n vm.swappiness") == "1\n"
     assert pull() == "pull: converged: nothing had to be changed"
-    control.run(f"sed -i 's/swappiness/swappines2/' {published}/spark-2.json")
+    control.run(f"sed -i 's/swappiness/swappines2/' {published}/spark-2.slice")
     assert pull().startswith("pull: refused: its signature is not by the key in /etc/gb10-fleet/pull-signers")
     control.run("systemctl stop published.service")
     control.fleet.root("spark-2", "systemctl disable --now gb10-pull.timer")

@@ -67,6 +67,8 @@ def service_starts(services: Iterable[Service], program: Iterable[str]) -> list[
 def _files(service: Service) -> list[str]:
     """Weights are folders of links, which are made anew whenever a file of theirs was brought."""
     secrets = [service[kind]["path"] for kind in ("key", "secret") if service[kind]]
+    # of a host that fetches its slice itself, which names no secret (`_pull.published`)
+    secrets += service.get("held", ())
     secrets += [service["tls"][kind]["path"] for kind in ("certificate", "key")] if service["tls"] else []
     written = [path for path, file in service["files"].items() if file["content"] is not None]
     return sorted([*written, *secrets, *(one["path"] for one in service["merged"]), *service["models"]])

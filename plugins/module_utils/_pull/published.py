@@ -10,7 +10,7 @@ A published slice is read by whoever reaches the folder, so that it names no sec
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, host_error, refusal
@@ -19,10 +19,20 @@ from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, ch
 FORMAT = 1
 NAMESPACE = "gb10-fleet"  # ssh-keygen(1), -n: a signature of this key for anything else is none of ours
 SIGNER = "publisher"
-MOST_BYTES = 64 << 20
+MOST_BYTES = 16 << 20
+MOST_SERIAL = 1 << 53
 _SITE = "leave it to site.yml, which reaches the host from here"
 # What a service has that lies on the controller, by its key in the slice, and in words.
 _SECRETS = {"key": "its API key", "secret": "its group's secret", "trace_headers": "the headers for its collector"}
+# What owners set for roles of site.yml beside the plan.
+OPTIONS = (
+    "fabric_foreign",
+    "fabric_packages",
+    "fabric_ssh_interface",
+    "model_store_hf",
+    "model_store_pip_arguments",
+    "model_store_token_file",
+)
 _TEXT: Spec = {"type": "str", "required": True}
 _MAP: Spec = {"type": "map", "required": True}
 _TEXTS: Spec = {"type": "list", "required": True, "max": 10_000, "elements": {"type": "str"}}
@@ -32,7 +42,8 @@ _SPEC: Spec = {
     "options": {
         "format": {"type": "int", "required": True, "choices": [FORMAT]},
         **dict.fromkeys(("host", "inventory", "published", "collection", "lock"), _TEXT),
-        "serial": {"type": "int", "required": True, "min": 1, "max": 1 << 53},
+        "serial": {"type": "int", "required": True, "min": 1, "max": MOST_SERIAL},
+        "units": _TEXTS,
         "held": {"type": "list", "required": True, "max": 10_000, "elements": _HELD},
         "fleet": {
             "type": "map",
@@ -43,8 +54,11 @@ _SPEC: Spec = {
 }
 
 
-def refused(host: str, slice_: Mapping[str, Any]) -> Iterator[Finding]:
-    """Why a host can't be left to itself with this slice."""
+def refused(host: str, slice_: Mapping[str, Any], variables: Container[str]) -> Iterator[Finding]:
+    """Why a host can't be left to itself with this slice. variables: the names of this host's, of the inventory."""
+    for name in OPTIONS:
+        if name in variables:
+            yield _refused(host, "pull-options", f"{name} is set for it, and no slice holds options of roles")
     for part, what in (("gateway", "the gateway"), ("clients", "clients of the gateway")):
         if slice_[part]:
             yield _refused(host, "pull-secrets", f"it runs {what}, whose keys and settings are made here")
@@ -89,7 +103,11 @@ def content(fleet: Mapping[str, Any], host: str, collection: str, lock: str) -> 
     services = {name: one for name, one in plan["services"].items() if host in one["hosts"]}
     at_home = {
         **own,
-        "services": [{**service, **dict.fromkeys(_SECRETS)} for service in own["services"]],
+        # a service starts anew when one of these was changed, as by a pull from the controller
+        "services": [
+            {**service, **dict.fromkeys(_SECRETS), "held": [service[key]["path"] for key in _SECRETS if service[key]]}
+            for service in own["services"]
+        ],
         "needs": {**own["needs"], "secrets": []},
     }
     return {
@@ -99,6 +117,7 @@ def content(fleet: Mapping[str, Any], host: str, collection: str, lock: str) -> 
         "collection": collection,
         "lock": lock,
         "held": [*_held(own)],
+        "units": [service["unit"] for service in own["services"]],
         "fleet": {
             "plan": {
                 "inventory": plan["inventory"],

@@ -38,6 +38,7 @@ _DOCKER = "/etc/docker/daemon.json"
 _CERTIFICATES = Path(_layout.trusted_ca("")).parent
 _TRUSTED = Path(_layout.trusted_link(_layout.trusted_ca(""))).parent
 _LAST = ("gb10-memory-guard", "gb10-firewall", "gb10-netplan")  # what guards the host goes after what it guards
+_AT_REST = ("", "inactive", "failed")
 
 # (exit code, stdout, stderr) of an argument list
 Run = Callable[[list[str]], tuple[int, str, str]]
@@ -93,7 +94,8 @@ def foreign(inventory: str) -> list[str]:
 def running(run: Run) -> Iterator[Step]:
     """Units of ours that run, or will at the next boot. Stopping a service lets it end the answers that it gives."""
     for unit in _units():
-        active = run(["systemctl", "is-active", "--quiet", unit])[0] == 0
+        # of a converge that is under way: "activating", for which is-active says no
+        active = run(["systemctl", "show", "--property=ActiveState", "--value", unit])[1].strip() not in _AT_REST
         enabled = run(["systemctl", "is-enabled", "--quiet", unit])[0] == 0
         if active or (enabled and not unit.endswith(".slice") and _has_install(unit)):
             state = " and ".join(word for word, holds in (("runs", active), ("is enabled", enabled)) if holds)
@@ -106,7 +108,7 @@ def _has_install(unit: str) -> bool:
 
 def _units() -> list[str]:
     names = [path.name for path in Path(_layout.UNITS).glob("gb10-*") if path.is_file()]
-    return sorted(names, key=lambda name: (name.startswith(_LAST), name))
+    return sorted(names, key=lambda name: (name.startswith(_LAST), not name.endswith(".timer"), name))
 
 
 def _containers(run: Run) -> Iterator[Step]:

@@ -15,6 +15,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import Findin
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Run
 from ansible_collections.gb10.fleet.plugins.module_utils._probe.system import memory_bytes
 from ansible_collections.gb10.fleet.plugins.module_utils._sizes import size
+from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import one_line
 from ansible_collections.gb10.fleet.plugins.module_utils._verify.service import (
     changed_by,
     document,
@@ -85,7 +86,7 @@ def problems(rank: Mapping[str, Any]) -> Iterator[Finding]:
         yield host_warning(
             "pull-not-converged",
             "pull",
-            found=f"{pull['outcome']} at {pull['at']}: {pull['why']}",
+            found=one_line(f"{pull['outcome']} at {pull['at']}: {pull['why']}"),
             expected="a slice that it took and converged to",
             remedy=f"journalctl -u {_layout.PULL_UNIT} on that host has the times before",
         )

@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import fcntl
 import hashlib
+import http.client
 import io
 import json
 import os
@@ -25,7 +26,7 @@ import tempfile
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,10 @@ FORMAT = 1
 CONVERGED, UNKNOWN, REFUSED = 0, 1, 2
 _WORDS = {CONVERGED: "converged", UNKNOWN: "unknown", REFUSED: "refused"}
 _MOST_BYTES = 64 << 20
+_MOST_SERIAL = 1 << 53
+_MOST_LINE = 300
 _PATIENCE_S = 60
+_SIGNED = b"-----END SSH SIGNATURE-----\n"
 _NAME = re.compile(r"ansible_collections/gb10/fleet/[\w./-]+")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _RECAP = re.compile(r" : ok=\d+ +changed=(\d+) ")
@@ -52,19 +56,15 @@ class UnknownError(Exception):
 # Deciding ---------------------------------------------------------------------------------------------------------
 
 
-def opened(content: bytes) -> tuple[str, str]:
-    """The slice's text and its signature, of the file that was fetched."""
-    try:
-        envelope = json.loads(content)
-        text, signature = envelope["slice"], envelope["signature"]
-    except (ValueError, LookupError, TypeError, RecursionError):
-        raise RefusedError("it is no file that gb10.fleet.publish has written") from None
-    if not isinstance(text, str) or not isinstance(signature, str):
+def opened(content: bytes) -> tuple[bytes, bytes]:
+    """The slice's text and its signature, of the file that was fetched. Nothing is parsed before it is verified."""
+    signature, end, text = content.partition(_SIGNED)
+    if not end:
         raise RefusedError("it is no file that gb10.fleet.publish has written")
-    return text, signature
+    return text, signature + end
 
 
-def judged(text: str, host: str, inventory: str, newest: int) -> dict[str, Any]:
+def judged(text: bytes, host: str, inventory: str, newest: int) -> dict[str, Any]:
     """The slice, which was signed by whom we know, if it is this host's and not older than ``newest``."""
     try:
         slice_ = json.loads(text)
@@ -78,15 +78,17 @@ def judged(text: str, host: str, inventory: str, newest: int) -> dict[str, Any]:
         raise RefusedError(
             f"it was signed for {slice_.get('host')} of {slice_.get('inventory')}; expected {host} of {inventory}"
         )
-    if not isinstance(serial, int) or isinstance(serial, bool) or serial < 1:
-        raise RefusedError(f"its serial is {serial!r}; expected a whole number")
+    if not isinstance(serial, int) or isinstance(serial, bool) or not 1 <= serial <= _MOST_SERIAL:
+        raise RefusedError(f"its serial is {str(serial)[:40]!r}; expected a whole number up to {_MOST_SERIAL}")
     if serial < newest:
         raise RefusedError(
             f"its serial {serial} is older than {newest}, which this host had before; publish again, by the clock of "
-            "the machine that published that"
+            "the machine that published that; where that clock was wrong, with a new key"
         )
     if not isinstance(collection, str) or not _DIGEST.fullmatch(collection):
         raise RefusedError(f"it names the collection {str(collection)[:80]!r}; expected a SHA-256")
+    if not isinstance(slice_.get("lock"), str) or not isinstance(slice_.get("units"), list):
+        raise RefusedError("it has no lock or no units; publish it anew")
     result: dict[str, Any] = slice_
     return result
 
@@ -99,7 +101,12 @@ def outcome(code: int, output: str) -> tuple[int, str]:
     lines = [line.strip() for line in output.splitlines()]
     why = [line for line in lines if line.startswith(("[ERROR]", "fatal:"))] or lines[-1:] or ["no output"]
     refused = "nothing was changed" in output and not changed
-    return (REFUSED if refused else UNKNOWN), why[0].removeprefix("[ERROR]: ")[:1000]
+    return (REFUSED if refused else UNKNOWN), why[0].removeprefix("[ERROR]: ")
+
+
+def printable(line: str) -> str:
+    """For a terminal: a server's or Ansible's words, without what a terminal obeys."""
+    return "".join(letter if letter.isprintable() else " " for letter in line)[:_MOST_LINE]
 
 
 # Doing ------------------------------------------------------------------------------------------------------------
@@ -107,26 +114,24 @@ def outcome(code: int, output: str) -> tuple[int, str]:
 
 def fetched(where: str, name: str) -> bytes:
     """A file of the published folder; where: an address or a path."""
-    address = f"{where.rstrip('/')}/{urllib.parse.quote(name)}"
-    if "://" not in address:
-        address = f"file://{address}"
+    address = f"{where.rstrip('/')}/{urllib.parse.quote(name)}" if "://" in where else Path(where, name).as_uri()
     try:
         with urllib.request.urlopen(address, timeout=_PATIENCE_S) as answer:
             content: bytes = answer.read(_MOST_BYTES + 1)
-    except (OSError, ValueError) as problem:  # urllib's errors are OSErrors
+    except (OSError, ValueError, http.client.HTTPException) as problem:  # urllib's errors are OSErrors
         raise UnknownError(f"{address} can't be read: {getattr(problem, 'reason', problem)}") from None
     if len(content) > _MOST_BYTES:
         raise RefusedError(f"{address} has more than {_MOST_BYTES} bytes")
     return content
 
 
-def verify(text: str, signature: str, signers: Path) -> None:
+def verify(text: bytes, signature: bytes, signers: Path) -> None:
     """OpenSSH says whether one of the signers has signed it for us: ssh-keygen(1), ``-Y verify``."""
-    with tempfile.NamedTemporaryFile("w", suffix=".sig") as file:
+    with tempfile.NamedTemporaryFile(suffix=".sig") as file:
         file.write(signature)
         file.flush()
         words = ["ssh-keygen", "-Y", "verify", "-f", str(signers), "-I", SIGNER, "-n", NAMESPACE, "-s", file.name]
-        done = subprocess.run(words, input=text.encode(), capture_output=True, check=False)
+        done = subprocess.run(words, input=text, capture_output=True, check=False)
     if done.returncode:
         reason = " ".join((done.stderr or done.stdout).decode(errors="replace").split())
         raise RefusedError(f"its signature is not by the key in {signers}: {reason[:300]}")
@@ -159,14 +164,27 @@ def unpacked(settings: Mapping[str, Any], digest: str) -> Path:
     return folder
 
 
-def converge(settings: Mapping[str, Any], slice_: Mapping[str, Any], text: str) -> tuple[int, str]:
+def leave_what_was_stopped(units: Iterable[str]) -> None:
+    """A service that somebody stopped stays stopped: gb10.fleet.stop disables its unit, which none of ours else is."""
+    for unit in units:
+        words = ["systemctl", "is-enabled", str(unit)]
+        found = subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
+        if found == "disabled":
+            raise RefusedError(
+                f"{unit} was stopped by somebody; gb10.fleet.restart starts it from the controller, and then slices "
+                "are taken again"
+            )
+
+
+def converge(settings: Mapping[str, Any], slice_: Mapping[str, Any], text: bytes) -> tuple[int, str]:
     """Run site.yml of the collection that the slice names, here, with the slice instead of a plan."""
     state, host = Path(settings["state"]), settings["host"]
+    leave_what_was_stopped(slice_["units"])
     collections = unpacked(settings, slice_["collection"])
     here = {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": "/usr/bin/python3"}
     write(state / "hosts.json", json.dumps({"all": {"hosts": {host: here}}}))
     write(state / ".fleet.lock", slice_["lock"])
-    write(state / "slice.json", text)
+    write(state / "slice.json", text.decode())
     write(state / "ansible.cfg", "[connection]\npipelining = true\n")
     own = {
         "ANSIBLE_COLLECTIONS_PATH": str(collections),
@@ -184,7 +202,9 @@ def converge(settings: Mapping[str, Any], slice_: Mapping[str, Any], text: str) 
             words, cwd=state, env=own, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
             timeout=settings["seconds"], check=False, stdin=subprocess.DEVNULL,
         )  # fmt: skip
-    except subprocess.TimeoutExpired:
+    except subprocess.TimeoutExpired as ended:
+        output = ended.stdout or b""
+        write(state / "last.log", output.decode(errors="replace") if isinstance(output, bytes) else output)
         raise UnknownError(f"the converge took more than {settings['seconds']} s") from None
     except FileNotFoundError:
         raise UnknownError(f"there is no ansible-playbook in {settings['path']}; run gb10.fleet.pull again") from None
@@ -195,7 +215,7 @@ def converge(settings: Mapping[str, Any], slice_: Mapping[str, Any], text: str) 
 def write(path: Path, text: str) -> None:
     """Whole or not at all, for root alone."""
     part = path.with_name(f".{path.name}.part")
-    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as stream:
+    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as stream:
         stream.write(text)
         stream.flush()
         os.fsync(stream.fileno())
@@ -213,12 +233,13 @@ def alone(state: Path) -> Iterator[None]:
         yield
 
 
-def had(kept: Path) -> int:
-    """The serial of the slice that this host had last; 0 before the first."""
-    text = kept.read_text("utf-8", "replace") if kept.exists() else "0"
-    if not re.fullmatch(r"\d{1,18}\n?", text, re.ASCII):
+def had(kept: Path, signers: str) -> int:
+    """The serial of the slice that this host had last of these signers; 0 before the first. signers: their digest."""
+    text = kept.read_text("utf-8", "replace") if kept.exists() else f"{signers} 0"
+    found = re.fullmatch(r"([0-9a-f]{64}) (\d{1,18})", text, re.ASCII)
+    if not found:
         raise UnknownError(f"{kept} holds {text[:40]!r}; expected a serial; remove it, and the next slice is taken")
-    return int(text)
+    return int(found[2]) if found[1] == signers else 0
 
 
 def pull(settings: Mapping[str, Any]) -> tuple[int, str, int]:
@@ -226,18 +247,25 @@ def pull(settings: Mapping[str, Any]) -> tuple[int, str, int]:
     state, newest = Path(settings["state"]), 0
     kept = state / "serial"
     try:
-        newest = had(kept)
-        text, signature = opened(fetched(settings["from"], f"{settings['host']}.json"))
+        by = hashlib.sha256(Path(settings["signers"]).read_bytes()).hexdigest()
+        newest = had(kept, by)
+        text, signature = opened(fetched(settings["from"], f"{settings['host']}.slice"))
         verify(text, signature, Path(settings["signers"]))
         slice_ = judged(text, settings["host"], settings["inventory"], newest)
         # from here on no older one is taken, however this run ends
-        write(kept, str(newest := slice_["serial"]))
+        newest = slice_["serial"]
+        write(kept, f"{by} {newest}")
         code, line = converge(settings, slice_, text)
     except RefusedError as why:
         code, line = REFUSED, str(why)
     except (UnknownError, OSError, ValueError, tarfile.TarError) as why:
         code, line = UNKNOWN, str(why)
-    return code, line, newest
+    return code, printable(line), newest
+
+
+def report(state: Path, code: int, why: str, serial: int) -> None:
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    write(state / "report.json", json.dumps({"outcome": _WORDS[code], "why": why, "serial": serial, "at": now}))
 
 
 def main() -> None:
@@ -248,10 +276,9 @@ def main() -> None:
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         with alone(state):
+            report(state, UNKNOWN, "a run is under way, or was ended in the middle", 0)
             code, line, serial = pull(settings)
-            now = datetime.now(UTC).isoformat(timespec="seconds")
-            report = {"outcome": _WORDS[code], "why": line, "serial": serial, "at": now}
-            write(state / "report.json", json.dumps(report))
+            report(state, code, line, serial)
     except UnknownError as why:
         code, line = UNKNOWN, str(why)
     print(f"pull: {_WORDS[code]}: {line}", flush=True)
