@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import yaml
@@ -51,6 +51,12 @@ class Site:
         self.published.mkdir()
         shutil.copytree(ROOT / "inventories" / "lab", self.folder, ignore=shutil.ignore_patterns(".fleet"))
         (self.folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": {host: {} for host in hosts}}}))
+
+    where: ClassVar = {
+        "pull_from": f"http://10.77.0.1:{PORT}",
+        "pull_pip_arguments": WHEELS,
+        "pull_when": "*-*-* 03:00:00",
+    }
 
     def declare(self, requests: int) -> None:
         """requests: how many each service works on at once."""
@@ -167,9 +173,8 @@ def test_all_hosts_converge(site: Site) -> None:
     given without somebody outside. All others have nothing but the timer."""
     site.play("site", "-l", ",".join(["titan", *PAIR]))
     site.publish()
-    where = {"pull_from": f"http://10.77.0.1:{PORT}", "pull_pip_arguments": WHEELS, "pull_when": "*-*-* 03:00:00"}
-    site.play("pull", "-e", json.dumps(where))
-    assert site.play("pull", "-e", json.dumps(where)).count("changed=0 ") == len(site.hosts), (
+    site.play("pull", "-e", json.dumps(site.where))
+    assert site.play("pull", "-e", json.dumps(site.where)).count("changed=0 ") == len(site.hosts), (
         "a second run changes nothing"
     )
     lines = site.all_pull(*site.hosts)
@@ -246,3 +251,11 @@ def test_a_secret_that_no_slice_holds_is_asked_for(site: Site) -> None:
     line = site.pull("titan")
     assert "on-titan: its API key is not in /etc/gb10-fleet/secrets/on-titan.key" in line
     assert "run gb10.fleet.pull -l titan from the controller" in line
+
+
+def test_a_changed_key_reaches_the_engine(site: Site) -> None:
+    """pull brings it, and the host's next converge starts the service anew with it."""
+    (site.folder / ".fleet/keys/on-titan.key").write_text("a-new-key-of-twenty-letters\n")
+    site.play("pull", "-l", "titan", "-e", json.dumps(site.where))
+    assert site.pull("titan").startswith("pull: converged: ")
+    assert "choices" in site.answers("titan", "on-titan")
