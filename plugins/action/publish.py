@@ -57,7 +57,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
                 self._write(folder, key, {host: now[host] for host in changed}, max([int(time.time()), *serials]) + 1)
                 for path in gone:
                     path.unlink()
-                _publisher.forget_archives(folder, key)
+                _publisher.forget_archives(folder, key, digest, hosts)
             public = _publisher.public_of(key)
             known = public.read_text("ascii").strip() if public.exists() else ""
         except FleetError as problem:

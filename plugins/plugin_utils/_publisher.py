@@ -13,7 +13,7 @@ import json
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -79,9 +79,10 @@ def _is_by(key: Path, text: bytes, signature: bytes) -> bool:
     return True
 
 
-def forget_archives(folder: Path, key: Path) -> None:
-    """Remove the collections that no slice in the folder names any more."""
-    named = {(before(path, key) or {}).get("collection") for path in folder.glob("*.slice")}
+def forget_archives(folder: Path, key: Path, digest: str, hosts: Container[str]) -> None:
+    """Remove the collections that no slice in the folder names any more. digest: of the one that the hosts' name."""
+    others = [path for path in folder.glob("*.slice") if path.stem not in hosts]
+    named = {digest, *((before(path, key) or {}).get("collection") for path in others)}
     for path in folder.glob("collection-*.tar.gz"):
         if path.name.removeprefix("collection-").removesuffix(".tar.gz") not in named:
             path.unlink()

@@ -164,7 +164,10 @@ def test_collections_that_no_slice_names_are_removed(tmp_path: Path) -> None:
     (tmp_path / "titan.slice").write_bytes(_publisher.signed(json.dumps({"collection": "a"}), key))
     for name in ("a", "b"):
         (tmp_path / f"collection-{name}.tar.gz").touch()
-    _publisher.forget_archives(tmp_path, key)
+    _publisher.forget_archives(tmp_path, key, "c", ())
+    assert [path.name for path in tmp_path.glob("*.gz")] == ["collection-a.tar.gz"]
+    # what a host of the run names is known without its slice
+    _publisher.forget_archives(tmp_path, key, "a", ("titan",))
     assert [path.name for path in tmp_path.glob("*.gz")] == ["collection-a.tar.gz"]
 
 

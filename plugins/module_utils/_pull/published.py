@@ -105,7 +105,7 @@ def content(fleet: Mapping[str, Any], host: str, collection: str, lock: str) -> 
         **own,
         # a service starts anew when one of these was changed, as by a pull from the controller
         "services": [
-            {**service, **dict.fromkeys(_SECRETS), "held": [service[key]["path"] for key in _SECRETS if service[key]]}
+            {**service, **dict.fromkeys(_SECRETS), "held": [one["path"] for one in _held(service)]}
             for service in own["services"]
         ],
         "needs": {**own["needs"], "secrets": []},
@@ -116,7 +116,7 @@ def content(fleet: Mapping[str, Any], host: str, collection: str, lock: str) -> 
         "inventory": plan["inventory"],
         "collection": collection,
         "lock": lock,
-        "held": [*_held(own)],
+        "held": [one for service in own["services"] for one in _held(service)],
         "units": [service["unit"] for service in own["services"]],
         "fleet": {
             "plan": {
@@ -138,12 +138,11 @@ def content(fleet: Mapping[str, Any], host: str, collection: str, lock: str) -> 
     }
 
 
-def _held(slice_: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+def _held(service: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     """The files that the host must have, of what no slice holds: ``{path, what}``."""
-    for service in slice_["services"]:
-        for key, what in _SECRETS.items():
-            if service[key]:
-                yield {"path": service[key]["path"], "what": f"{service['name']}: {what}"}
+    for key, what in _SECRETS.items():
+        if service[key]:
+            yield {"path": service[key]["path"], "what": f"{service['name']}: {what}"}
 
 
 def is_same(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> bool:
