@@ -22,6 +22,7 @@ PROMPTS, CONCURRENCY, ANSWER, ROUNDS = (512, 256), (4,), 64, 6
 # What changes although nothing else was declared; whatever else differs was the owner's wish.
 BY_ITSELF = ("driver", "kernel")
 _DECLARED = tuple(name for name in NAMES if name not in BY_ITSELF)
+_Values = Mapping[str, Mapping[str, Sequence[float]]]  # as `differences` takes them
 
 
 @dataclass(frozen=True)
@@ -60,26 +61,20 @@ def night(
     if changed:
         found = f"{', '.join(changed)} changed since {kept['at']}: tonight's run was kept instead"
         return Night((_hint(host, service, "the service that was measured", found),), keep=True)
-    slower = [
-        one
-        for one in differences(kept["values"], tonight["values"], BETTER, paired=False)
-        if _certainly_slower(one, 1 + slower_percent / 100)
-    ]
+    slower = _certainly_slower(kept["values"], tonight["values"], 1 + slower_percent / 100)
     return Night(tuple(_slower(host, service, kept, tonight, slower)), keep=False)
 
 
 def slower_than(
-    before: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]],
-    after: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]],
+    before: Mapping[str, _Values],
+    after: Mapping[str, _Values],
     least: float,
 ) -> list[str]:
-    """A sentence for each figure that is certainly below ``least`` of the speed before. before, after: by service, then
-    as `differences` takes them."""
+    """A sentence for each figure that is certainly below ``least`` of the speed before. before, after: by service."""
     return [
         f"{name}: {one.point}: {_words(one)}; before it was {one.before:.4g}"
         for name in sorted(before.keys() & after.keys())
-        for one in differences(before[name], after[name], BETTER, paired=False)
-        if _certainly_slower(one, 1 / least)
+        for one in _certainly_slower(before[name], after[name], 1 / least)
     ]
 
 
@@ -88,9 +83,13 @@ def skipped(host: str, service: str, why: str) -> Difference:
     return _hint(host, service, "nobody else asks for two minutes", f"not measured tonight: {why}")
 
 
-def _certainly_slower(one: Compared, limit: float) -> bool:
-    """All of its interval beyond what is tolerated."""
-    return one.high < 1 / limit if BETTER[one.figure] else one.low > limit
+def _certainly_slower(before: _Values, after: _Values, limit: float) -> list[Compared]:
+    """Those that have all of their interval beyond what is tolerated, ``limit`` times as slow."""
+    return [
+        one
+        for one in differences(before, after, BETTER, paired=False)
+        if (one.high < 1 / limit if BETTER[one.figure] else one.low > limit)
+    ]
 
 
 def _words(one: Compared) -> str:
