@@ -21,6 +21,7 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._export.service import (
+    KEEP,
     Carried,
     Document,
     Rank,
@@ -43,7 +44,6 @@ _CATEGORIES = {
 # What it fills in, in commands and variables (utils/template.py).
 _PLACEHOLDER = re.compile(r"\{\{[A-Za-z_][A-Za-z0-9_.]*\}\}")
 _OPTIONS = {"--host": "{{worker_ip}}", "--port": "{{port}}"}
-_KEEP = "or leave it with gb10.fleet"
 
 
 def carried(plan: Mapping[str, Any], name: str) -> Carried:
@@ -66,7 +66,7 @@ def _refused(plan: Mapping[str, Any], name: str, head: Rank, workers: Sequence[R
             found=f"ranks on {', '.join(rank.host for rank in (head, *workers))}",
             expected="one host: GPUStack runs given words on one worker, and for several it makes its own, with the "
             "workers' management addresses",
-            remedy=f"place it on one host, {_KEEP}",
+            remedy=f"place it on one host, {KEEP}",
         )
     if container["entrypoint"] is not None:
         yield error(
@@ -74,7 +74,7 @@ def _refused(plan: Mapping[str, Any], name: str, head: Rank, workers: Sequence[R
             place,
             found=f"an image that is started by {container['entrypoint']}",
             expected="the image's own entrypoint, by which GPUStack starts it",
-            remedy=f"serve it from an image of your own with that entrypoint, {_KEEP}",
+            remedy=f"serve it from an image of your own with that entrypoint, {KEEP}",
         )
     if head.slice["key"]:
         yield error(
@@ -91,7 +91,7 @@ def _refused(plan: Mapping[str, Any], name: str, head: Rank, workers: Sequence[R
             f"{place}.tls",
             found=f"a certificate for {', '.join(head.slice['tls']['names'])}",
             expected="none: GPUStack asks its engines by HTTP alone",
-            remedy=f"take tls out, {_KEEP}",
+            remedy=f"take tls out, {KEEP}",
         )
     if address := listens_at(head):
         yield error(
@@ -108,7 +108,7 @@ def _refused(plan: Mapping[str, Any], name: str, head: Rank, workers: Sequence[R
                 place,
                 found=f"{mount['source']}, which its container has as {mount['target']}",
                 expected="the models alone: GPUStack gives a container no file",
-                remedy=f"put it into an image of your own, {_KEEP}",
+                remedy=f"put it into an image of your own, {KEEP}",
             )
     words = [*container["arguments"], *container["env"].values()]
     for text in sorted({found for word in words for found in _PLACEHOLDER.findall(word)}):
@@ -135,7 +135,7 @@ def _refused(plan: Mapping[str, Any], name: str, head: Rank, workers: Sequence[R
             place,
             found=f"the model {model}, which {', '.join(sorted(others))} serves too",
             expected="a name for itself: GPUStack has one deployment of each, and asks its engine by that name",
-            remedy=f"give its model another name for clients in its flags, {_KEEP}",
+            remedy=f"give its model another name for clients in its flags, {KEEP}",
         )
 
 

@@ -23,6 +23,7 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils import _layout
 from ansible_collections.gb10.fleet.plugins.module_utils._export.service import (
+    KEEP,
     Carried,
     Document,
     Rank,
@@ -40,7 +41,6 @@ _NODE = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9]
 _MOST_CONFIG_MAP = 1 << 20
 _RDMA = "/dev/infiniband"
 _PERIOD_S = 10
-_KEEP = "or leave it with gb10.fleet"
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def _refused(plan: Mapping[str, Any], service: _Service) -> Iterator[Finding]:
             place,
             found="ranks that meet in Ray; the supervisor starts the server in the head once all are in",
             expected="ranks that each start by their own command",
-            remedy=f"write distributed-executor-backend: mp in its flags, where the release can, {_KEEP}",
+            remedy=f"write distributed-executor-backend: mp in its flags, where the release can, {KEEP}",
         )
     yield from _differing(service)
     for file in service.head.slice["merged"]:
@@ -141,7 +141,7 @@ def _refused(plan: Mapping[str, Any], service: _Service) -> Iterator[Finding]:
             place,
             found=f"{file['path']}, which each host makes of {file['original']}",
             expected="files whose whole content is declared",
-            remedy=f"write the whole file as an overlay with content, {_KEEP}",
+            remedy=f"write the whole file as an overlay with content, {KEEP}",
         )
     size = sum(len(text.encode()) for text in service.files.values())
     if size > _MOST_CONFIG_MAP:
@@ -150,7 +150,7 @@ def _refused(plan: Mapping[str, Any], service: _Service) -> Iterator[Finding]:
             place,
             found=f"{size} bytes of overlays",
             expected=f"at most {_MOST_CONFIG_MAP}, which a ConfigMap holds",
-            remedy=f"put what is large into an image of your own, {_KEEP}",
+            remedy=f"put what is large into an image of your own, {KEEP}",
         )
 
 
@@ -168,7 +168,7 @@ def _differing(service: _Service) -> Iterator[Finding]:
         service.place,
         found=f"{len(workers)} workers that differ by host ({', '.join(names) or 'in their containers'})",
         expected="one worker, or workers that are alike: a LeaderWorkerSet has one template for all",
-        remedy=f"place it on two hosts, {_KEEP}",
+        remedy=f"place it on two hosts, {KEEP}",
     )
 
 

@@ -16,6 +16,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._findings import Findin
 from ansible_collections.gb10.fleet.plugins.module_utils._ranks import rank_of
 
 Document = dict[str, Any]
+KEEP = "or leave it with gb10.fleet"  # the end of a remedy
 
 
 @dataclass(frozen=True)
