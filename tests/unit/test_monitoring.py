@@ -425,6 +425,24 @@ CAUSES: list[tuple[str, dict[str, str]]] = [
 ]
 
 
+def rules_show(folder: Path, series: dict[str, str], ask: str, at: str, shown: list[dict[str, Any]]) -> None:
+    """promtool finds these samples of the query at that time, with series in its own notation, a value a minute."""
+    (folder / "rules.yml").write_text(json.dumps(rules([SERIES], LIMITS)))
+    test = {
+        "rule_files": ["rules.yml"],
+        "evaluation_interval": "1m",
+        "tests": [
+            {
+                "interval": "1m",
+                "input_series": [{"series": name, "values": values} for name, values in series.items()],
+                "promql_expr_test": [{"expr": ask, "eval_time": at, "exp_samples": shown}],
+            }
+        ],
+    }
+    (folder / "test.yml").write_text(json.dumps(test))
+    promtool("test", "rules", str(folder / "test.yml"))
+
+
 @NEEDS_PROMTOOL
 def test_a_queue_that_is_empty_is_shown_as_empty(tmp_path: Path) -> None:
     """All waits are in vLLM's first bucket, which ends at 0.3 s."""
@@ -432,22 +450,7 @@ def test_a_queue_that_is_empty_is_shown_as_empty(tmp_path: Path) -> None:
     waits = {f'{name}_bucket{{{SERVICE},le="{end}"}}': "0+60x30" for end in ("0.3", "0.5", "+Inf")}
     waits |= {f"{name}_count{{{SERVICE}}}": "0+60x30", f"{name}_sum{{{SERVICE}}}": "0+0.0625x30"}
     shown = [{"labels": f"gb10:queue_seconds:mean5m{{{SERVICE}}}", "value": 0.0625 / 60}]
-    (tmp_path / "rules.yml").write_text(json.dumps(rules([SERIES], LIMITS)))
-    test = {
-        "rule_files": ["rules.yml"],
-        "evaluation_interval": "1m",
-        "tests": [
-            {
-                "interval": "1m",
-                "input_series": [{"series": series, "values": values} for series, values in waits.items()],
-                "promql_expr_test": [
-                    {"expr": "gb10:queue_seconds:mean5m", "eval_time": "15m", "exp_samples": shown},
-                ],
-            }
-        ],
-    }
-    (tmp_path / "test.yml").write_text(json.dumps(test))
-    promtool("test", "rules", str(tmp_path / "test.yml"))
+    rules_show(tmp_path, waits, "gb10:queue_seconds:mean5m", "15m", shown)
 
 
 def test_every_alert_has_a_cause_that_is_tried() -> None:
@@ -461,22 +464,9 @@ def test_each_alert_fires_for_its_cause_alone(tmp_path: Path, names: str, change
     last = "50m" if names == "Gb10ServiceLoadsLong" else "15m"
     if names == "Gb10ServiceLoadsLong":
         seeded = {name: values.replace("x30", "x60") for name, values in seeded.items()}
-    (tmp_path / "rules.yml").write_text(json.dumps(rules([SERIES], LIMITS)))
     ask = 'count by (alertname) (ALERTS{alertstate="firing"})'
     shown = [{"labels": f'{{alertname="{name}"}}', "value": 1} for name in sorted(expected)]
-    test = {
-        "rule_files": ["rules.yml"],
-        "evaluation_interval": "1m",
-        "tests": [
-            {
-                "interval": "1m",
-                "input_series": [{"series": name, "values": values} for name, values in seeded.items()],
-                "promql_expr_test": [{"expr": ask, "eval_time": last, "exp_samples": shown}],
-            }
-        ],
-    }
-    (tmp_path / "test.yml").write_text(json.dumps(test))
-    promtool("test", "rules", str(tmp_path / "test.yml"))
+    rules_show(tmp_path, seeded, ask, last, shown)
 
 
 def test_an_alert_names_a_command_that_there_is() -> None:
