@@ -130,7 +130,7 @@ def test_slow_cable_limits_both_directions_and_survives_a_power_cycle(cabled: Fl
 def test_lldp_passes_a_cable(addressed: Fleet) -> None:
     """Bridges swallow LLDP by default; a cable must not.
 
-    A frame of its own, since a daemon's neighbours say no more of a cable, and what keeps a daemon from one is not known here.
+    A frame of its own: a daemon that shows no neighbour says little of the cable.
     """
     with ThreadPoolExecutor(1) as threads:
         seen = threads.submit(addressed.root, "spark-2", f"python3 -c '{LLDP_RECEIVED.format(interface=FIRST)}'")
