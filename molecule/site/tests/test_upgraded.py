@@ -18,7 +18,7 @@ from testinfra.host import Host
 testinfra_hosts = ["ssh://titan"]
 
 Playbook = Callable[..., "subprocess.CompletedProcess[str]"]
-BEFORE, AFTER = "gb10-lab/vllm-cpu:0.32.0", "gb10-lab/vllm-stand-in:0.32.0"
+BEFORE, AFTER = "gb10-lab/vllm-stand-in:0.32.0", "gb10-lab/vllm-stand-in:0.32.0-next"
 REVISION = "b" * 40
 SNAPSHOTS = "/var/lib/gb10-fleet/hf/hub/models--gb10-lab--tiny/snapshots"
 
@@ -29,7 +29,7 @@ def upgrade(playbook: Playbook, *arguments: str, **image: Any) -> subprocess.Com
         "reference": AFTER,
         "family": "upstream",
         "release": "0.32.0",
-        "source": {"archive": "/srv/lab/vllm-stand-in-0.32.0.tar"},
+        "source": {"archive": "/srv/lab/vllm-stand-in-0.32.0-next.tar"},
     }
     service = {
         "recipe": "lab-tiny",
@@ -77,6 +77,5 @@ def test_what_was_served_is_removed_when_the_new_service_is_proved(host: Host, p
 
 
 def test_a_boot_brings_the_service_back(host: Host) -> None:
-    """Here, since the stand-in starts in a second, and the real vLLM computes half a minute."""
     Fleet(LAB).lab("power", "cycle", "titan")
     assert answer(host)
