@@ -29,28 +29,10 @@ def read_yaml(text: str) -> Any:
     try:
         with contextlib.suppress(yaml.YAMLError):  # Python's own reader says it better, with the line
             if fast := getattr(yaml, "CSafeLoader", None):
-                _refuse_depth(text, fast)
                 return yaml.load(text, _loader(fast))
         return yaml.load(text, _loader(yaml.SafeLoader))
     except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise ValueError(" ".join(str(error).split())) from error
-
-
-def _refuse_depth(text: str, loader: Any) -> None:
-    """libyaml, which reads much faster, ends the whole program where lists in lists are too deep for its stack."""
-    import yaml  # noqa: PLC0415 - see above
-
-    steps: dict[type[Any], int] = {
-        yaml.MappingStartEvent: 1,
-        yaml.SequenceStartEvent: 1,
-        yaml.MappingEndEvent: -1,
-        yaml.SequenceEndEvent: -1,
-    }
-    depth = 0
-    for event in yaml.parse(text, loader):
-        depth += steps.get(type(event), 0)
-        if depth > _MOST_DEPTH:
-            raise ValueError(f"it has lists or maps in each other more than {_MOST_DEPTH} deep")
 
 
 def _size(node: Any, known: dict[int, int]) -> int:
@@ -75,7 +57,7 @@ def written_twice(text: str) -> list[tuple[str, int, int]]:
     import yaml  # noqa: PLC0415 - see above
 
     try:
-        documents = [*yaml.compose_all(text, yaml.SafeLoader)]
+        documents = [*yaml.compose_all(str(text), _loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)))]
     except (ValueError, RecursionError, yaml.YAMLError):
         return []
     found, nodes, seen = [], documents, set()
@@ -102,6 +84,18 @@ def _loader(base: Any) -> Any:
     import yaml  # noqa: PLC0415 - see above
 
     class Loader(base):  # type: ignore[misc]  # one of PyYAML's two
+        depth = 0
+
+        # PyYAML calls these two as it goes into a value and out of it again. By libyaml, which reads much faster, it
+        # ends the whole program where lists in lists are too deep for its stack.
+        def descend_resolver(self, parent: Any, index: Any) -> None:
+            self.depth += 1
+            if self.depth > _MOST_DEPTH + 1:  # a value in them is one more
+                raise ValueError(f"it has lists or maps in each other more than {_MOST_DEPTH} deep")
+
+        def ascend_resolver(self) -> None:
+            self.depth -= 1
+
         def get_single_data(self) -> Any:
             node = self.get_single_node()
             if node is not None and _size(node, {}) > _MOST_NODES:

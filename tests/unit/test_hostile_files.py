@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import require_observed
 from ansible_collections.gb10.fleet.plugins.module_utils._peers import server
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
-from ansible_collections.gb10.fleet.plugins.module_utils._yaml_text import read_yaml
+from ansible_collections.gb10.fleet.plugins.module_utils._yaml_text import read_yaml, written_twice
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -56,6 +56,11 @@ def test_a_hostile_yaml_text_is_refused_in_one_line(text: str) -> None:
         read_yaml(text)
     assert str(refused.value).isprintable()
     assert len(str(refused.value)) < 1000
+
+
+@pytest.mark.parametrize("text", YAMLS.values(), ids=YAMLS)
+def test_keys_written_twice_are_looked_for_in_any_text(text: str) -> None:
+    assert len(written_twice(text)) == ("a: 1\na: 2" in text)
 
 
 @settings(deadline=None, max_examples=200)
