@@ -33,11 +33,18 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "unit"))
 
 from drift_fleet import IMAGE  # noqa: E402  (found only through the line above)
-from test_unconverged import reading  # noqa: E402
+from test_unconverged import START, reading  # noqa: E402
 
 PORT = 2299
-PLAYBOOKS = ("plan", "drift", "doctor", "status", "site")
-COLOURS = {"plan": "#6b7280", "site": "#1d4ed8", "drift": "#15803d", "doctor": "#b45309", "status": "#7c3aed"}
+PLAYBOOKS = ("plan", "drift", "doctor", "status", "site", "rollout")
+COLOURS = {
+    "plan": "#6b7280",
+    "site": "#1d4ed8",
+    "drift": "#15803d",
+    "doctor": "#b45309",
+    "status": "#7c3aed",
+    "rollout": "#be123c",
+}
 # Of the figure, in its own units: a panel, and what lies around it.
 _WIDE, _HIGH, _LEFT, _TOP = 300, 210, 54, 34
 # In the place of a host's Python: NAME FOLDER. What Ansible sends names the module.
@@ -46,7 +53,7 @@ import pathlib, re, sys, time
 sent = sys.stdin.buffer.read()
 if not sent:
     sys.exit()
-module = re.search(rb"plugins[./]modules[./](\\w+)", sent)[1].decode()
+module = re.search(rb"(?:plugins|ansible)[./]modules[./](\\w+)", sent)[1].decode()
 answer = pathlib.Path(sys.argv[1], module + ".json").read_text()
 print(answer.replace('"NOW"', repr(time.time())))
 """
@@ -193,6 +200,14 @@ class StandIns:
             "observation_record": {"content": None},
             "image_prune": {"removed": []},
             "model_prune": {"removed": []},
+            # of a step of a rollout
+            "service_way_back": {"files": []},
+            "host_files": {"changed_files": [], "changed_units": []},
+            "service_credentials": {"changed_files": [], "changed_services": []},
+            "service_removal": {"removed": []},
+            "service_start_info": {"services": {service["name"]: {**START, "runs": False}}},
+            "command": {"cmd": [], "rc": 0, "stdout": "", "stderr": ""},
+            "systemd_service": {},
         }
         folder = self._folder / name
         folder.mkdir()
@@ -201,6 +216,14 @@ class StandIns:
         (folder / "python").chmod(0o755)
         for module, answer in answers.items():
             (folder / f"{module}.json").write_text(json.dumps({"changed": False, **answer}))
+
+    def _go_by(self, definition: str, count: int) -> None:
+        """What the services of the first so many go by, of which a rollout makes what is planned."""
+        for name in self.names[:count]:
+            path = self._folder / name / "rank_info.json"
+            answer = json.loads(path.read_text())
+            answer["ranks"][0]["definition"] = definition
+            path.write_text(json.dumps(answer))
 
     def play(self, playbook: str, *options: str) -> str:
         program = Path(sys.executable).with_name("ansible-playbook")
@@ -234,9 +257,13 @@ class StandIns:
         """Over new connections, in a fleet of so many hosts. seconds: the clock's. cpu: of `ansible-playbook` and its
         workers; what holds the connections goes on by itself and is not in it. trips, kilobytes: to a host."""
         self._declare(count)
+        options: tuple[str, ...] = ()
+        if playbook == "rollout":
+            options = ("-e", "service=gb10-lab/tiny")
+            self._go_by("what was declared before", count)
         self._begin_anew()
         before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-        self.play(playbook)
+        self.play(playbook, *options)
         seconds, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
         counts = self._counts()
         return {

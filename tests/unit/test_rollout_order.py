@@ -1,0 +1,81 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A rollout takes one step after the other, and none after a host that is lost. IMITATED: what a step does there."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+STEP = "- name: Move\n  ansible.builtin.ping:\n  when: inventory_hostname in services_step.hosts\n"
+HOSTS = ("a", "b", "c", "d")
+# not by name, and not as the inventory has them
+ORDER = ("c", "b", "a", "d")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A copy of the collection with another step, and the play that takes the steps, with what it is given before."""
+    for name in ("collections", "data", "meta", "playbooks", "plugins", "roles"):
+        shutil.copytree(ROOT / name, tmp_path / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "galaxy.yml", tmp_path)
+    (tmp_path / "roles/services/tasks/rollout_step.yml").write_text(STEP)
+    plays = yaml.safe_load((tmp_path / "playbooks/rollout.yml").read_text())
+    (play,) = (one for one in plays if "fleet_rollout_steps" in one["hosts"])
+    (tmp_path / "playbooks/steps.yml").write_text(yaml.safe_dump([play]))
+    return tmp_path
+
+
+def run(site: Path, lost: str) -> subprocess.CompletedProcess[str]:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        away = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": nobody.getsockname()[1]}
+        groups = {name: {"hosts": dict.fromkeys(HOSTS)} for name in ("fleet_rollout", "fleet_rollout_steps")}
+        steps: list[dict[str, Any]] = [{"service": f"on-{name}", "hosts": [name], "holds": None} for name in ORDER]
+        variables = {
+            "ansible_connection": "local",
+            "ansible_python_interpreter": sys.executable,
+            "ansible_become": False,
+            "fleet_slice": {"services": [], "supervisor": {}, "tls": {}},
+            "fleet_plan": {"observed": "/nowhere"},
+            "rollout_chosen": {"gateways": []},
+            "rollout": {"steps": steps},
+        }
+        hosts = {name: away if name == lost else {} for name in HOSTS}
+        inventory = site / "hosts.json"
+        inventory.write_text(json.dumps({"all": {"hosts": hosts, "vars": variables, "children": groups}}))
+        program = Path(sys.executable).with_name("ansible-playbook")
+        own = {"ANSIBLE_COLLECTIONS_PATH": str(site / "collections"), "ANSIBLE_HOME": str(site)}
+        words = [str(program), "-i", str(inventory), "gb10.fleet.steps"]
+        return subprocess.run(words, cwd=site, env=os.environ | own, capture_output=True, text=True, check=False)
+
+
+def moved(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """The hosts that moved, in their order."""
+    tasks = done.stdout.split("TASK [")
+    return [
+        line.partition("[")[2].partition("]")[0]
+        for task in tasks
+        if task.startswith("gb10.fleet.services : Move]")
+        for line in task.splitlines()
+        if line.startswith("ok: [")
+    ]
+
+
+def test_each_moves_in_its_turn_and_nobody_after_a_host_that_is_lost(site: Path) -> None:
+    """No gateway is there to see it: the next one does."""
+    done = run(site, lost="a")
+    assert done.returncode != 0
+    assert moved(done) == ["c", "b"]
+    assert "on-d was left alone: a can not be reached" in " ".join(done.stdout.split())
