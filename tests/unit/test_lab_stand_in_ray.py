@@ -78,6 +78,19 @@ def test_a_node_joins_and_is_missed(start: Start, head: str) -> None:
     eventually(lambda: nodes(start) == 1)
 
 
+def test_both_end_where_they_are_asked_to(start: Start) -> None:
+    """By a handler: without one a container's first process hears nothing, and Docker kills it after a minute."""
+    address = f"127.0.0.1:{free_port()}"
+    words = ("--head", "--port", address.rpartition(":")[2], "--node-ip-address", "127.0.0.1", "--block")
+    first = start("ray", "head", "start", *words)
+    eventually(lambda: nodes(start) == 1)
+    worker = join(start, address)
+    eventually(lambda: nodes(start) == 2)
+    for process in (worker, first):
+        process.terminate()
+        assert process.wait(GIVE_UP_SECONDS) == 1
+
+
 def test_nobody_is_answered_without_the_token(start: Start, head: str) -> None:
     join(start, head, token="wrong")
     status = start("ray", "head", "status", token="wrong")

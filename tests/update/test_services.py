@@ -108,9 +108,13 @@ def test_who_serves_is_moved_or_waited_for(owner: Owner) -> None:
     owner.cut_off("spark-2")
     assert owner.kernels()["spark-3"] == was["spark-3"]
 
-    resumed = owner.update(*UPDATE)
+    # what had begun is not measured any more, and who still serves is: before and after
+    resumed = owner.update(*UPDATE, "-e", "bench=true")
     assert resumed.returncode == 0
     assert "an update was cut off" in resumed.stdout
+    assert "was not measured" not in resumed.stdout
+    again = [task for task in resumed.stdout.split("TASK [") if task.startswith("Measure again")]
+    assert any("ok: [titan]" in task for task in again)
     assert owner.kernels() == dict.fromkeys(HOSTS, new)
     assert owner.boots()["spark-4"] == after["spark-4"]
     assert [owner.stage(host) for host in HOSTS] == ["", "", "", ""]

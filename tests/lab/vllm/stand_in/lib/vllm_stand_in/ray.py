@@ -4,7 +4,8 @@
 """`ray start` and `ray status`, as far as vLLM over several hosts needs them: nodes that join a head and are missed.
 
 As seen in Ray 2.60: a node without a head waits 60 s for it and ends with 1; one that loses its
-head ends by itself after that time; a head marks a silent node dead after 60 s, a closed connection at once. With
+head ends by itself after that time; a head marks a silent node dead after 60 s, a closed connection at once; both end
+with 1 by SIGTERM, also as a container's first process, which the kernel keeps from ending where it has no handler. With
 RAY_AUTH_MODE=token nobody is heard without the token. Lines of JSON over TCP stand for Ray's own protocol.
 """
 
@@ -14,6 +15,7 @@ import argparse
 import contextlib
 import json
 import os
+import signal
 import socket
 import sys
 import threading
@@ -173,6 +175,7 @@ def main(words: Sequence[str]) -> int:
         if asked.command == "status":
             print(status(), end="")
             return 0
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
         CURRENT.parent.mkdir(exist_ok=True)
         CURRENT.write_text(asked.address or f"{asked.node_ip_address}:{asked.port}")
         if not asked.head:
