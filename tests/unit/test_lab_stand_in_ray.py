@@ -33,6 +33,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         (tmp_path / where).mkdir(exist_ok=True)
         (tmp_path / "wrong").write_text("another")
         settings = {"RAY_TMPDIR": str(tmp_path / where), "RAY_AUTH_MODE": "token"}
+        settings["RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"] = "0"
         settings["RAY_AUTH_TOKEN_PATH"] = str(tmp_path / token)
         module = {"ray": "ray", "vllm": "command"}[program]
         processes.append(
@@ -86,7 +87,8 @@ def test_both_end_where_they_are_asked_to(start: Start) -> None:
     eventually(lambda: nodes(start) == 1)
     worker = join(start, address)
     eventually(lambda: nodes(start) == 2)
-    for process in (worker, first):
+    # in the supervisor's order: the worker has nobody left to tell
+    for process in (first, worker):
         process.terminate()
         assert process.wait(GIVE_UP_SECONDS) == 1
 

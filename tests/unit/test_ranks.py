@@ -95,6 +95,8 @@ def test_one_flag_makes_ray_nodes_of_them_and_serves_in_the_heads() -> None:
 def test_ray_asks_for_a_token_which_is_a_file() -> None:
     for rank in ranks(flags=RAY):
         assert environment(rank)["RAY_AUTH_MODE"] == "token"
+        # nobody is left whom it could tell: answers were waited for, and the head has ended before
+        assert environment(rank)["RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"] == "0"
         target = environment(rank)["RAY_AUTH_TOKEN_PATH"]
         token = rank["supervisor"]["token"]
         assert f"type=bind,source={token['file']},target={target},readonly" in rank["command"]

@@ -3,10 +3,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """`ray start` and `ray status`, as far as vLLM over several hosts needs them: nodes that join a head and are missed.
 
-As seen in Ray 2.60: a node without a head waits 60 s for it and ends with 1; one that loses its
-head ends by itself after that time; a head marks a silent node dead after 60 s, a closed connection at once; both end
-with 1 by SIGTERM, also as a container's first process, which the kernel keeps from ending where it has no handler. With
-RAY_AUTH_MODE=token nobody is heard without the token. Lines of JSON over TCP stand for Ray's own protocol.
+As seen in Ray 2.60: a node without a head waits 60 s for it and ends with 1; one that loses its head ends by itself
+after that time; a head marks a silent node dead after 60 s, a closed connection at once. Both end with 1 by SIGTERM,
+also as a container's first process, which ends by none without a handler; a node whose head is gone tries for 30 s to
+tell it first, or as long as RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S says. With RAY_AUTH_MODE=token nobody is heard
+without the token. Lines of JSON over TCP stand for Ray's own protocol.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import IO, Any
 
 PATIENCE_SECONDS = 60.0
+DRAIN_SECONDS = 30.0
 _BEAT_SECONDS = 1.0
 # Where Ray keeps the address of the cluster that this container belongs to.
 CURRENT = Path(os.environ.get("RAY_TMPDIR", "/tmp")) / "ray" / "ray_current_cluster"
@@ -150,6 +152,15 @@ def until_nodes(wanted: int) -> Session:
         time.sleep(_BEAT_SECONDS)
 
 
+def end(*_: object) -> None:
+    """After the head was told."""
+    try:
+        Session(CURRENT.read_text(), "status")
+    except OSError:
+        time.sleep(float(os.environ.get("RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S", DRAIN_SECONDS)))
+    sys.exit(1)
+
+
 def status() -> str:
     nodes = Session(CURRENT.read_text(), "status").receive()
     active = "".join(f" 1 node_{node.replace('.', '')}\n" for node in nodes)
@@ -175,7 +186,7 @@ def main(words: Sequence[str]) -> int:
         if asked.command == "status":
             print(status(), end="")
             return 0
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+        signal.signal(signal.SIGTERM, end)
         CURRENT.parent.mkdir(exist_ok=True)
         CURRENT.write_text(asked.address or f"{asked.node_ip_address}:{asked.port}")
         if not asked.head:
