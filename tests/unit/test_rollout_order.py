@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -16,8 +14,8 @@ from typing import Any
 
 import pytest
 import yaml
+from shell import copy_collection, owners_environment
 
-ROOT = Path(__file__).resolve().parents[2]
 STEP = "- name: Move\n  ansible.builtin.ping:\n  when: inventory_hostname in services_step.hosts\n"
 HOSTS = ("a", "b", "c", "d")
 # not by name, and not as the inventory has them
@@ -27,9 +25,7 @@ ORDER = ("c", "b", "a", "d")
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
     """A copy of the collection with another step, and the play that takes the steps, with what it is given before."""
-    for name in ("collections", "data", "meta", "playbooks", "plugins", "roles"):
-        shutil.copytree(ROOT / name, tmp_path / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "galaxy.yml", tmp_path)
+    copy_collection(tmp_path)
     (tmp_path / "roles/services/tasks/rollout_step.yml").write_text(STEP)
     plays = yaml.safe_load((tmp_path / "playbooks/rollout.yml").read_text())
     (play,) = (one for one in plays if "fleet_rollout_steps" in one["hosts"])
@@ -56,9 +52,11 @@ def run(site: Path, lost: str) -> subprocess.CompletedProcess[str]:
         inventory = site / "hosts.json"
         inventory.write_text(json.dumps({"all": {"hosts": hosts, "vars": variables, "children": groups}}))
         program = Path(sys.executable).with_name("ansible-playbook")
-        own = {"ANSIBLE_COLLECTIONS_PATH": str(site / "collections"), "ANSIBLE_HOME": str(site)}
+        own = {"ANSIBLE_HOME": str(site), "ANSIBLE_DISPLAY_OK_HOSTS": "true"}
         words = [str(program), "-i", str(inventory), "gb10.fleet.steps"]
-        return subprocess.run(words, cwd=site, env=os.environ | own, capture_output=True, text=True, check=False)
+        return subprocess.run(
+            words, cwd=site, env=owners_environment() | own, capture_output=True, text=True, check=False
+        )
 
 
 def moved(done: subprocess.CompletedProcess[str]) -> list[str]:

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 import yaml
+from shell import copy_collection
 
 from .imitated import ACTIONS, KERNEL, NEXT
 from .owner import HOSTS, ROOT
 
-FOLDERS = ("collections", "data", "meta", "playbooks", "plugins", "recipes", "roles")
 UTILS = "ansible_collections.gb10.fleet.plugins.module_utils"
 # Whether services run is asked of the imitated hosts; what else proves them is other suites' business.
 TASKS = {
@@ -64,10 +64,7 @@ class Site:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.hosts = folder, folder / "hosts"
-        for name in FOLDERS:
-            shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
-        for name in ("ansible.cfg", "galaxy.yml"):
-            shutil.copy(ROOT / name, folder)
+        copy_collection(folder)
         self._imitate(folder / "plugins")
         for path, call in TASKS.items():
             (folder / "roles" / path).write_text(f"---\n- gb10.fleet.{call}\n" if call else "---\n[]\n")
