@@ -45,6 +45,8 @@ COLOURS = {
     "status": "#7c3aed",
     "rollout": "#be123c",
 }
+# What a playbook is asked for.
+OPTIONS = {"rollout": ("-e", "service=gb10-lab/tiny")}
 # Of the figure, in its own units: a panel, and what lies around it.
 _WIDE, _HIGH, _LEFT, _TOP = 300, 210, 54, 34
 # In the place of a host's Python: NAME FOLDER. What Ansible sends names the module.
@@ -173,7 +175,9 @@ class StandIns:
         listens = [{"id": "e" * 64, "name": service["container"]["name"], "ports": [8000]}]
         read["state"]["containers"] = listens
         rank = {
-            **{key: service[key] for key in ("rank", "ranks", "definition", "memory_floor_bytes")},
+            **{key: service[key] for key in ("rank", "ranks", "memory_floor_bytes")},
+            # a rollout alone looks at it, and makes of it what is planned
+            "definition": "what was declared before",
             "service": service["name"],
             "unit": {**_UNIT, "drop_ins": []},
             "supervisor": _SUPERVISOR,
@@ -217,14 +221,6 @@ class StandIns:
         for module, answer in answers.items():
             (folder / f"{module}.json").write_text(json.dumps({"changed": False, **answer}))
 
-    def _go_by(self, definition: str, count: int) -> None:
-        """What the services of the first so many go by, of which a rollout makes what is planned."""
-        for name in self.names[:count]:
-            path = self._folder / name / "rank_info.json"
-            answer = json.loads(path.read_text())
-            answer["ranks"][0]["definition"] = definition
-            path.write_text(json.dumps(answer))
-
     def play(self, playbook: str, *options: str) -> str:
         program = Path(sys.executable).with_name("ansible-playbook")
         words = [str(program), "-i", str(self._folder / "site" / "hosts.yml"), f"gb10.fleet.{playbook}"]
@@ -257,13 +253,9 @@ class StandIns:
         """Over new connections, in a fleet of so many hosts. seconds: the clock's. cpu: of `ansible-playbook` and its
         workers; what holds the connections goes on by itself and is not in it. trips, kilobytes: to a host."""
         self._declare(count)
-        options: tuple[str, ...] = ()
-        if playbook == "rollout":
-            options = ("-e", "service=gb10-lab/tiny")
-            self._go_by("what was declared before", count)
         self._begin_anew()
         before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-        self.play(playbook, *options)
+        self.play(playbook, *OPTIONS.get(playbook, ()))
         seconds, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
         counts = self._counts()
         return {
