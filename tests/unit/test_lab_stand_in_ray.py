@@ -53,13 +53,17 @@ def start(tmp_path: Path) -> Iterator[Start]:
         process.communicate()
 
 
+def begin_head(start: Start) -> tuple[subprocess.Popen[str], str]:
+    """A head that runs, and its address."""
+    port = free_port()
+    first = start("ray", "head", "start", "--head", "--port", str(port), "--node-ip-address", "127.0.0.1", "--block")
+    eventually(lambda: nodes(start) == 1)
+    return first, f"127.0.0.1:{port}"
+
+
 @pytest.fixture
 def head(start: Start) -> str:
-    """The address of a head that runs."""
-    port = free_port()
-    start("ray", "head", "start", "--head", "--port", str(port), "--node-ip-address", "127.0.0.1", "--block")
-    eventually(lambda: nodes(start) == 1)
-    return f"127.0.0.1:{port}"
+    return begin_head(start)[1]
 
 
 def nodes(start: Start) -> int:
@@ -81,10 +85,7 @@ def test_a_node_joins_and_is_missed(start: Start, head: str) -> None:
 
 def test_both_end_where_they_are_asked_to(start: Start) -> None:
     """By a handler: without one a container's first process hears nothing, and Docker kills it after a minute."""
-    address = f"127.0.0.1:{free_port()}"
-    words = ("--head", "--port", address.rpartition(":")[2], "--node-ip-address", "127.0.0.1", "--block")
-    first = start("ray", "head", "start", *words)
-    eventually(lambda: nodes(start) == 1)
+    first, address = begin_head(start)
     worker = join(start, address)
     eventually(lambda: nodes(start) == 2)
     # in the supervisor's order: the worker has nobody left to tell
