@@ -8,17 +8,15 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable
-from pathlib import Path
 
+from test_bench import FLEET, UNIT
 from test_tracing import KEY, ask
 from testinfra.host import Host
 
 testinfra_hosts = ["ssh://titan"]
 
-FLEET = Path(__file__).resolve().parents[1] / "vars/fleet.yml"
 Playbook = Callable[..., "subprocess.CompletedProcess[str]"]
 URL = "https://127.0.0.1:8000"
-UNIT = "gb10-service-tiny.service"
 
 
 def test_the_model_answers_through_the_services_endpoint(host: Host) -> None:
@@ -33,7 +31,7 @@ def test_nobody_else_is_answered(host: Host) -> None:
 
 def test_the_kv_pool_is_the_planned_one(host: Host, playbook: Playbook) -> None:
     log = host.run("journalctl --unit %s --output cat", UNIT).stdout
-    plan = playbook("plan.yml", "-e", f"@{FLEET}", "-e", "fleet_plan_format=json").stdout
+    plan = playbook("plan.yml", "-e", FLEET, "-e", "fleet_plan_format=json").stdout
     document = json.loads(plan[plan.index("\n{\n") : plan.index("\n}\n") + 2])
     assert f"{document['services']['tiny']['kv']['tokens']:,} tokens" in log
 
