@@ -22,6 +22,7 @@ from .model import (
     check_rate,
     check_renderer,
     default_hosts,
+    kept_by_tests,
     parse_cable,
     parse_port,
     parse_share,
@@ -138,7 +139,7 @@ def _up(options: argparse.Namespace) -> None:
         cables = tuple(parse_cable(text) for text in options.cable)
     else:
         cables = topology_cables(options.topology, hosts)
-    shares = tuple(parse_share(text) for text in options.share)
+    shares = (*(parse_share(text) for text in options.share), *kept_by_tests())
     renderer = check_renderer(options.renderer)
     lab = Lab(hosts, cables, shares, renderer, options.hotplug, options.passwordless_sudo, options.docker)
     lifecycle.up(_workspace(options), lab)

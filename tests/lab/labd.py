@@ -284,8 +284,8 @@ def _stage(settings: Settings, lab: Lab) -> dict[str, hostinit.Place]:
         for handle, name, path in zip(layers, place.layer_names, settings.layers, strict=True):
             _bind_layer(f"/proc/self/fd/{handle}", place, name, path, read_only=True)
         _bind_layer(f"/proc/self/fd/{hosts}/{host}", place, "disk", settings.hosts, read_only=False)
-        for number, handle in enumerate(shares):
-            _bind_share(f"/proc/self/fd/{handle}", place, f"share-{number}")
+        for number, (handle, share) in enumerate(zip(shares, lab.shares, strict=True)):
+            _bind_share(f"/proc/self/fd/{handle}", place, f"share-{number}", read_only=not share.writable)
         places[host] = place
     return places
 
@@ -304,10 +304,10 @@ def _bind_layer(source: str, place: hostinit.Place, name: str, shown_as: str, *,
         ) from error
 
 
-def _bind_share(source: str, place: hostinit.Place, name: str) -> None:
+def _bind_share(source: str, place: hostinit.Place, name: str, *, read_only: bool) -> None:
     """Also from a file system that can't map owners, NFS for one: then what everybody may read can be read."""
     try:
-        bind_mapped(source, place.directory / name, place.users, read_only=True)
+        bind_mapped(source, place.directory / name, place.users, read_only=read_only)
     except OSError:
         bind_mapped(source, place.directory / name, None, read_only=True)
 

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from .errors import LabError
@@ -72,10 +74,11 @@ class Cable:
 
 @dataclass(frozen=True)
 class Share:
-    """A directory of this machine that every host sees read-only: written ``/source:/target``."""
+    """A directory of this machine that every host sees: read-only if it is an owner's, written ``/source:/target``."""
 
     source: str
     target: str
+    writable: bool = False
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,7 @@ class Lab:
         return {
             "hosts": list(self.hosts),
             "cables": [str(cable) for cable in self.cables],
-            "shares": [[share.source, share.target] for share in self.shares],
+            "shares": [[share.source, share.target, share.writable] for share in self.shares],
             "renderer": self.renderer,
             "hotplug": self.hotplug,
             "passwordless_sudo": self.passwordless_sudo,
@@ -114,7 +117,7 @@ class Lab:
         return cls(
             hosts=tuple(data["hosts"]),
             cables=tuple(parse_cable(text) for text in data["cables"]),
-            shares=tuple(Share(source, target) for source, target in data["shares"]),
+            shares=tuple(Share(*share) for share in data["shares"]),
             renderer=data["renderer"],
             hotplug=data["hotplug"],
             passwordless_sudo=data["passwordless_sudo"],
@@ -184,6 +187,16 @@ def parse_share(text: str) -> Share:
     if not source.startswith("/") or not target.startswith("/") or target == "/":
         raise LabError(f'"{text}" is no share: write /directory/here:/directory/on/the/hosts')
     return Share(source.rstrip("/") or "/", target.rstrip("/"))
+
+
+def kept_by_tests() -> tuple[Share, ...]:
+    """Where ./test keeps what it packs for modules of Ansible, hosts of all its labs keep what they compile of it."""
+    kept = os.environ.get("GB10_PAYLOADS")
+    if not kept:
+        return ()
+    compiled = Path(kept, "compiled")
+    compiled.mkdir(mode=0o700, exist_ok=True)
+    return (Share(str(compiled), "/run/lab-compiled", writable=True),)
 
 
 def topology_cables(topology: str, hosts: tuple[str, ...]) -> tuple[Cable, ...]:

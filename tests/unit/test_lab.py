@@ -115,7 +115,8 @@ def test_bad_words_are_refused_with_what_to_write(parse: Callable[[str], object]
 
 def test_lab_survives_json() -> None:
     cables = (CABLE, Cable(Port("titan", 0), None, "1gbit"))
-    lab = Lab(HOSTS, cables, (model.Share("/a b", "/srv/models"),), "networkd", hotplug=True, passwordless_sudo=True)
+    shares = (model.Share("/a b", "/srv/models"), model.Share("/c", "/run/d", writable=True))
+    lab = Lab(HOSTS, cables, shares, "networkd", hotplug=True, passwordless_sudo=True)
     assert Lab.from_json(json.loads(json.dumps(lab.as_json()))) == lab
 
 
@@ -326,6 +327,18 @@ def test_what_a_zip_brings_is_compiled_once_a_host(tmp_path: Path) -> None:
         file.write_bytes(b"")
     assert [output("print(1)"), output("print(2)")] == ["1", "2"]
     assert all(file.stat().st_size for file in kept)
+
+
+def test_hosts_share_what_they_compile_where_the_tests_keep_payloads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GB10_PAYLOADS", raising=False)
+    assert model.kept_by_tests() == ()
+    monkeypatch.setenv("GB10_PAYLOADS", str(tmp_path))
+    (share,) = model.kept_by_tests()
+    assert (share.target, share.writable) == ("/run/lab-compiled", True)
+    assert f'FOLDER = "{share.target}"' in (FILES / "lab-compiled").read_text()
+    assert stat.S_IMODE(Path(share.source).stat().st_mode) == 0o700
 
 
 def test_ssh_checks_keys_and_survives_odd_directories(tmp_path: Path) -> None:
