@@ -51,7 +51,7 @@ def prepare(python: str) -> None:
 
 def touches_ansible(test: Path) -> bool:
     """Whether it imports Ansible or a plugin of ours, or starts one of Ansible's programs."""
-    words = r'^\s*(from|import) ansible[. ]|plugins(\.| import )(?!module_utils)|ansible-|"-m", "ansible"'
+    words = r'^\s*(from|import) ansible[. ]|fleet\.plugins(\.| import )(?!module_utils)|ansible-|"-m", "ansible"'
     return re.search(words, test.read_text("utf-8"), re.MULTILINE) is not None
 
 

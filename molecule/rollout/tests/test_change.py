@@ -164,29 +164,23 @@ def nothing_lost(counted: Counted) -> bool:
     return (counted.refused, counted.cut) == ([], [])
 
 
-def test_a_flag_comes_to_one_replica_after_the_other(host: Host, titan: Host, ca: Path, playbook: Playbook) -> None:
-    before = definitions(titan, host)
-    planned = rollout(playbook, "--check", a=FLAG, b=FLAG)
+def test_a_flag_and_an_image_come_to_one_replica_after_the_other(
+    host: Host, titan: Host, ca: Path, playbook: Playbook
+) -> None:
+    before, following = definitions(titan, host), FLAG | image("next")
+    planned = rollout(playbook, "--check", a=following, b=following)
     assert planned.returncode == 0, planned.stdout + planned.stderr
     assert "1. chat-a on titan: chat-b serves meanwhile" in planned.stdout, planned.stdout
     assert "2. chat-b on spark-2: chat-a serves meanwhile" in planned.stdout
     assert definitions(titan, host) == before
     with load(ca) as counted:
-        done = rollout(playbook, a=FLAG, b=FLAG)
+        done = rollout(playbook, a=following, b=following)
     assert done.returncode == 0, done.stdout + done.stderr
     after = definitions(titan, host)
     assert after[0] != before[0] and after[1] != before[1]
-    assert nothing_lost(counted)
-    assert not is_kept(titan) and not is_kept(host)
-
-
-def test_an_image_does(host: Host, titan: Host, ca: Path, playbook: Playbook) -> None:
-    following = FLAG | image("next")
-    with load(ca) as counted:
-        done = rollout(playbook, a=following, b=following)
-    assert done.returncode == 0, done.stdout + done.stderr
     assert images(titan, host) == [f"{IMAGE}:0.32.0-next"] * 2
     assert nothing_lost(counted)
+    assert not is_kept(titan) and not is_kept(host)
 
 
 def test_an_image_that_does_not_prove_itself_is_taken_back(
@@ -205,7 +199,7 @@ def test_an_image_that_does_not_prove_itself_is_taken_back(
 
 
 def test_requests_wait_while_the_only_host_changes(host: Host, titan: Host, ca: Path, playbook: Playbook) -> None:
-    """chat-b does not serve, and does not change."""
+    """A flag alone changes. chat-b does not serve, and stays as it is."""
     there = FLAG | image("next")
     with alone(host), load(ca) as counted:
         done = rollout(playbook, a=there | OTHER, b=there)
