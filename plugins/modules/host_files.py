@@ -173,10 +173,9 @@ def headed(path: Path, before: Any, after: Any) -> dict[str, Any]:
 
 def converge_units(module: AnsibleModule, wanted: dict[str, str], changed: list[str]) -> dict[str, dict[str, Any]]:
     """A diff of each that was enabled, started or restarted; changed: unit files that were written or removed."""
-    if changed and not module.check_mode:
-        systemctl(module, "daemon-reload")
     names = {Path(path).stem for path in changed}
     diffs = {}
+    enabled, started = [], []
     for unit, state in sorted(wanted.items()):
         is_enabled = module.run_command(["systemctl", "is-enabled", "--quiet", unit])[0] == 0
         is_active = module.run_command(["systemctl", "is-active", "--quiet", unit])[0] == 0
@@ -185,10 +184,16 @@ def converge_units(module: AnsibleModule, wanted: dict[str, str], changed: list[
             continue
         before = {"enabled": is_enabled, "active": is_active}
         diffs[unit] = headed(Path(unit), before, {"enabled": True, "active": is_active or is_started})
-        if not module.check_mode:
-            systemctl(module, "enable", unit)
-            if is_started:
-                systemctl(module, "restart", unit)
+        enabled += [] if is_enabled else [unit]
+        started += [unit] if is_started else []
+    if not module.check_mode:
+        # systemd reads everything anew at each `enable`, and once is enough.
+        if enabled:
+            systemctl(module, "enable", "--no-reload", *enabled)
+        if changed or enabled:
+            systemctl(module, "daemon-reload")
+        for unit in started:
+            systemctl(module, "restart", unit)
     return diffs
 
 

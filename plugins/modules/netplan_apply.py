@@ -124,6 +124,10 @@ from ansible_collections.gb10.fleet.plugins.module_utils._undo import record as 
 # NetworkManager's own profiles. What netplan writes for it lies in /run.
 PROFILES = ("/etc/NetworkManager/system-connections", "/usr/lib/NetworkManager/system-connections")
 _SETTLE_PATIENCE_S = 90.0
+# What `netplan generate` runs, which also has the host's systemd and udev read everything anew, whatever folder it
+# renders: a check would not leave the host alone. Where there is a second program (netplan 1.2), the command alone knows
+# what each of them does (netplan_cli/cli/utils.py).
+_GENERATOR, _CONFIGURATOR = Path("/usr/libexec/netplan/generate"), Path("/usr/libexec/netplan/configure")
 OPTIONS = {
     "path": {"type": "path", "default": "/etc/netplan/40-cx7.yaml"},
     "content": {"type": "str"},
@@ -246,8 +250,9 @@ def _render(files: Mapping[str, bytes]) -> dict[str, str]:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.touch(mode=0o600)
             target.write_bytes(text)
+        is_whole = _GENERATOR.exists() and not _CONFIGURATOR.exists()
         try:
-            run(["netplan", "generate", "--root-dir", scratch])
+            run([*([str(_GENERATOR)] if is_whole else ["netplan", "generate"]), "--root-dir", scratch])
         except CommandError as refusal:
             raise judge.RenderError(str(refusal).replace(scratch, "")) from None
         return {

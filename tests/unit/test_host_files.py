@@ -122,3 +122,20 @@ def test_what_is_in_the_way_is_kept_under_another_name(
             assert ([one.name for one in kept.iterdir()] if kept.is_dir() else [kept.read_text()]) == [str(number)]
         assert call(capsys, tmp_path, wanted)["changed"] is False
         there.rename(tmp_path / f"mine-{number}")
+
+
+def test_however_many_units_change_systemd_reads_them_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls = tmp_path / "calls"
+    program = tmp_path / "bin" / "systemctl"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\necho "$@" >> {calls}\ncase $1 in is-*) exit 1 ;; esac\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    units = {"a.service": "started", "b.timer": "started", "c.service": "enabled"}
+    files = {str(tmp_path / name): {"mode": "0644", "content": "[Unit]\n"} for name in units}
+    call(capsys, tmp_path, {"files": files, "units": units})
+    does = [line for line in calls.read_text().splitlines() if not line.startswith("is-")]
+    enabled = "enable --no-reload a.service b.timer c.service"
+    assert does == [enabled, "daemon-reload", "restart a.service", "restart b.timer"]

@@ -20,6 +20,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._netplan.ssh_session im
     session_address,
     session_port,
 )
+from ansible_collections.gb10.fleet.plugins.modules import netplan_apply
 
 PATH = "/etc/netplan/40-cx7.yaml"
 LINKS = {"enP7s7": "02:77:00:00:00:00", "enp1s0f1np1": "02:c7:00:01:00:00", "enP2p1s0f1np1": "02:c7:00:01:01:00"}
@@ -274,3 +275,19 @@ def named(name: str, *addresses: str, **more: str) -> dict[str, Any]:
 def test_the_links_that_carry_a_session(links: list[dict[str, Any]], found: list[str]) -> None:
     assert carriers(links, "10.77.0.11") == found
     assert carriers(links, None) == []
+
+
+@pytest.mark.parametrize(("has_second", "asked"), [(False, "generate"), (True, "netplan")])
+def test_a_check_has_nothing_read_anew(
+    has_second: bool, asked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`netplan generate` reloads the host's systemd and udev, also for another folder; its program of before 1.2 alone
+    renders."""
+    text = '#!/bin/sh\nfor folder; do :; done\nmkdir -p "$folder/run/systemd/network"\n'
+    for name in ("generate", "netplan", *(["configure"] if has_second else [])):
+        (tmp_path / name).write_text(f"{text}echo {name} > $folder/run/systemd/network/by\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(netplan_apply, "_GENERATOR", tmp_path / "generate")
+    monkeypatch.setattr(netplan_apply, "_CONFIGURATOR", tmp_path / "configure")
+    assert netplan_apply._render({PATH: MANAGEMENT}) == {"by": f"{asked}\n"}

@@ -4,8 +4,9 @@
 # This module util is PRIVATE to the collection.
 """What a change of netplan files would do to a host, judged by what netplan itself makes of them, before it is made.
 
-netplan renders each set of files into a scratch folder (`netplan generate --root-dir`); which interface a file claims
-is read from the result, so that `match:` patterns, files that override earlier ones, and both renderers are covered.
+netplan renders each set of files into a scratch folder (as `netplan generate --root-dir` does); which interface a file
+claims is read from the result, so that `match:` patterns, files that override earlier ones, and both renderers are
+covered.
 """
 
 from __future__ import annotations
