@@ -127,7 +127,8 @@ _SETTLE_PATIENCE_S = 90.0
 # What `netplan generate` runs, which also has the host's systemd and udev read everything anew, whatever folder it
 # renders: a check would not leave the host alone. Where there is a second program (netplan 1.2), the command alone
 # knows what each of them does (netplan_cli/cli/utils.py).
-_GENERATOR, _CONFIGURATOR = Path("/usr/libexec/netplan/generate"), Path("/usr/libexec/netplan/configure")
+_GENERATOR = Path("/usr/libexec/netplan/generate")
+_CONFIGURATOR = Path("/usr/libexec/netplan/configure")
 OPTIONS = {
     "path": {"type": "path", "default": "/etc/netplan/40-cx7.yaml"},
     "content": {"type": "str"},
