@@ -18,11 +18,11 @@ from .errors import LabError
 from .model import (
     RENDERERS,
     Lab,
+    Share,
     check_hosts,
     check_rate,
     check_renderer,
     default_hosts,
-    kept_by_tests,
     parse_cable,
     parse_port,
     parse_share,
@@ -143,6 +143,16 @@ def _up(options: argparse.Namespace) -> None:
     renderer = check_renderer(options.renderer)
     lab = Lab(hosts, cables, shares, renderer, options.hotplug, options.passwordless_sudo, options.docker)
     lifecycle.up(_workspace(options), lab)
+
+
+def kept_by_tests() -> tuple[Share, ...]:
+    """Where ./test keeps what it packs for modules of Ansible, hosts of all its labs keep what they compile of it."""
+    kept = os.environ.get("GB10_PAYLOADS")
+    if not kept:
+        return ()
+    compiled = Path(kept, "compiled")
+    compiled.mkdir(mode=0o700, exist_ok=True)
+    return (Share(str(compiled), "/run/lab-compiled", writable=True),)
 
 
 def _down(options: argparse.Namespace) -> None:

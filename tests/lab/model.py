@@ -5,10 +5,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from .errors import LabError
@@ -187,16 +185,6 @@ def parse_share(text: str) -> Share:
     if not source.startswith("/") or not target.startswith("/") or target == "/":
         raise LabError(f'"{text}" is no share: write /directory/here:/directory/on/the/hosts')
     return Share(source.rstrip("/") or "/", target.rstrip("/"))
-
-
-def kept_by_tests() -> tuple[Share, ...]:
-    """Where ./test keeps what it packs for modules of Ansible, hosts of all its labs keep what they compile of it."""
-    kept = os.environ.get("GB10_PAYLOADS")
-    if not kept:
-        return ()
-    compiled = Path(kept, "compiled")
-    compiled.mkdir(mode=0o700, exist_ok=True)
-    return (Share(str(compiled), "/run/lab-compiled", writable=True),)
 
 
 def topology_cables(topology: str, hosts: tuple[str, ...]) -> tuple[Cable, ...]:

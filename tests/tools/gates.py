@@ -34,7 +34,6 @@ COLLECTION = "ansible_collections.gb10.fleet.plugins"
 # and left 2 %, since each job then took a tenth to a fifth more of them.
 AT_ONCE, AT_MOST = 3, 5
 # One more than AT_ONCE starts when this share of the processors was idle for so long, and a lab finds this much memory.
-# By a tenth instead of these 15 % the same took 1,530 s, not 1,509.
 IDLE_SHARE, LOOK_S, LAB_BYTES = 0.15, 10.0, 6 << 30
 HEARTBEAT_S = 60
 # Of a failed job without pytest, repeated at the very end: whoever sees the end of a log alone knows what failed.

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lab import base, disk, links, linkwatch, model, requirements, ssh
+from lab import base, cli, disk, links, linkwatch, model, requirements, ssh
 from lab.errors import LabError
 from lab.imitations import FILES, PROGRAMS, START_OF_PYTHON, UNITS
 from lab.model import Cable, Lab, Port, between, parse_cable
@@ -333,9 +333,9 @@ def test_hosts_share_what_they_compile_where_the_tests_keep_payloads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("GB10_PAYLOADS", raising=False)
-    assert model.kept_by_tests() == ()
+    assert cli.kept_by_tests() == ()
     monkeypatch.setenv("GB10_PAYLOADS", str(tmp_path))
-    (share,) = model.kept_by_tests()
+    (share,) = cli.kept_by_tests()
     assert (share.target, share.writable) == ("/run/lab-compiled", True)
     assert f'FOLDER = "{share.target}"' in (FILES / "lab-compiled").read_text()
     assert stat.S_IMODE(Path(share.source).stat().st_mode) == 0o700
