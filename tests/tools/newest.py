@@ -18,10 +18,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+PLUGIN_UTILS = ROOT / "plugins" / "plugin_utils"
 VENV = ROOT / ".venv-newest"
 LOCK = ROOT / "requirements" / "newest.txt"
 UV = ROOT / ".venv" / "bin" / "uv"
 SKIP = 77
+ANSIBLE = re.compile(
+    r"^\s*(from|import) ansible[. ]"
+    r"|fleet\.plugins(\.| import )(?!module_utils|plugin_utils)"
+    r'|"ansible-\w+"|"-m", "ansible"',
+    re.MULTILINE,
+)
 
 
 def pythons() -> Iterator[str]:
@@ -50,9 +57,10 @@ def prepare(python: str) -> None:
 
 
 def touches_ansible(test: Path) -> bool:
-    """Whether it imports Ansible or a plugin of ours, or starts one of Ansible's programs."""
-    words = r'^\s*(from|import) ansible[. ]|fleet\.plugins(\.| import )(?!module_utils)|ansible-|"-m", "ansible"'
-    return re.search(words, test.read_text("utf-8"), re.MULTILINE) is not None
+    """Whether it imports Ansible or a plugin of ours that does, or starts one of Ansible's programs."""
+    text = test.read_text("utf-8")
+    helpers = {PLUGIN_UTILS / f"{name}.py" for name in re.findall(r"plugin_utils(?:\.| import )(\w+)", text)}
+    return any(ANSIBLE.search(one) for one in (text, *(path.read_text("utf-8") for path in helpers)))
 
 
 def main() -> int:

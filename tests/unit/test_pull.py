@@ -195,7 +195,7 @@ class Site:
         (self.folder / "signers").write_text(f'publisher namespaces="gb10-fleet" {" ".join(words)}\n')
 
     def ansible(self, script: str) -> None:
-        program = self.folder / "bin" / "ansible-playbook"
+        program = self.folder / "bin/ansible-playbook"
         program.parent.mkdir(exist_ok=True)
         program.write_text(f'#!/bin/sh\necho "$@" > {self.folder}/called\n{script}\n')
         program.chmod(0o755)
