@@ -22,6 +22,7 @@ from .model import (
     check_hosts,
     check_rate,
     check_renderer,
+    chosen,
     default_hosts,
     parse_cable,
     parse_port,
@@ -87,7 +88,8 @@ def _parser() -> argparse.ArgumentParser:
         help="what carries out netplan's files (default: $GB10_LAB_RENDERER, or NetworkManager as on DGX OS)",
     )
     up.add_argument("--hotplug", action="store_true", help="a host's adapter leaves it while no cable is seen")
-    up.add_argument("--docker", action="store_true", help="hosts have Docker, as DGX OS brings it")
+    docker_help = "all hosts, or these, have Docker, as DGX OS brings it"
+    up.add_argument("--docker", nargs="?", const="", metavar="NAMES", help=docker_help)
     up.add_argument("--passwordless-sudo", action="store_true", help="sudo asks the account for no password")
 
     _command(commands, "down", _down, "end the lab and remove it")
@@ -141,7 +143,8 @@ def _up(options: argparse.Namespace) -> None:
         cables = topology_cables(options.topology, hosts)
     shares = (*(parse_share(text) for text in options.share), *kept_by_tests())
     renderer = check_renderer(options.renderer)
-    lab = Lab(hosts, cables, shares, renderer, options.hotplug, options.passwordless_sudo, options.docker)
+    docker = () if options.docker is None else chosen(options.docker, hosts) if options.docker else hosts
+    lab = Lab(hosts, cables, shares, renderer, options.hotplug, options.passwordless_sudo, docker)
     lifecycle.up(_workspace(options), lab)
 
 

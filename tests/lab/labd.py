@@ -39,8 +39,8 @@ _FIRST_LOOK_S = 15.0
 
 @dataclass(frozen=True)
 class Settings:
-    """lab: as JSON. id: the workspace's. layers: of every host's disk, the uppermost first. control: number of the
-    inherited, listening unix socket. The rest: paths."""
+    """lab: as JSON. id: the workspace's. layers: of hosts' disks, the uppermost first, which is Docker's where a host
+    has it. control: number of the inherited, listening unix socket. The rest: paths."""
 
     lab: dict[str, Any]
     id: str
@@ -271,17 +271,18 @@ def _stage(settings: Settings, lab: Lab) -> dict[str, hostinit.Place]:
     mount("gb10-lab", _STAGE, "tmpfs", Mount.NO_SUID | Mount.NO_DEV, "mode=755")
     places = {}
     for index, host in enumerate(lab.hosts):
+        first = 0 if host in lab.docker else -1
         place = hostinit.Place(
             name=host,
             directory=_STAGE / host,
-            layers=len(layers),
+            layers=len(layers[first:]),
             shares=tuple(share.target for share in lab.shares),
             cgroup=Path(settings.cgroup, host),
             users=userns.create(userns.first_id(settings.id, index)),
         )
         for name in ("disk", "root", *place.layer_names, *(f"share-{number}" for number in range(len(shares)))):
             (place.directory / name).mkdir(parents=True)
-        for handle, name, path in zip(layers, place.layer_names, settings.layers, strict=True):
+        for handle, name, path in zip(layers[first:], place.layer_names, settings.layers[first:], strict=True):
             _bind_layer(f"/proc/self/fd/{handle}", place, name, path, read_only=True)
         _bind_layer(f"/proc/self/fd/{hosts}/{host}", place, "disk", settings.hosts, read_only=False)
         for number, (handle, share) in enumerate(zip(shares, lab.shares, strict=True)):

@@ -43,7 +43,7 @@ def up(workspace: Workspace, lab: Lab) -> None:
             return
         _remove_everything(workspace, keep_directory=True)
         try:
-            _boot(workspace, lab, base.layers(docker=lab.docker))
+            _boot(workspace, lab, base.layers(docker=bool(lab.docker)))
         except BaseException:
             with _interrupts_ignored():
                 _remove_everything(workspace)

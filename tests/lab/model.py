@@ -84,7 +84,7 @@ class Lab:
     """What ``up`` was asked for.
 
     renderer: what carries out netplan's files. hotplug: the adapter leaves a host while no cable is seen.
-    passwordless_sudo: sudo does not ask the account for its password. docker: it is installed already.
+    passwordless_sudo: sudo does not ask the account for its password. docker: on these hosts it is installed already.
     """
 
     hosts: tuple[str, ...]
@@ -93,7 +93,7 @@ class Lab:
     renderer: str = RENDERERS[0]
     hotplug: bool = False
     passwordless_sudo: bool = False
-    docker: bool = False
+    docker: tuple[str, ...] = ()
 
     def address(self, host: str) -> str:
         """On the management network."""
@@ -107,7 +107,7 @@ class Lab:
             "renderer": self.renderer,
             "hotplug": self.hotplug,
             "passwordless_sudo": self.passwordless_sudo,
-            "docker": self.docker,
+            "docker": list(self.docker),
         }
 
     @classmethod
@@ -119,7 +119,7 @@ class Lab:
             renderer=data["renderer"],
             hotplug=data["hotplug"],
             passwordless_sudo=data["passwordless_sudo"],
-            docker=data["docker"],
+            docker=tuple(data["docker"]),
         )
 
 
@@ -141,6 +141,14 @@ def check_hosts(hosts: tuple[str, ...]) -> tuple[str, ...]:
         if hosts.count(host) > 1:
             raise LabError(f"{host} is named twice in --hosts")
     return hosts
+
+
+def chosen(names: str, hosts: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the lab's hosts that are named, with commas between."""
+    named = names.split(",")
+    if unknown := sorted({*named} - {*hosts}):
+        raise LabError(f'"{unknown[0]}" is no host of this lab: {", ".join(hosts)}')
+    return tuple(host for host in hosts if host in named)
 
 
 def parse_port(text: str) -> Port:

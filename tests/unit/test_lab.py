@@ -113,10 +113,16 @@ def test_bad_words_are_refused_with_what_to_write(parse: Callable[[str], object]
         parse(text)
 
 
+def test_hosts_are_chosen_by_name() -> None:
+    assert model.chosen("spark-3,titan", HOSTS) == ("titan", "spark-3")
+    with pytest.raises(LabError, match='"spark-9" is no host of this lab: titan, spark-2, spark-3'):
+        model.chosen("titan,spark-9", HOSTS)
+
+
 def test_lab_survives_json() -> None:
     cables = (CABLE, Cable(Port("titan", 0), None, "1gbit"))
     shares = (model.Share("/a b", "/srv/models"), model.Share("/c", "/run/d", writable=True))
-    lab = Lab(HOSTS, cables, shares, "networkd", hotplug=True, passwordless_sudo=True)
+    lab = Lab(HOSTS, cables, shares, "networkd", hotplug=True, passwordless_sudo=True, docker=("titan",))
     assert Lab.from_json(json.loads(json.dumps(lab.as_json()))) == lab
 
 
