@@ -89,7 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     up.add_argument("--hotplug", action="store_true", help="a host's adapter leaves it while no cable is seen")
     docker_help = "all hosts, or these, have Docker, as DGX OS brings it"
-    up.add_argument("--docker", nargs="?", const="", metavar="NAMES", help=docker_help)
+    up.add_argument("--docker", nargs="?", const="*", default="", metavar="NAMES", help=docker_help)
     up.add_argument("--passwordless-sudo", action="store_true", help="sudo asks the account for no password")
 
     _command(commands, "down", _down, "end the lab and remove it")
@@ -143,7 +143,7 @@ def _up(options: argparse.Namespace) -> None:
         cables = topology_cables(options.topology, hosts)
     shares = (*(parse_share(text) for text in options.share), *kept_by_tests())
     renderer = check_renderer(options.renderer)
-    docker = () if options.docker is None else chosen(options.docker, hosts) if options.docker else hosts
+    docker = chosen(options.docker, hosts)
     lab = Lab(hosts, cables, shares, renderer, options.hotplug, options.passwordless_sudo, docker)
     lifecycle.up(_workspace(options), lab)
 

@@ -271,18 +271,18 @@ def _stage(settings: Settings, lab: Lab) -> dict[str, hostinit.Place]:
     mount("gb10-lab", _STAGE, "tmpfs", Mount.NO_SUID | Mount.NO_DEV, "mode=755")
     places = {}
     for index, host in enumerate(lab.hosts):
-        first = 0 if host in lab.docker else -1
+        own = [*zip(layers, settings.layers, strict=True)][0 if host in lab.docker else -1 :]
         place = hostinit.Place(
             name=host,
             directory=_STAGE / host,
-            layers=len(layers[first:]),
+            layers=len(own),
             shares=tuple(share.target for share in lab.shares),
             cgroup=Path(settings.cgroup, host),
             users=userns.create(userns.first_id(settings.id, index)),
         )
         for name in ("disk", "root", *place.layer_names, *(f"share-{number}" for number in range(len(shares)))):
             (place.directory / name).mkdir(parents=True)
-        for handle, name, path in zip(layers[first:], place.layer_names, settings.layers[first:], strict=True):
+        for name, (handle, path) in zip(place.layer_names, own, strict=True):
             _bind_layer(f"/proc/self/fd/{handle}", place, name, path, read_only=True)
         _bind_layer(f"/proc/self/fd/{hosts}/{host}", place, "disk", settings.hosts, read_only=False)
         for number, (handle, share) in enumerate(zip(shares, lab.shares, strict=True)):

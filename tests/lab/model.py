@@ -144,9 +144,9 @@ def check_hosts(hosts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def chosen(names: str, hosts: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of the lab's hosts that are named, with commas between."""
-    named = names.split(",")
-    if unknown := sorted({*named} - {*hosts}):
+    """Those of the lab's hosts that are named, with commas between; ``*`` names all."""
+    named = {*hosts} if names == "*" else {*filter(None, names.split(","))}
+    if unknown := sorted(named - {*hosts}):
         raise LabError(f'"{unknown[0]}" is no host of this lab: {", ".join(hosts)}')
     return tuple(host for host in hosts if host in named)
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import stat
 import subprocess
@@ -31,6 +30,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RE
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
 from planned import found, ranks_of
+from shell import owners_environment
 from tools.golden import INVENTORIES, inventory_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -381,8 +381,7 @@ def test_the_playbook_writes_beside_the_inventory_and_reaches_no_host(tmp_path: 
     inventory = {"all": {"hosts": {"a": {"ansible_host": "127.0.0.2", "ansible_port": 1}}}}
     inventory["all"]["vars"] = {"fleet_services": services}  # type: ignore[assignment]
     (tmp_path / "hosts.yml").write_text(yaml.safe_dump(inventory))
-    mine = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
-    mine |= {"COLUMNS": "200", "ANSIBLE_HOME": str(tmp_path / "home")}
+    mine = owners_environment() | {"ANSIBLE_HOME": str(tmp_path / "home")}
     command = [str(program), "-i", str(tmp_path / "hosts.yml"), "gb10.fleet.export"]
     refused = subprocess.run(command, cwd=ROOT, env=mine, capture_output=True, text=True, check=False)
     assert refused.returncode == 2

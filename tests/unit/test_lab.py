@@ -115,6 +115,7 @@ def test_bad_words_are_refused_with_what_to_write(parse: Callable[[str], object]
 
 def test_hosts_are_chosen_by_name() -> None:
     assert model.chosen("spark-3,titan", HOSTS) == ("titan", "spark-3")
+    assert (model.chosen("*", HOSTS), model.chosen("", HOSTS)) == (HOSTS, ())
     with pytest.raises(LabError, match='"spark-9" is no host of this lab: titan, spark-2, spark-3'):
         model.chosen("titan,spark-9", HOSTS)
 

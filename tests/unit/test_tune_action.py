@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._tune.state import read_state
+from shell import owners_environment
 
 ROOT = Path(__file__).parents[2]
 FLEET = {
@@ -42,12 +42,11 @@ def played(folder: Path, goal: str, *steps: dict[str, Any]) -> str:
         for number, step in enumerate(steps)
     ]
     (folder / "play.yml").write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
-    mine = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
     program = Path(sys.executable).with_name("ansible-playbook")
     done = subprocess.run(
         [str(program), "-i", str(inventory), str(folder / "play.yml"), "-e", json.dumps(FLEET)],
         cwd=ROOT,
-        env=mine | {"COLUMNS": "200", "ANSIBLE_HOME": str(folder / "home")},
+        env=owners_environment() | {"ANSIBLE_HOME": str(folder / "home")},
         capture_output=True,
         text=True,
         check=False,
