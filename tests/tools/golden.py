@@ -8,8 +8,8 @@
     golden.py --against CHECKOUT       what this tree decides otherwise than another checkout, as a diff
 
 A change that is not to change decisions leaves the digests as they are. Normalised: words of `docker run` instead of
-the container's data, so that a plan of another shape that says the same stays the same; and of findings what is judged
-where, since their wording decides nothing.
+the container's data, so that a plan of another shape that says the same stays the same; of files of this collection
+what they say, not where they lie; and of findings what is judged where, since their wording decides nothing.
 """
 
 from __future__ import annotations
@@ -109,7 +109,18 @@ def plans(wishes: Path = WISHES) -> Iterator[tuple[str, dict[str, Any]]]:
         if all_folders not in libraries:
             libraries[all_folders] = load_all(all_folders)
         plan = plan_fleet(inventory, *libraries[all_folders])
-        yield name, json.loads(json.dumps(normalised(plan)).replace(str(ROOT), "ROOT"))
+        yield name, by_content(json.loads(json.dumps(normalised(plan)).replace(str(ROOT), "ROOT")))
+
+
+def by_content(value: Any) -> Any:
+    """Files of this collection by what they say, not by where they lie in it."""
+    if isinstance(value, list):
+        return [by_content(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {"mode", "source"} and (ROOT / value["source"]).is_file():
+        return {"mode": value["mode"], "sha256": hashlib.sha256((ROOT / value["source"]).read_bytes()).hexdigest()}
+    return {key: by_content(item) for key, item in value.items()}
 
 
 def normalised(plan: Mapping[str, Any]) -> dict[str, Any]:
