@@ -26,9 +26,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "collections"))
 
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError  # noqa: E402
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue import releases, store  # noqa: E402
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.extract import extract, extract_tree  # noqa: E402
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError  # noqa: E402
 
 BACKEND = """
 from pathlib import Path

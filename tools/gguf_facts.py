@@ -18,8 +18,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "collections"))
 
-from ansible_collections.gb10.fleet.plugins.module_utils._models import gguf  # noqa: E402
-from ansible_collections.gb10.fleet.plugins.module_utils._models.stored import shards_of  # noqa: E402
+from ansible_collections.gb10.fleet.plugins.module_utils._facts.models import gguf  # noqa: E402
+from ansible_collections.gb10.fleet.plugins.module_utils._facts.models.stored import shards_of  # noqa: E402
 
 
 def main(words: list[str]) -> int:

@@ -15,23 +15,27 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.compare import LEAST, Difference, differences
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.conditions import (
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding, error
+from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._base.ranks import head_of
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.compare import LEAST, Difference, differences
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.conditions import (
     NAMES,
     conditions,
     differing,
     other_profile,
     unlike,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import BETTER, MOST_BYTES, earlier
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.owner import owner_points
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.report import (
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.form import BETTER, MOST_BYTES, earlier
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.owner import owner_points
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.report import (
     comparison,
     recipe_text,
     table,
     text_tables,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.sweep import (
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.sweep import (
     DEFAULTS,
     Point,
     points,
@@ -41,10 +45,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._bench.sweep import (
     words,
     wrong_points,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
-from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
-from ansible_collections.gb10.fleet.plugins.module_utils._ranks import head_of
 from ansible_collections.gb10.fleet.plugins.modules.bench import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._bench_page import page

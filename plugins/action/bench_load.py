@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import NotWholeError
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.sweep import Point
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.form import NotWholeError
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.sweep import Point
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import NoAnswerError
 from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import (
     UNMEASURED,

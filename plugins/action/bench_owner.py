@@ -15,11 +15,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import NotWholeError, alone, idle
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.owner import owner_measured, owner_words
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.sweep import Point
-from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import one_line
+from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._base.received import one_line
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.form import NotWholeError, alone, idle
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.owner import owner_measured, owner_words
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.sweep import Point
 from ansible_collections.gb10.fleet.plugins.modules.bench_owner import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import NoAnswerError, as_read

@@ -14,10 +14,15 @@ from dataclasses import asdict
 from typing import Any
 
 from ansible.errors import AnsibleConnectionFailure
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.canary import ROUNDS
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import BusyError, NotWholeError, idle, values_of
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.sweep import Point, steps, words
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import one_line
+from ansible_collections.gb10.fleet.plugins.module_utils._base.received import one_line
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.canary import ROUNDS
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.form import (
+    BusyError,
+    NotWholeError,
+    idle,
+    values_of,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.sweep import Point, steps, words
 from ansible_collections.gb10.fleet.plugins.modules.bench_services import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import NoAnswerError

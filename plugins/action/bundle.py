@@ -10,13 +10,13 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.gb10.fleet.plugins.module_utils import _sizes
-from ansible_collections.gb10.fleet.plugins.module_utils._bundle.build import Order, build, summary
-from ansible_collections.gb10.fleet.plugins.module_utils._bundle.folder import earlier
-from ansible_collections.gb10.fleet.plugins.module_utils._bundle.manifest import LEAST_PART
-from ansible_collections.gb10.fleet.plugins.module_utils._bundle.needs import Needs, needs, plan_hash
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError, refusal
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
+from ansible_collections.gb10.fleet.plugins.module_utils._base import sizes
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError, refusal
+from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import fact
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.build import Order, build, summary
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.folder import earlier
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.manifest import LEAST_PART
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.needs import Needs, needs, plan_hash
 from ansible_collections.gb10.fleet.plugins.modules.bundle import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._bundle_key import kept_key
@@ -86,7 +86,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
 def _part_bytes(written: str | None) -> int | None:
     if not written:
         return None
-    read = _sizes.quantity(int(written) if written.isdigit() else written)
+    read = sizes.quantity(int(written) if written.isdigit() else written)
     if read is None or read - _SHORT < LEAST_PART:
         raise refusal(
             "bundle-split",

@@ -12,11 +12,11 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.gb10.fleet.plugins.module_utils._bundle.folder import Bundle
-from ansible_collections.gb10.fleet.plugins.module_utils._bundle.sources import deliveries, environment
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._layout import BUNDLE
-from ansible_collections.gb10.fleet.plugins.module_utils._sizes import size
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._base.layout import BUNDLE
+from ansible_collections.gb10.fleet.plugins.module_utils._base.sizes import size
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.folder import Bundle
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.sources import deliveries, environment
 from ansible_collections.gb10.fleet.plugins.modules.bundle_check import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._bundle_key import note_used, trusted_key

@@ -11,11 +11,11 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.gb10.fleet.plugins.module_utils._bundle.folder import Bundle
-from ansible_collections.gb10.fleet.plugins.module_utils._bundle.sources import apt_files
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._layout import BUNDLE
-from ansible_collections.gb10.fleet.plugins.module_utils._sizes import size
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._base.layout import BUNDLE
+from ansible_collections.gb10.fleet.plugins.module_utils._base.sizes import size
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.folder import Bundle
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.sources import apt_files
 from ansible_collections.gb10.fleet.plugins.plugin_utils._bundle_key import trusted_key
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 

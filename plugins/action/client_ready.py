@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.answer import CLIENT
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.answer import CLIENT
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Asking, NoAnswerError
 
 

@@ -13,13 +13,18 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.gb10.fleet.plugins.module_utils._doctor.bundle import as_text as bundle_text
-from ansible_collections.gb10.fleet.plugins.module_utils._doctor.bundle import make_bundle, parse_bundle
-from ansible_collections.gb10.fleet.plugins.module_utils._doctor.judge import Examined, examine, silent, together
-from ansible_collections.gb10.fleet.plugins.module_utils._doctor.text import as_text
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import Reading, compare, judged
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding, FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.doctor.bundle import as_text as bundle_text
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.doctor.bundle import make_bundle, parse_bundle
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.doctor.judge import (
+    Examined,
+    examine,
+    silent,
+    together,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.doctor.text import as_text
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import Reading, compare, judged
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import WIDTH, sentence
 from ansible_collections.gb10.fleet.plugins.modules.doctor import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented

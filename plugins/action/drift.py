@@ -19,23 +19,23 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.gb10.fleet.plugins.module_utils import _own_files
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.canary import name_of, night, skipped
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import earlier
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.sweep import Point
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import (
+from ansible_collections.gb10.fleet.plugins.module_utils._base import own_files
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Difference
+from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import Unknown
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.canary import name_of, night, skipped
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.form import earlier
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.sweep import Point
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import (
     EXIT_CODES,
     Reading,
     Result,
     compare,
     judged,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.formats import junit, prometheus
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.history import EMPTY, parse, remember
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.report import as_json, as_text, report
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Difference
-from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
-from ansible_collections.gb10.fleet.plugins.module_utils._subject import Unknown
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.formats import junit, prometheus
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.history import EMPTY, parse, remember
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.report import as_json, as_text, report
 from ansible_collections.gb10.fleet.plugins.modules.drift import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import head, run_of, watched
@@ -59,7 +59,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         readings = {host: Reading.registered(variables["hostvars"], host) for host in hosts}
         now = time.gmtime(at)
         speeds = self._speeds(plan, options, variables["hostvars"], hosts)
-        history = _own_files.read(folder / HISTORY, parse, self._note) or EMPTY
+        history = own_files.read(folder / HISTORY, parse, self._note) or EMPTY
         shown_now = time.strftime("%Y-%m-%dT%H:%M:%SZ", now)
 
         def judge(of_hosts: Mapping[str, Reading]) -> tuple[Result, list[str], dict[str, Any], dict[str, str]]:
@@ -100,7 +100,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
                 done = [{**one, "point": Point(**one["point"])} for one in measured["results"]]
                 tonight = run_of(plan, name, name_of(name), datetime.now(UTC), measured["seen"], done)
                 path = Path(options["speeds"]) / f"{name_of(name)}.json"
-                kept = _own_files.read(path, partial(earlier, what=path.name), self._note)
+                kept = own_files.read(path, partial(earlier, what=path.name), self._note)
                 judged_night = night(host, name, kept, tonight, plan["drift"]["slower_percent"])
                 found += judged_night.findings
                 if judged_night.keep:

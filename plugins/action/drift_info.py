@@ -14,11 +14,11 @@ from typing import Any
 
 from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.gb10.fleet.plugins.action.host_info import FORM
-from ansible_collections.gb10.fleet.plugins.module_utils import _own_files
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.history import parse
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import DEEP_SECONDS, questions
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.secrets import new_salt
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import one_line
+from ansible_collections.gb10.fleet.plugins.module_utils._base import own_files
+from ansible_collections.gb10.fleet.plugins.module_utils._base.received import one_line
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.history import parse
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.questions import DEEP_SECONDS, questions
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.secrets import new_salt
 from ansible_collections.gb10.fleet.plugins.modules.drift_info import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Asking, NoAnswerError
@@ -57,7 +57,7 @@ class ActionModule(Asking):
 def _deep(days: int, host: str, folder: Path) -> dict[str, Any]:
     """Which weights to read byte by byte tonight: the host chooses by what was read before."""
     # the action `drift` sets aside one that can't be read, and says so once
-    history, _why = _own_files.look(folder / HISTORY, parse)
+    history, _why = own_files.look(folder / HISTORY, parse)
     read = history["read"] if history else {}
     return {
         "days": days,

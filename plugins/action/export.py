@@ -12,11 +12,11 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.gb10.fleet.plugins.module_utils._export import gpustack, kubernetes
-from ansible_collections.gb10.fleet.plugins.module_utils._export.service import Carried
-from ansible_collections.gb10.fleet.plugins.module_utils._export.text import Changes, as_text, changes
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError, ordered
-from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError, ordered
+from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.export import gpustack, kubernetes
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.export.service import Carried
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.export.text import Changes, as_text, changes
 from ansible_collections.gb10.fleet.plugins.modules.export import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.answer import BANDWIDTH
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.answer import BANDWIDTH
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Answering
 
 

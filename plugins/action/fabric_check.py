@@ -10,9 +10,9 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.bandwidth import judge_bandwidth
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.judge import judge, summary
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import ordered
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import ordered
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.bandwidth import judge_bandwidth
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.judge import judge, summary
 from ansible_collections.gb10.fleet.plugins.modules.fabric_check import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 

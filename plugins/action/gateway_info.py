@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.answer import GATEWAY
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.answer import GATEWAY
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Answering
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.gb10.fleet.plugins.module_utils._gateway.clients import first_key
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.answer import GATEWAY_ANSWERS
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.answer import GATEWAY_ANSWERS
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.clients import first_key
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Asking, NoAnswerError
 
 

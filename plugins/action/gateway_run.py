@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gb10.fleet.plugins.module_utils._gateway.subject import secrets_of
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.subject import secrets_of
 from ansible_collections.gb10.fleet.plugins.modules.gateway_run import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._secret_text import text_on_host

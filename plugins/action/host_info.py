@@ -12,12 +12,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import before_change, paths_before_change
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.secrets import new_salt
-from ansible_collections.gb10.fleet.plugins.module_utils._host.state import ALWAYS, NOT_BEFORE_CHANGE, UNASKED
-from ansible_collections.gb10.fleet.plugins.module_utils._probe.answer import read_answer
-from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import checked
+from ansible_collections.gb10.fleet.plugins.module_utils._base.received import checked
+from ansible_collections.gb10.fleet.plugins.module_utils._base.schema import Spec
+from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.answer import read_answer
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.questions import (
+    before_change,
+    paths_before_change,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.secrets import new_salt
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.state import ALWAYS, NOT_BEFORE_CHANGE, UNASKED
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Asking, NoAnswerError, as_read
 from ansible_collections.gb10.fleet.plugins.plugin_utils._compared import with_comparisons
 from ansible_collections.gb10.fleet.plugins.plugin_utils._sudo import refuse_without_terminal

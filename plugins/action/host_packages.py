@@ -10,8 +10,8 @@ import shlex
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gb10.fleet.plugins.module_utils._layout import INSTALLED
-from ansible_collections.gb10.fleet.plugins.module_utils._probe.system import read_packages
+from ansible_collections.gb10.fleet.plugins.module_utils._base.layout import INSTALLED
+from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.system import read_packages
 from ansible_collections.gb10.fleet.plugins.modules.host_packages import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gb10.fleet.plugins.module_utils._managed import managed
+from ansible_collections.gb10.fleet.plugins.module_utils._base.managed import managed
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types

@@ -10,9 +10,9 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._lock.file import update
-from ansible_collections.gb10.fleet.plugins.module_utils._lock.lock import KINDS, Lock, Settled, settle
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.lock.file import update
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.lock.lock import KINDS, Lock, Settled, settle
 from ansible_collections.gb10.fleet.plugins.modules.lock_record import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
-from ansible_collections.gb10.fleet.plugins.module_utils._netplan import outcome
+from ansible_collections.gb10.fleet.plugins.module_utils._host.netplan import outcome
 from ansible_collections.gb10.fleet.plugins.plugin_utils._new_connection import use_new_connections
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 from ansible_collections.gb10.fleet.plugins.plugin_utils._sudo import refuse_without_terminal

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
+from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._base.received import one_line
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import require_observed
-from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
-from ansible_collections.gb10.fleet.plugins.module_utils._settings.json_settings import written
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import one_line
+from ansible_collections.gb10.fleet.plugins.module_utils._host.settings.json_settings import written
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Answering, changes
 
 

@@ -14,20 +14,20 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsibleError
-from ansible_collections.gb10.fleet.plugins.module_utils import _secret_files
-from ansible_collections.gb10.fleet.plugins.module_utils._bundle.check import plan_from
+from ansible_collections.gb10.fleet.plugins.module_utils._base import secret_files
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding, FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._base.ranks import head_of
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import FOLDER
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._gateway.clients import client_problems
-from ansible_collections.gb10.fleet.plugins.module_utils._lock.file import NAME
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.tracing.declared import headers_problems
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.check import plan_from
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.pull.published import MOST_BYTES, checked
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.artifact import of_plan
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import (
     choose,
     declared_and_retired,
     split_by_limit,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import (
-    declared_twice,
-)
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import declared_twice
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.keys import key_problems, secret_file
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import (
     WIDTH,
@@ -37,11 +37,9 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import (
     findings_text,
     sentence,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._pull.published import MOST_BYTES, checked
-from ansible_collections.gb10.fleet.plugins.module_utils._ranks import head_of
-from ansible_collections.gb10.fleet.plugins.module_utils._tls.judge import of_owner
-from ansible_collections.gb10.fleet.plugins.module_utils._tracing.declared import headers_problems
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.artifact import of_plan
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.lock.file import NAME
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.clients import client_problems
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.tls.judge import of_owner
 from ansible_collections.gb10.fleet.plugins.modules.plan import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils import _filters  # noqa: F401  # for the workers, see there
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
@@ -122,18 +120,18 @@ class ActionModule(Planning):
         findings: list[Finding] = []
         for name in services:
             key = head_of(plan, name)["key"]
-            if key and _secret_files.is_encrypted(path := Path(key["source"])):
+            if key and secret_files.is_encrypted(path := Path(key["source"])):
                 # without the Vault's password a plan can be read all the same: the role that needs the key asks for it
                 with contextlib.suppress(AnsibleError):
                     content = self._loader.get_text_file_contents(str(path)).encode()
                     findings += key_problems(f"fleet_services.{name}.api_key_file", path, content)
             headers = head_of(plan, name)["trace_headers"]
-            if headers and _secret_files.is_encrypted(path := Path(headers["source"])):
+            if headers and secret_files.is_encrypted(path := Path(headers["source"])):
                 with contextlib.suppress(AnsibleError):
                     content = self._loader.get_text_file_contents(str(path)).encode()
                     findings += headers_problems(f"fleet_services.{name}.tracing.headers_file", path, content)
         gateway = _gateway(plan)
-        if gateway and _secret_files.is_encrypted(path := Path(gateway["clients"]["source"])):
+        if gateway and secret_files.is_encrypted(path := Path(gateway["clients"]["source"])):
             with contextlib.suppress(AnsibleError):
                 text = self._loader.get_text_file_contents(str(path))
                 findings += client_problems("fleet_gateway.keys_file", str(path), text)
@@ -211,7 +209,7 @@ def _chosen(plan: dict[str, Any], services: list[str], hosts: list[str], options
 
 
 def _removal(plan: dict[str, Any], hosts: list[str], retire: list[str]) -> dict[str, Any]:
-    """What the run is about, for `_services.undeclared.undeclared`."""
+    """What the run is about, for `_subjects.services.undeclared.undeclared`."""
     return {
         "inventory": plan["inventory"],
         "placed": {name: service["hosts"] for name, service in plan["services"].items()},

@@ -13,11 +13,11 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._lock.file import read
-from ansible_collections.gb10.fleet.plugins.module_utils._lock.lock import dump
-from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
-from ansible_collections.gb10.fleet.plugins.module_utils._pull.published import content, is_same, refused
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.pull.published import content, is_same, refused
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.lock.file import read
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.lock.lock import dump
 from ansible_collections.gb10.fleet.plugins.modules.publish import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils import _publisher
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.answer import RANKS
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.artifact import of_ranks
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.tables import rank_shown
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.answer import RANKS
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.artifact import of_ranks
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.tables import rank_shown
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Answering
 
 

@@ -12,12 +12,12 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError, ordered
-from ansible_collections.gb10.fleet.plugins.module_utils._models.checkpoint import require
-from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.derive import as_file, derive
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.kept_models import keep, read_hub, read_kept
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.hub_api import HubApi
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError, ordered
+from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.derive import as_file, derive
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.kept_models import keep, read_hub, read_kept
+from ansible_collections.gb10.fleet.plugins.module_utils._facts.models.checkpoint import require
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.hub_api import HubApi
 from ansible_collections.gb10.fleet.plugins.modules.recipe_new import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 

@@ -9,8 +9,8 @@ from dataclasses import asdict
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
-from ansible_collections.gb10.fleet.plugins.module_utils._rollout.steps import (
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.rollout.steps import (
     chosen,
     obstacles,
     page,

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gb10.fleet.plugins.module_utils._services.subject import credentials
-from ansible_collections.gb10.fleet.plugins.module_utils._tls.subject import trusted
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.subject import credentials
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.tls.subject import trusted
 from ansible_collections.gb10.fleet.plugins.modules.service_credentials import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._secret_text import text_on_host

@@ -9,12 +9,12 @@ import time
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
+from ansible_collections.gb10.fleet.plugins.module_utils._base.received import one_line
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.memory.boots import BootLog, boot_record
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import BootLog, boot_record
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.received import one_line
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.answer import SERVICE
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.artifact import of_proof
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.promised import (
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.answer import SERVICE
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.artifact import of_proof
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.promised import (
     Verdict,
     comparison,
     computed_by_others,

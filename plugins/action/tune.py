@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.sweep import points, problems
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding, FleetError, error
+from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._base.ranks import head_of, rank_of
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Choice
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, error
-from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
-from ansible_collections.gb10.fleet.plugins.module_utils._ranks import head_of, rank_of
-from ansible_collections.gb10.fleet.plugins.module_utils._rollout.guard import guard
-from ansible_collections.gb10.fleet.plugins.module_utils._tune.goal import Asked, read_goal
-from ansible_collections.gb10.fleet.plugins.module_utils._tune.search import Candidate
-from ansible_collections.gb10.fleet.plugins.module_utils._tune.state import (
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.sweep import points, problems
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.rollout.guard import guard
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.tune.goal import Asked, read_goal
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.tune.search import Candidate
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.tune.state import (
     MOST_BYTES,
     Budget,
     begun,
@@ -32,7 +32,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._tune.state import (
     read_state,
     upcoming,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._tune.verdict import patched, verdict, words
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.tune.verdict import patched, verdict, words
 from ansible_collections.gb10.fleet.plugins.modules.tune import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import load_of

@@ -11,19 +11,19 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, ordered
-from ansible_collections.gb10.fleet.plugins.module_utils._subject import Look
-from ansible_collections.gb10.fleet.plugins.module_utils._update.gate import apart, problems
-from ansible_collections.gb10.fleet.plugins.module_utils._update.order import (
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding, ordered
+from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import Look
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.gate import apart, problems
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.order import (
     groups_of,
     next_of,
     services_of,
     steps,
     wanting,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._update.page import changes, page
-from ansible_collections.gb10.fleet.plugins.module_utils._update.proof import faults, name
-from ansible_collections.gb10.fleet.plugins.module_utils._update.result import Result, result, running
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.page import changes, page
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.proof import faults, name
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.result import Result, result, running
 from ansible_collections.gb10.fleet.plugins.modules.update import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import refusal, show

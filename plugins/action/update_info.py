@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
-from ansible_collections.gb10.fleet.plugins.module_utils._update.form import READING
+from ansible_collections.gb10.fleet.plugins.module_utils._base.schema import Spec
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.form import READING
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Answering
 
 

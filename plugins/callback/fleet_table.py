@@ -26,8 +26,12 @@ from typing import Any
 
 from ansible import constants as C  # noqa: N812 - as Ansible calls it
 from ansible.plugins.callback import CallbackBase
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import of_sudo
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.tables import Stopped, end_table, status_table
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import of_sudo
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.tables import (
+    Stopped,
+    end_table,
+    status_table,
+)
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 
 PROBLEMS = 2  # the exit code of a status that lists problems

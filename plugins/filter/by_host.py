@@ -47,7 +47,7 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._joins.hosts import by_host
+from ansible_collections.gb10.fleet.plugins.module_utils._host.joins.hosts import by_host
 
 
 class FilterModule:

@@ -45,7 +45,7 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._joins.hosts import cable_ends
+from ansible_collections.gb10.fleet.plugins.module_utils._host.joins.hosts import cable_ends
 
 
 class FilterModule:

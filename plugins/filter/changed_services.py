@@ -56,7 +56,7 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._joins.services import changed_services
+from ansible_collections.gb10.fleet.plugins.module_utils._host.joins.services import changed_services
 
 
 class FilterModule:

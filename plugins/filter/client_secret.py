@@ -44,7 +44,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.gb10.fleet.plugins.module_utils._clients.subject import secret_text
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.clients.subject import secret_text
 
 
 def client_secret(text: str, secret: Mapping[str, Any]) -> str:

@@ -35,7 +35,7 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._joins.hosts import fabric_addresses
+from ansible_collections.gb10.fleet.plugins.module_utils._host.joins.hosts import fabric_addresses
 
 
 class FilterModule:

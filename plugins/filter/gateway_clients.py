@@ -38,7 +38,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.gb10.fleet.plugins.module_utils._gateway.clients import clients_map
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.clients import clients_map
 
 
 def gateway_clients(text: str) -> str:

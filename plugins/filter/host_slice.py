@@ -38,7 +38,7 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._joins.hosts import host_slice
+from ansible_collections.gb10.fleet.plugins.module_utils._host.joins.hosts import host_slice
 
 
 class FilterModule:

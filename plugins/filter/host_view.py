@@ -42,7 +42,7 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import host_view
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.questions import host_view
 
 
 class FilterModule:

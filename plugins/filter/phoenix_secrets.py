@@ -39,8 +39,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.gb10.fleet.plugins.module_utils._phoenix.declared import is_key
-from ansible_collections.gb10.fleet.plugins.module_utils._phoenix.plan import secrets_text
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.phoenix.declared import is_key
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.phoenix.plan import secrets_text
 
 
 def phoenix_secrets(text: str) -> str:

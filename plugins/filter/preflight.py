@@ -60,8 +60,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import ordered
-from ansible_collections.gb10.fleet.plugins.module_utils._preflight.needs import (
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import ordered
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.preflight.needs import (
     lets_others_in,
     made_elsewhere,
     obstacles,

@@ -44,7 +44,7 @@ _value:
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._pull.published import refused
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.pull.published import refused
 
 
 def pull_refused(slice_: Mapping[str, Any], host: str, variables: Iterable[str]) -> list[str]:

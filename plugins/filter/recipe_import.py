@@ -44,9 +44,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import error
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.foreign import import_recipe
-from ansible_collections.gb10.fleet.plugins.module_utils._yaml_text import read_yaml
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import error
+from ansible_collections.gb10.fleet.plugins.module_utils._base.yaml_text import read_yaml
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.foreign import import_recipe
 
 
 def recipe_import(source: Any, name: Any) -> dict[str, Any]:

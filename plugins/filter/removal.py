@@ -48,7 +48,7 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._undo.dependents import removal
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.undo.dependents import removal
 
 
 class FilterModule:

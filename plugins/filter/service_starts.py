@@ -41,7 +41,7 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._joins.services import service_starts
+from ansible_collections.gb10.fleet.plugins.module_utils._host.joins.services import service_starts
 
 
 class FilterModule:

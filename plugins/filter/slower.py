@@ -44,7 +44,7 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._rollout.compare import slower
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.rollout.compare import slower
 
 
 class FilterModule:

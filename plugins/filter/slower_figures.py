@@ -43,7 +43,7 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.canary import slower_than
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.canary import slower_than
 
 
 class FilterModule:

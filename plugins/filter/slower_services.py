@@ -43,7 +43,7 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._update.proof import slower_services
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.proof import slower_services
 
 
 class FilterModule:

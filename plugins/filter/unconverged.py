@@ -53,7 +53,7 @@ _value:
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.unconverged import unconverged, unstaged
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.unconverged import unconverged, unstaged
 
 
 def converge_why(

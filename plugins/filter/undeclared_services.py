@@ -50,7 +50,7 @@ _value:
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._services.undeclared import findings, undeclared
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.undeclared import findings, undeclared
 
 
 def undeclared_services(

@@ -47,8 +47,8 @@ _value:
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import ordered
-from ansible_collections.gb10.fleet.plugins.module_utils._update.proof import unproved
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import ordered
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.proof import unproved
 
 
 def update_proof(mine: Mapping[str, Any], host: str, state: Mapping[str, Any], updates: Mapping[str, Any]) -> list[str]:

@@ -40,7 +40,7 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._joins.hosts import whole_services
+from ansible_collections.gb10.fleet.plugins.module_utils._host.joins.hosts import whole_services
 
 
 class FilterModule:

@@ -65,11 +65,11 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._layout import BUNDLE
-from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
-from ansible_collections.gb10.fleet.plugins.module_utils._sizes import size
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import require_space
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._base.layout import BUNDLE
+from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._base.sizes import size
+from ansible_collections.gb10.fleet.plugins.module_utils._base.staging import require_space
 
 _BLOCK = 1 << 20
 

@@ -43,7 +43,7 @@ clients:
 from functools import partial
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.client import read_client
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.client import read_client
 
 
 def main() -> None:

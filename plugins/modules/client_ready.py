@@ -63,7 +63,7 @@ answer:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.client import ClientError, prove
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.client import ClientError, prove
 
 
 def main() -> None:

@@ -43,13 +43,13 @@ missing_rules:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._container_engine.reading import (
+from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.parts import UnreadableError, bounded_run
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.container_engine.reading import (
     RESTART,
     needed_rules,
     read_daemon,
     read_engine,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import UnreadableError, bounded_run
 
 COMMAND_SECONDS = 30
 

@@ -191,20 +191,20 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._images.docker import Docker, LocalImage
-from ansible_collections.gb10.fleet.plugins.module_utils._images.step import Step, Wanted
-from ansible_collections.gb10.fleet.plugins.module_utils._images.store import ImageStore
-from ansible_collections.gb10.fleet.plugins.module_utils._layout import STATE
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.peer import PEER
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import (
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._base.layout import STATE
+from ansible_collections.gb10.fleet.plugins.module_utils._base.staging import (
     ARGUMENTS,
     LOCKS,
     Progress,
     held,
     in_the_way,
 )
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.docker import Docker, LocalImage
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.step import Step, Wanted
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.store import ImageStore
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.peer import PEER
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.places import Places
 
 SOURCE = {
     "kind": {"type": "str", "choices": ["registry", "archive", "host", "bundle", "build"], "required": True},

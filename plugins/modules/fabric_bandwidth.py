@@ -64,8 +64,8 @@ from functools import partial
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric import perftest
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.reading import (
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric import perftest
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.reading import (
     counters,
     keep_measured,
     read_iommu,

@@ -41,8 +41,8 @@ restart_needed:
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hotplug import DISABLED, MARKER
+from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.hotplug import DISABLED, MARKER
 
 
 def main() -> None:
@@ -50,7 +50,7 @@ def main() -> None:
         argument_spec={"state": {"type": "str", "choices": ["off", "keep"], "required": True}},
         supports_check_mode=True,
     )
-    marker, disabled, record = Path(MARKER), Path(DISABLED), Path(_layout.HOTPLUG)
+    marker, disabled, record = Path(MARKER), Path(DISABLED), Path(layout.HOTPLUG)
     off = module.params["state"] == "off"
     source, target = (marker, disabled) if off else (disabled, marker)
     changed = source.exists() if off else record.exists()

@@ -47,9 +47,13 @@ gateway:
 from functools import partial
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._gateway.reading import has_address, read_gateway, secret_paths
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.gateway import problems
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.service import unit_state
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.gateway import problems
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.service import unit_state
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.reading import (
+    has_address,
+    read_gateway,
+    secret_paths,
+)
 
 
 def main() -> None:

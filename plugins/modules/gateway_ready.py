@@ -53,7 +53,7 @@ answers:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.gateway import GatewayError, prove
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.gateway import GatewayError, prove
 
 
 def main() -> None:

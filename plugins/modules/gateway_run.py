@@ -66,8 +66,9 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._gateway.reading import (
+from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
+from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import clear_of_folders, holds, replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.reading import (
     ADDRESS_CONFIG,
     ADDRESS_PROGRAM,
     BODIES_CONFIG,
@@ -76,10 +77,9 @@ from ansible_collections.gb10.fleet.plugins.module_utils._gateway.reading import
     leftovers,
     unread,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._own_files import clear_of_folders, holds, replace_file
 
 # In the gateway's own folder, which root alone reads.
-_STAGED = f"{_layout.GATEWAY}/staged"
+_STAGED = f"{layout.GATEWAY}/staged"
 
 Files = Mapping[str, Mapping[str, Any]]
 
@@ -95,10 +95,10 @@ def main() -> None:
         supports_check_mode=True,
     )
     plan, ca, secrets = (module.params[name] for name in ("plan", "ca", "secrets"))
-    shown = {path: file for path, file in plan["files"].items() if path.startswith(f"{_layout.GATEWAY}/")}
+    shown = {path: file for path, file in plan["files"].items() if path.startswith(f"{layout.GATEWAY}/")}
     files = {**shown, **{path: {"mode": "0600", "content": text} for path, text in secrets.items()}}
     other = [path for path, file in files.items() if _differs(Path(path), file)]
-    too_many = leftovers([*plan["files"], *files], _layout.GATEWAY)
+    too_many = leftovers([*plan["files"], *files], layout.GATEWAY)
     is_active, is_enabled = (_holds(module, word, plan["units"]) for word in ("is-active", "is-enabled"))
     changed = unread([*plan["files"], *secrets, *([ca] if ca else [])]) if is_active else []
     did = [] if is_enabled else ["enable"]
@@ -114,10 +114,10 @@ def main() -> None:
         for path in other:
             _write(Path(path), files[path])
         for path in too_many:
-            if path.startswith(f"{_layout.UNITS}/"):
+            if path.startswith(f"{layout.UNITS}/"):
                 _systemctl(module, ["disable", "--now"], Path(path).name)
             Path(path).unlink(missing_ok=True)
-        if any(path.startswith(f"{_layout.UNITS}/") for path in too_many):
+        if any(path.startswith(f"{layout.UNITS}/") for path in too_many):
             module.run_command(["systemctl", "daemon-reload"], check_rc=True)
         for word in did:
             for unit in plan["units"]:
@@ -150,7 +150,7 @@ def _diffs(shown: Files, other: list[str], too_many: list[str]) -> Iterator[dict
 def _state(active: bool, enabled: bool, changed: list[str] | None, did: list[str]) -> dict[str, Any]:
     before = {"active": active, "enabled": enabled, "unread": changed or []}
     after = {"active": True, "enabled": True, "unread": []} if did else before
-    header = _layout.GATEWAY_UNIT
+    header = layout.GATEWAY_UNIT
     return {"before": before, "after": after, "before_header": header, "after_header": header}
 
 
@@ -175,7 +175,7 @@ def _require_valid(module: AnsibleModule, files: Files) -> None:
     finally:
         shutil.rmtree(_STAGED, ignore_errors=True)
     if code:
-        why = (error or out).strip()[-2000:].replace(_STAGED, _layout.GATEWAY)
+        why = (error or out).strip()[-2000:].replace(_STAGED, layout.GATEWAY)
         who = "HAProxy" if words[0] == PROGRAM else "keepalived"
         module.fail_json(
             msg=f"{who} refuses what the gateway is to go by, and nothing of it was changed: {why}; mend what the "
@@ -184,7 +184,7 @@ def _require_valid(module: AnsibleModule, files: Files) -> None:
 
 
 def _as_staged(text: str) -> str:
-    return text.replace(f"{_layout.GATEWAY}/", f"{_STAGED}/")
+    return text.replace(f"{layout.GATEWAY}/", f"{_STAGED}/")
 
 
 def _systemctl(module: AnsibleModule, words: list[str], unit: str) -> None:

@@ -69,8 +69,8 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._own_files import clear_of_folders, set_aside
-from ansible_collections.gb10.fleet.plugins.module_utils._undo import record
+from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import clear_of_folders, set_aside
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.undo import record
 
 UNITS = "/etc/systemd/system/"
 OWNER = "root"

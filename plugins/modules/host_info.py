@@ -78,8 +78,8 @@ unknown:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._host.state import read_state
-from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import bounded_run, printable
+from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.parts import bounded_run, printable
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.state import read_state
 
 COMMAND_SECONDS = 30
 

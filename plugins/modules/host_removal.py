@@ -67,10 +67,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._undo import record
-from ansible_collections.gb10.fleet.plugins.module_utils._undo.survey import (
+from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.undo import record
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.undo.survey import (
     Asked,
     Run,
     Step,
@@ -117,9 +117,9 @@ def main() -> None:
         if steps and not module.check_mode:
             left += undo(steps, run)
             prove(module, look(module, asked, known))
-        if is_whole and Path(_layout.CONFIG).exists():
+        if is_whole and Path(layout.CONFIG).exists():
             # only now: until here a run that was cut off knows what is left
-            last = Step(_layout.CONFIG, "is there", "not there", partial(shutil.rmtree, _layout.CONFIG))
+            last = Step(layout.CONFIG, "is there", "not there", partial(shutil.rmtree, layout.CONFIG))
             steps.append(last)
             left += [] if module.check_mode else undo([last], run)
         for path in [] if module.check_mode else locks():

@@ -74,14 +74,14 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._settings.json_settings import (
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._host.settings.json_settings import (
     changed_keys,
     merged,
     parsed,
     written,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._undo import record
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.undo import record
 
 
 def main() -> None:

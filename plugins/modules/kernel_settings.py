@@ -54,15 +54,15 @@ changes:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._settings.kernel_settings import (
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._host.settings.kernel_settings import (
     Wanted,
     before_us,
     contradictions,
     read_live,
     write_live,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._undo import record
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.undo import record
 
 
 def main() -> None:

@@ -56,12 +56,12 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._layout import MODELS, STATE
-from ansible_collections.gb10.fleet.plugins.module_utils._sizes import size
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer import pruning
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import LOCKS, held
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.prune import Pruner
+from ansible_collections.gb10.fleet.plugins.module_utils._base.layout import MODELS, STATE
+from ansible_collections.gb10.fleet.plugins.module_utils._base.sizes import size
+from ansible_collections.gb10.fleet.plugins.module_utils._base.staging import LOCKS, held
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer import pruning
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.places import Places
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.prune import Pruner
 
 
 def main() -> None:

@@ -148,20 +148,20 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._layout import CACHES, MODELS, STATE
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.peer import PEER
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import (
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._base.layout import CACHES, MODELS, STATE
+from ansible_collections.gb10.fleet.plugins.module_utils._base.staging import (
     ARGUMENTS,
     LOCKS,
     Progress,
     held,
     in_the_way,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.hub import Hub
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.manifest import Manifest
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.store import (
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.peer import PEER
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.places import Places
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.hub import Hub
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.manifest import Manifest
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.store import (
     DamagedError,
     ModelStore,
     Step,

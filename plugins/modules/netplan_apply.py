@@ -105,11 +105,13 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric import hotplug
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._netplan import guard, judge, record, staging
-from ansible_collections.gb10.fleet.plugins.module_utils._netplan.links import (
+from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._host.netplan import judge, staging
+from ansible_collections.gb10.fleet.plugins.module_utils._host.netplan.ssh_session import carriers, session_address
+from ansible_collections.gb10.fleet.plugins.module_utils._host.settings.kernel_settings import normalised, sysctl_path
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.netplan import guard, record
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.netplan.links import (
     CommandError,
     addresses,
     read_links,
@@ -117,9 +119,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._netplan.links import (
     run,
     unmet,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._netplan.ssh_session import carriers, session_address
-from ansible_collections.gb10.fleet.plugins.module_utils._settings.kernel_settings import normalised, sysctl_path
-from ansible_collections.gb10.fleet.plugins.module_utils._undo import record as undo
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.undo import record as undo
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric import hotplug
 
 # NetworkManager's own profiles. What netplan writes for it lies in /run.
 PROFILES = ("/etc/NetworkManager/system-connections", "/usr/lib/NetworkManager/system-connections")
@@ -272,7 +273,7 @@ def _file(text: bytes | None, mode: int = 0o600) -> dict[str, Any] | None:
 def _beside(path: str, text: str | None) -> dict[str, Any] | None:
     """A further file as it is to be; one without our mark stays as it is where none is wanted."""
     present = record.snapshot(Path(path))
-    if text is None and present is not None and not _content(present).startswith(_layout.MARK.encode("ascii")):
+    if text is None and present is not None and not _content(present).startswith(layout.MARK.encode("ascii")):
         return present
     return _file(None if text is None else text.encode("utf-8"), 0o644)
 
@@ -289,7 +290,7 @@ def _text_diff(path: str, file: Mapping[str, Any] | None) -> dict[str, str]:
 def _loose_mode(path: str, decision: judge.Decision, host: judge.Host) -> dict[str, dict[str, Any] | None]:
     """The file again, when its text is right and its mode or owner is not."""
     present = record.snapshot(Path(path))
-    if present is None or path in decision.files or not host.files[path].startswith(_layout.MARK.encode("ascii")):
+    if present is None or path in decision.files or not host.files[path].startswith(layout.MARK.encode("ascii")):
         return {}
     wanted = _file(host.files[path])
     return {} if wanted == present else {path: wanted}

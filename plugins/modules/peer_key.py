@@ -55,8 +55,8 @@ addresses:
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils._peers.reading import HOST_KEY, local
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.access import ACCOUNT, KEY
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.peers.reading import HOST_KEY, local
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.access import ACCOUNT, KEY
 
 
 def main() -> None:

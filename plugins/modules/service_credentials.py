@@ -64,8 +64,8 @@ changed_services:
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._own_files import clear_of_folders, holds, replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
+from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import clear_of_folders, holds, replace_file
 
 _TRUST = ["update-ca-certificates"]
 
@@ -83,7 +83,7 @@ def main() -> None:
     modes, secrets = (
         {Path(path): value for path, value in module.params[name].items()} for name in ("modes", "secrets")
     )
-    ca, link = Path(module.params["tls"]["path"]), Path(_layout.trusted_link(module.params["tls"]["path"]))
+    ca, link = Path(module.params["tls"]["path"]), Path(layout.trusted_link(module.params["tls"]["path"]))
     other = [
         path for path, text in secrets.items() if text is None or not holds(path, text.encode(), int(modes[path], 8))
     ]

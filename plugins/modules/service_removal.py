@@ -54,9 +54,13 @@ import shutil
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._services.reading import read_units
-from ansible_collections.gb10.fleet.plugins.module_utils._services.undeclared import REMOVED, Undeclared, undeclared
+from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.reading import read_units
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.undeclared import (
+    REMOVED,
+    Undeclared,
+    undeclared,
+)
 
 
 def main() -> None:
@@ -88,7 +92,7 @@ def _parts(one: Undeclared) -> list[str]:
 
 def _remove(module: AnsibleModule, one: Undeclared) -> None:
     """The unit's file goes last: until then a run that was cut off finds it again."""
-    beside = [Path(path).name for path in one.files if path.startswith(f"{_layout.UNITS}/") and Path(path).exists()]
+    beside = [Path(path).name for path in one.files if path.startswith(f"{layout.UNITS}/") and Path(path).exists()]
     module.run_command(["systemctl", "disable", "--now", one.unit, *sorted({*beside} - {one.unit})], check_rc=True)
     if one.container and (docker := module.get_bin_path("docker")):
         # its supervisor removes it, where there still is one

@@ -55,8 +55,8 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._rollout.trial import alone, move, read_index
+from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.trial import alone, move, read_index
 
 
 def main() -> None:
@@ -65,14 +65,14 @@ def main() -> None:
         supports_check_mode=True,
     )
     service, seconds = module.params["service"], module.params["seconds"]
-    deadline = Path(_layout.deadline(service))
+    deadline = Path(layout.deadline(service))
     if seconds and not module.check_mode:
         with alone(deadline):
             move(deadline, seconds)
     status = _status(module, service)
     module.exit_json(
         changed=False,
-        kept=read_index(Path(_layout.way_back(service))) is not None,
+        kept=read_index(Path(layout.way_back(service))) is not None,
         state=str(status.get("state") or ""),
         ended=str(status.get("last_end") or ""),
     )
@@ -80,9 +80,9 @@ def main() -> None:
 
 def _status(module: AnsibleModule, service: str) -> dict[str, Any]:
     """What the supervisor says that runs now, and not what the one before it has left."""
-    words = ["systemctl", "show", "--value", "--property", "ExecMainStartTimestampMonotonic", _layout.unit(service)]
+    words = ["systemctl", "show", "--value", "--property", "ExecMainStartTimestampMonotonic", layout.unit(service)]
     _code, out, _error = module.run_command(words)
-    file = Path(_layout.status_file(service))
+    file = Path(layout.status_file(service))
     try:
         started = time.time() - time.monotonic() + int(out) / 1e6
         if file.stat().st_mtime < started:

@@ -62,9 +62,9 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
-from ansible_collections.gb10.fleet.plugins.module_utils._rollout.trial import read_index, restore
+from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
+from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.trial import read_index, restore
 
 
 def main() -> None:
@@ -78,7 +78,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     service, state = module.params["service"], module.params["state"]
-    folder = Path(_layout.way_back(service))
+    folder = Path(layout.way_back(service))
     index = read_index(folder)
     if state == "rewound" and index:
         found = index["files"]
@@ -106,9 +106,9 @@ def main() -> None:
 
 def _wanted(service: str, files: list[str]) -> dict[str, str | None]:
     """Where each file is kept, None of one that is not there yet, which goes with the new definition."""
-    own = [_layout.rank_file(service), f"{_layout.UNITS}/{_layout.unit(service)}", *files]
-    own += [str(path) for path in sorted(Path(_layout.SECRETS).glob(f"{service}.*"))]
-    own += [str(path) for path in sorted(Path(_layout.OVERLAYS, service).rglob("*")) if path.is_file()]
+    own = [layout.rank_file(service), f"{layout.UNITS}/{layout.unit(service)}", *files]
+    own += [str(path) for path in sorted(Path(layout.SECRETS).glob(f"{service}.*"))]
+    own += [str(path) for path in sorted(Path(layout.OVERLAYS, service).rglob("*")) if path.is_file()]
     return {path: str(number) if Path(path).is_file() else None for number, path in enumerate(dict.fromkeys(own))}
 
 
@@ -121,9 +121,9 @@ def _keep(module: AnsibleModule, folder: Path, service: str, files: dict[str, st
             modes[path] = Path(path).stat().st_mode & 0o7777
             replace_file(folder / kept, Path(path).read_bytes(), 0o600)
     form = "{{.Image}}"
-    _code, image, _error = module.run_command(["docker", "inspect", "--format", form, _layout.container(service)])
+    _code, image, _error = module.run_command(["docker", "inspect", "--format", form, layout.container(service)])
     index = {"files": files, "modes": modes, "image": image.strip(), "name": module.params["image"]}
-    replace_file(Path(_layout.way_back_index(service)), json.dumps(index).encode(), 0o600)
+    replace_file(Path(layout.way_back_index(service)), json.dumps(index).encode(), 0o600)
 
 
 def _put_back(module: AnsibleModule, folder: Path, index: dict[str, Any]) -> None:

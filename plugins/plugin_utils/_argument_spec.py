@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._yaml_text import read_yaml
+from ansible_collections.gb10.fleet.plugins.module_utils._base.yaml_text import read_yaml
 
 _KEYS = ("type", "elements", "required", "default", "choices")
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.compare import WRONG, Difference
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.conditions import NAMES
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.report import (
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.compare import WRONG, Difference
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.conditions import NAMES
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.report import (
     LEFT,
     WIDTH,
     plots,

@@ -13,17 +13,17 @@ from datetime import datetime
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.canary import night_points
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.conditions import conditions
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import (
+from ansible_collections.gb10.fleet.plugins.module_utils._base.ranks import head_of
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.canary import night_points
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.conditions import conditions
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.form import (
     ANSWER,
     NotWholeError,
     measured,
     run,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.sweep import Point, asked
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
-from ansible_collections.gb10.fleet.plugins.module_utils._ranks import head_of
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.sweep import Point, asked
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Asking, NoAnswerError, as_read
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 

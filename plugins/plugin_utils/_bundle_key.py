@@ -15,11 +15,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._bundle.folder import Bundle
-from ansible_collections.gb10.fleet.plugins.module_utils._bundle.manifest import KEY
-from ansible_collections.gb10.fleet.plugins.module_utils._bundle.signature import new_key
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import refusal
-from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import refusal
+from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.folder import Bundle
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.manifest import KEY
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.signature import new_key
 from ansible_collections.gb10.fleet.plugins.plugin_utils._kept_secret import keep
 
 _SECRET, _PUBLIC, _USED = ".fleet/keys/bundle.key", ".fleet/bundle.gpg", ".fleet/bundle.json"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._tls.declared import is_address
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.tls.declared import is_address
 
 try:
     from cryptography import x509
@@ -30,7 +30,8 @@ _EARLIER = timedelta(days=1)
 
 
 def described(certificate: str, now: datetime, key: str | None = None) -> dict[str, Any]:
-    """What `_tls.judge.problems` takes. certificate: PEM, of which the first one counts. key: its PEM, if known."""
+    """What `_subjects.tls.judge.problems` takes. certificate: PEM, of which the first one counts. key: its PEM, if
+    known."""
     try:
         read = x509.load_pem_x509_certificate(certificate.encode())
         found = {

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.managed import managed_files
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.secrets import compared
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.managed import managed_files
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.secrets import compared
 from ansible_collections.gb10.fleet.plugins.plugin_utils._certificates import described
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.report import summary
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.report import summary
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 _TEMPLATES = Path(__file__).resolve().parents[2] / "roles" / "drift" / "templates"
@@ -23,7 +23,8 @@ _BAR_WIDTH = 200
 
 
 def page(document: Mapping[str, Any], nights: Sequence[Mapping[str, Any]]) -> str:
-    """The whole page. document: `_drift.report.report`. nights: as `_drift.history` keeps them, the newest last."""
+    """The whole page. document: `_operations.drift.report.report`. nights: as `_operations.drift.history` keeps them,
+    the newest last."""
     headline, _, counts = summary(document).removeprefix("drift: ").rpartition(": ")
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATES),

@@ -12,9 +12,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, error
-from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import held
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding, FleetError, error
+from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._base.staging import held
 from ansible_collections.gb10.fleet.plugins.plugin_utils._certificates import (
     Pair,
     authority,

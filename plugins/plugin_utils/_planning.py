@@ -13,18 +13,18 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding, FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed, read_observed
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
-from ansible_collections.gb10.fleet.plugins.module_utils._lock.file import NAME, read
-from ansible_collections.gb10.fleet.plugins.module_utils._lock.lock import Lock
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.kept_models import FOLDER as MODELS
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.kept_models import keep, read_hub, read_kept
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import Library, load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import OURS, is_meant_for_us, not_inventories
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.models import unread_models
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.kept_models import FOLDER as MODELS
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.kept_models import keep, read_hub, read_kept
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, load_all
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.hub_api import HubApi
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.lock.file import NAME, read
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.lock.lock import Lock
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.hub_api import HubApi
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 
 _SERVICES = "fleet_services"

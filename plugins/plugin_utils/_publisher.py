@@ -17,9 +17,9 @@ from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import ROOT
-from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
-from ansible_collections.gb10.fleet.plugins.module_utils._pull.published import MOST_BYTES, NAMESPACE, SIGNER
+from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import ROOT
+from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.pull.published import MOST_BYTES, NAMESPACE, SIGNER
 from ansible_collections.gb10.fleet.plugins.plugin_utils._kept_secret import make_folder
 
 # What a run on a host reads of the collection. An installed one has MANIFEST.json, a clone galaxy.yml.

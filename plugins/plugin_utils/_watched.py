@@ -15,8 +15,8 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import host_error
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import progress_line
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import host_error
+from ansible_collections.gb10.fleet.plugins.module_utils._base.staging import progress_line
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import show
 
 _LOOK_SECONDS = 3

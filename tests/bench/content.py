@@ -11,8 +11,8 @@ import random
 import tarfile
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.gb10.fleet.plugins.module_utils._images.archive import Layer, digest_of, load_stream
-from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import parse_reference
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.archive import Layer, digest_of, load_stream
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.identity import parse_reference
 
 MB = 1_000_000
 # A vLLM image's fat layer, package by package, in MB at 1:100 (ai-dynamo/dynamo pull request 5494): an upgrade of vLLM

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.managed import managed_files
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.running import declared_units
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.managed import managed_files
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.running import declared_units
 from lab.disk import OWNER_PASSWORD
 
 from .figures import Figure

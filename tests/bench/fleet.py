@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._peers import subject as peers
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.plan import with_peers
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.peers import subject as peers
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.plan import with_peers
 
 ROOT = Path(__file__).resolve().parents[2]
 INTERFACE = "enp1s0f0np0"

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._gateway.backends import Endpoint, backends
-from ansible_collections.gb10.fleet.plugins.module_utils._gateway.clients import clients_map
-from ansible_collections.gb10.fleet.plugins.module_utils._gateway.declared import GATEWAY
-from ansible_collections.gb10.fleet.plugins.module_utils._gateway.plan import gateway_slice
+from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.backends import Endpoint, backends
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.clients import clients_map
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.declared import GATEWAY
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.plan import gateway_slice
 
 from .figures import Figure
 from .fleet import SOURCE, Fleet
@@ -50,7 +50,7 @@ def prepare(fleet: Fleet) -> dict[str, Any]:
     fleet.run(SOURCE, "cat > /tmp/ends.py", stdin=Path(__file__).with_name("ends.py").read_bytes())
     fleet.run(SOURCE, f"systemd-run --unit bench-engine python3 /tmp/ends.py serve {_ENGINE}")
     fleet.run(SOURCE, f"systemctl daemon-reload && systemctl start {' '.join(part['units'])}")
-    pid = int(fleet.run(SOURCE, f"pgrep -P $(systemctl show -P MainPID {_layout.GATEWAY_UNIT})"))
+    pid = int(fleet.run(SOURCE, f"pgrep -P $(systemctl show -P MainPID {layout.GATEWAY_UNIT})"))
     direct = {"port": _ENGINE, "certificate": None, "name": _NAME, "key": _KEY, "pid": None}
     through = {"port": _PORT, "certificate": paths["certificate"], "name": _NAME, "key": _KEY, "pid": pid}
     return {"direct": direct, "gateway": through}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ansible_collections.gb10.fleet.plugins.module_utils._sizes import size
+from ansible_collections.gb10.fleet.plugins.module_utils._base.sizes import size
 
 from .content import MB, archive, fat_layer, layer, noise
 from .figures import Figure

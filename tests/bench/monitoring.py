@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import fact
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
-from ansible_collections.gb10.fleet.plugins.module_utils._monitoring import prometheus
-from ansible_collections.gb10.fleet.plugins.module_utils._monitoring.prometheus import Endpoint
-from ansible_collections.gb10.fleet.plugins.module_utils._monitoring.rules import rules
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring import prometheus
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring.prometheus import Endpoint
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring.rules import rules
 
 from .figures import Figure
 

@@ -16,15 +16,15 @@ import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from ansible_collections.gb10.fleet.plugins.module_utils._images.docker import Docker
-from ansible_collections.gb10.fleet.plugins.module_utils._peers.contents import Contents
-from ansible_collections.gb10.fleet.plugins.module_utils._peers.server import serve
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.fetch import Transfer, Wish
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.parts import cut_tar
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.peer import Connection, Peer
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.route import Route
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import Progress
+from ansible_collections.gb10.fleet.plugins.module_utils._base.staging import Progress
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.docker import Docker
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.peers.contents import Contents
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.peers.server import serve
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.fetch import Transfer, Wish
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.parts import cut_tar
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.peer import Connection, Peer
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.places import Places
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.route import Route
 
 from .rivals import PORT, bencode, digest
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.compare import differences
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.compare import differences
 from lab.fixtures import Fleet
 from lab.vllm import images
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._bundle import debs, locks, wheels
-from ansible_collections.gb10.fleet.plugins.module_utils._bundle.folder import Target, earlier
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle import debs, locks, wheels
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.folder import Target, earlier
 from ansible_collections.gb10.fleet.plugins.plugin_utils._bundle_key import new_key
 
 from . import origin

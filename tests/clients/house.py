@@ -27,14 +27,18 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._clients.kinds import IN_CERTIFICATES, IN_SETTINGS, KINDS
-from ansible_collections.gb10.fleet.plugins.module_utils._clients.subject import secret_text
-from ansible_collections.gb10.fleet.plugins.module_utils._gateway.clients import clients_map
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
+from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.client import fetch
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
-from ansible_collections.gb10.fleet.plugins.module_utils._rank.client import fetch
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.clients.kinds import (
+    IN_CERTIFICATES,
+    IN_SETTINGS,
+    KINDS,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.clients.subject import secret_text
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.clients import clients_map
 from ansible_collections.gb10.fleet.plugins.plugin_utils._certificates import Pair, authority, issued, new_key
 from lab.base import cache_directory
 
@@ -166,7 +170,7 @@ class House:
         (own / "tls.crt").write_bytes(pair.certificate)
         (own / "tls.crt.key").write_bytes(pair.key)
         for path, file in part["files"].items():
-            text = file["content"].replace(_layout.GATEWAY_STATUS, str(own)).replace(_layout.GATEWAY, str(own))
+            text = file["content"].replace(layout.GATEWAY_STATUS, str(own)).replace(layout.GATEWAY, str(own))
             (own / Path(path).name).write_text(re.sub(r" +(user|group) haproxy\n", "", text))
         for one in part["backend_keys"]:
             key_text = Path(one["source"]).read_text()
@@ -180,7 +184,7 @@ class House:
         settings, data = self.folder / name, self.folder / f"{name}-data"
         settings.mkdir()
         data.mkdir()
-        (unit,) = [file["content"] for path, file in client["files"].items() if path.startswith(_layout.UNITS)]
+        (unit,) = [file["content"] for path, file in client["files"].items() if path.startswith(layout.UNITS)]
         (line,) = re.findall(r"^ExecStart=(.*)$", unit, re.MULTILINE)
         words = [word.replace("%%", "%").replace("$$", "$") for word in shlex.split(line)]
         given = dict(words[at + 1].split("=", 1) for at, word in enumerate(words) if word == "--env")
@@ -189,7 +193,7 @@ class House:
         python = python_of(lock)
         program = f"{python} -c {shlex.quote(code)} {arguments.format(port=client['listens']['port'])}"
         for path, file in client["files"].items():
-            if path.startswith(_layout.client_folder(name)):
+            if path.startswith(layout.client_folder(name)):
                 text = file["content"].replace(KINDS[kind].start, program)
                 place = data if Path(path).name == "config.yaml" else settings
                 (place / Path(path).name).write_text(_elsewhere(text, folders))

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.client import prove
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.client import prove
 
 from .engine import ANSWER, KEY
 from .house import ROOT, House, free_ports, python_of

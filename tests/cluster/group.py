@@ -14,9 +14,9 @@ from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import spare_port
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.probes import probes
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric import hotplug
-from ansible_collections.gb10.fleet.plugins.module_utils._netplan import document as netplan
+from ansible_collections.gb10.fleet.plugins.module_utils._host.netplan import document as netplan
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.container import docker_ask
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric import hotplug
 from lab.fixtures import Fleet
 
 from .bare import HOSTS

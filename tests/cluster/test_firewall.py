@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._firewall.subject import with_files
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.firewall.subject import with_files
 from lab.disk import OWNER_PASSWORD
 
 from .bare import HOSTS
@@ -22,7 +22,7 @@ from .group import MANAGEMENT, PORT, ROOT, Group
 PROGRAM = """
 import subprocess, sys
 sys.path.insert(0, "/tmp/collections")
-from ansible_collections.gb10.fleet.plugins.module_utils._firewall import host
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.firewall import host
 
 def run(words):
     done = subprocess.run(words, capture_output=True, text=True)
@@ -143,7 +143,7 @@ def test_the_host_boots_closed(closed: Group) -> None:
 
 def test_rules_that_shut_ssh_out_are_taken_back(closed: Group) -> None:
     """Nobody confirms them, since nobody can."""
-    host, folder = closed.worker, "plugins/module_utils/_firewall"
+    host, folder = closed.worker, "plugins/module_utils/_subjects/firewall"
     for source in (ROOT / folder).glob("*.py"):
         path = f"/tmp/collections/ansible_collections/gb10/fleet/{folder}/{source.name}"
         closed.write(host, path, source.read_text("utf-8"))

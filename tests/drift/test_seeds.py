@@ -13,7 +13,7 @@ from itertools import zip_longest
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.managed import managed_files
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.managed import managed_files
 
 from .conftest import HOSTS, RETIRE, Check, Site
 from .seeds import SEEDS, Seed

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.plan import plan_fabric
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.plan import plan_fabric
 from lab.disk import OWNER_PASSWORD
 from lab.fixtures import Fleet
 

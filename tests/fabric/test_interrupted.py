@@ -16,7 +16,7 @@ from pathlib import Path
 from subprocess import Popen
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._netplan.outcome import READ_STATUS
+from ansible_collections.gb10.fleet.plugins.module_utils._host.netplan.outcome import READ_STATUS
 
 from .fleet import FabricFleet, Outcome
 from .harm import MANAGEMENT_FILE, ethernets

@@ -9,7 +9,7 @@ import base64
 import hmac
 from collections.abc import Sequence
 
-from ansible_collections.gb10.fleet.plugins.module_utils._rank.redaction import spellings
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.redaction import spellings
 from cluster import canary
 
 from .conftest import HOSTS, Owner

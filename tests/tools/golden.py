@@ -99,9 +99,9 @@ def _renamed(wish: dict[str, Any]) -> dict[str, Any]:
 
 def plans(wishes: Path = WISHES) -> Iterator[tuple[str, dict[str, Any]]]:
     """(name, normalised plan) of every entry."""
-    from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES  # noqa: PLC0415
+    from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES  # noqa: PLC0415
+    from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all  # noqa: PLC0415
     from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet  # noqa: PLC0415
-    from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all  # noqa: PLC0415
 
     libraries: dict[tuple[Path, ...], Any] = {}
     for name, inventory, folders in entries(wishes):

@@ -75,7 +75,7 @@ def imported(path: Path) -> set[str]:
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module:
             package = node.module
-            if node.level:  # `_rank` imports relatively, since it is copied to hosts
+            if node.level:  # `_on_host.rank` imports relatively, since it is copied to hosts
                 package = f"{UTILITIES}{path.parent.name}.{node.module}"
             names |= {package, *(f"{package}.{alias.name}" for alias in node.names)}
     return {".".join(name.split(".")[:end]) for name in names for end in range(5, name.count(".") + 2)}

@@ -22,7 +22,7 @@ from .conftest import ROOT, SERVICE, Owner
 
 sys.path.append(str(ROOT / "tests/unit"))
 
-from ansible_collections.gb10.fleet.plugins.module_utils._tune.state import read_state
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.tune.state import read_state
 from tune_truths import RUNS, STARTS, of_stand_in
 
 RANK = f"/etc/gb10-fleet/services/{SERVICE}.json"

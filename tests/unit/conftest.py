@@ -12,8 +12,8 @@ from pathlib import Path
 
 import hub_server
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._undo import record as undo
-from ansible_collections.gb10.fleet.plugins.module_utils._weights import hub as hub_module
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.undo import record as undo
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights import hub as hub_module
 from hypothesis import settings
 
 settings.register_profile("gb10", deadline=None, derandomize="CI" in os.environ)

@@ -7,15 +7,15 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import Reading
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.managed import managed_files, managed_json
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import host_view, questions
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
+from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import Reading
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.managed import managed_files, managed_json
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.questions import host_view, questions
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
-from ansible_collections.gb10.fleet.plugins.module_utils._services.subject import containers
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.access import ACCOUNT, ENTRIES, options
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.access import ACCOUNT, ENTRIES, options
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.subject import containers
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY, OF_RECIPES = load_all([ROOT / "inventories" / "lab" / "recipes", SHIPPED_RECIPES])
@@ -26,7 +26,7 @@ GIB = 1 << 30
 OVER_MANAGEMENT = "10.0.0.12"
 
 
-# What a machine shows before anybody configured it; see `_probe.machine`.
+# What a machine shows before anybody configured it; see `_host.probe.machine`.
 BROUGHT_ALONG: dict[str, Any] = {
     "platform": {"ota": "7.5.0", "release": "DGX Spark", "bios": "5.36_0ACUM027", "vendor": "NVIDIA", "product": "x"},
     "gpu": {"present": True, "module": True, "users": 0},
@@ -278,5 +278,5 @@ def mac(host: str, interface: str) -> str:
     return hashlib.sha256(f"{host} {interface}".encode()).hexdigest()[:12]
 
 
-UNIT = _layout.unit("tiny")
-CONTAINER = _layout.container("tiny")
+UNIT = layout.unit("tiny")
+CONTAINER = layout.container("tiny")

@@ -9,7 +9,7 @@ import json
 from itertools import pairwise
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.container import docker_run
 
 
@@ -25,7 +25,7 @@ def ranks_of(plan: dict[str, Any], service: str) -> list[dict[str, Any]]:
         one
         | {
             "command": docker_run(one["container"]),
-            "supervisor": json.loads(one["files"][_layout.rank_file(service)]["content"]),
+            "supervisor": json.loads(one["files"][layout.rank_file(service)]["content"]),
         }
         for one in slices
     ]

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding, error
+from ansible_collections.gb10.fleet.plugins.module_utils._base.layers import Layer, Value, merge
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import (
     EMPTY_POOL,
     EngineSpec,
@@ -19,16 +21,14 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface impo
     Launch,
     Sizing,
 )
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.memory.boots import BootLog
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.memory.budget import Share
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.memory.estimate import Demand
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Placed
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.plain import Plain
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import ranks_port
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
-from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, merge
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import BootLog
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Share
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import Demand
-from ansible_collections.gb10.fleet.plugins.module_utils._rank.probes import Joined, Metrics, Probes, Request
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.probes import Joined, Metrics, Probes, Request
 
 PROBES = Probes(
     health="/ready",

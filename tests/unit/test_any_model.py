@@ -12,14 +12,10 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
-from ansible_collections.gb10.fleet.plugins.module_utils._models.checkpoint import checkpoint_of, require
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.models import unread_models
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.derive import as_file, derive
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.kept_models import (
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.derive import as_file, derive
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.kept_models import (
     FOLDER,
     file_of,
     keep,
@@ -27,8 +23,12 @@ from ansible_collections.gb10.fleet.plugins.module_utils._recipes.kept_models im
     read_hub,
     read_kept,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, load_all, parse
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.hub_api import HubApi
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import Library, load_all, parse
+from ansible_collections.gb10.fleet.plugins.module_utils._facts.models.checkpoint import checkpoint_of, require
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.models import unread_models
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.hub_api import HubApi
 from hub_server import Hub, serving
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm import api_key
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.spec import SPEC
-from ansible_collections.gb10.fleet.plugins.module_utils._rank import service
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host import api_key
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank import service
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

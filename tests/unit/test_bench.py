@@ -13,17 +13,17 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._bench import load as on_host
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.canary import (
-    ROUNDS as NIGHT_ROUNDS,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.canary import (
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.client import Reply
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench import load as on_host
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.canary import ROUNDS as NIGHT_ROUNDS
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.canary import (
     name_of,
     night,
     night_points,
     skipped,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.compare import (
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.compare import (
     LEAST,
     WRONG,
     Difference,
@@ -31,8 +31,13 @@ from ansible_collections.gb10.fleet.plugins.module_utils._bench.compare import (
     differences,
     student,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.conditions import NAMES, conditions, differing, unlike
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import (
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.conditions import (
+    NAMES,
+    conditions,
+    differing,
+    unlike,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.form import (
     BETTER,
     SHOWN,
     BusyError,
@@ -40,7 +45,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import (
     measured,
     run,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.report import (
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.report import (
     comparison,
     derived,
     plots,
@@ -48,7 +53,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._bench.report import (
     table,
     verdict_text,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.sweep import (
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.sweep import (
     Point,
     asked,
     points,
@@ -57,8 +62,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._bench.sweep import (
     words,
     wrong_points,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
-from ansible_collections.gb10.fleet.plugins.module_utils._rank.client import Reply
 from ansible_collections.gb10.fleet.plugins.plugin_utils._bench_page import page
 from drift_fleet import planned
 from hypothesis import given

@@ -16,17 +16,17 @@ import pytest
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.action import bench_owner
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.conditions import other_profile
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import NotWholeError, run
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.owner import (
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.conditions import other_profile
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.form import NotWholeError, run
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.owner import (
     RELEASE,
     community_table,
     owner_measured,
     owner_points,
     owner_words,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.report import recipe_lines
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.sweep import DEFAULTS, Point, wrong_points
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.report import recipe_lines
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.sweep import DEFAULTS, Point, wrong_points
 
 POINT = Point("pp512 tg32 @ d1024", 512, 32, 1, 1, depth=1024)
 KEY = "canary-key-5f1c"

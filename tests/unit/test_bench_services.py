@@ -14,10 +14,14 @@ import pytest
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.action import bench_services, drift
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.canary import ROUNDS, night_points, slower_than
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import BETTER, BusyError
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.sweep import Point
-from ansible_collections.gb10.fleet.plugins.module_utils._subject import Unknown
+from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import Unknown
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.canary import (
+    ROUNDS,
+    night_points,
+    slower_than,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.form import BETTER, BusyError
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.sweep import Point
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import NoAnswerError
 from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import bench_loads
 from drift_fleet import planned

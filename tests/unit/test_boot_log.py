@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.memory.boots import BootLog
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.boot_log import parse_boot_log
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import BootLog
 
 TWO_LINES = """\
 (EngineCore_DP0 pid=99) INFO [gpu_model_runner.py:2653] Model loading took 17.7012 GiB and 84.123456 seconds

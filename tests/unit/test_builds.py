@@ -15,19 +15,19 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gb10.fleet.plugins.module_utils._builds.build import DOCKERFILE, Build, read
-from ansible_collections.gb10.fleet.plugins.module_utils._builds.dockerfile import instructions, problems
-from ansible_collections.gb10.fleet.plugins.module_utils._builds.running import failure, jobs_for, step_of, words
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
-from ansible_collections.gb10.fleet.plugins.module_utils._images import build as builder
-from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import parse_reference
-from ansible_collections.gb10.fleet.plugins.module_utils._images.step import Wanted
-from ansible_collections.gb10.fleet.plugins.module_utils._images.store import ImageStore
-from ansible_collections.gb10.fleet.plugins.module_utils._lock.lock import EMPTY, Lock
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._base.staging import Progress
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._facts.builds.build import DOCKERFILE, Build, read
+from ansible_collections.gb10.fleet.plugins.module_utils._facts.builds.dockerfile import instructions, problems
+from ansible_collections.gb10.fleet.plugins.module_utils._facts.builds.running import failure, jobs_for, step_of, words
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import Progress
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.images import build as builder
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.identity import parse_reference
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.step import Wanted
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.store import ImageStore
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.lock.lock import EMPTY, Lock
 from test_images import FakeDocker, config_of, docker, local_image, store  # noqa: F401  # fixtures
 
 ROOT = Path(__file__).resolve().parents[2]

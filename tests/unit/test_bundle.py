@@ -20,25 +20,33 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.gb10.fleet.plugins.action import bundle as bundle_action
-from ansible_collections.gb10.fleet.plugins.module_utils._bundle import build, locks, wheels
-from ansible_collections.gb10.fleet.plugins.module_utils._bundle import manifest as form
-from ansible_collections.gb10.fleet.plugins.module_utils._bundle.check import plan_from
-from ansible_collections.gb10.fleet.plugins.module_utils._bundle.folder import Bundle, Target, earlier, write_whole
-from ansible_collections.gb10.fleet.plugins.module_utils._bundle.images import image_problems
-from ansible_collections.gb10.fleet.plugins.module_utils._bundle.manifest import parts_of
-from ansible_collections.gb10.fleet.plugins.module_utils._bundle.needs import ALWAYS, Needs, lacking, needs
-from ansible_collections.gb10.fleet.plugins.module_utils._bundle.signature import new_key, signed
-from ansible_collections.gb10.fleet.plugins.module_utils._bundle.sources import (
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError, error
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle import build, locks, wheels
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle import manifest as form
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.check import plan_from
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.folder import (
+    Bundle,
+    Target,
+    earlier,
+    write_whole,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.images import image_problems
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.manifest import parts_of
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.needs import ALWAYS, Needs, lacking, needs
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.signature import new_key, signed
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bundle.sources import (
     apt_files,
     deliveries,
     environment,
     from_bundle,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import RDMA_PACKAGES
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError, error
-from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import identity_from_config, parse_reference
-from ansible_collections.gb10.fleet.plugins.module_utils._images.layout import read_layout
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.manifest import File, Manifest
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.questions import RDMA_PACKAGES
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.identity import (
+    identity_from_config,
+    parse_reference,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.layout import read_layout
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.manifest import File, Manifest
 from ansible_collections.gb10.fleet.plugins.modules import bundle_files
 from ansible_collections.gb10.fleet.plugins.plugin_utils._bundle_key import kept_key, note_used, trusted_key, used
 from hypothesis import given
@@ -703,7 +711,7 @@ def test_what_a_plan_no_longer_needs_goes_and_a_strangers_file_stays(tmp_path: P
 
 
 class Outside:
-    """IMITATION of what `_bundle.build` fetches by other programs. down: the packages can't be reached."""
+    """IMITATION of what `_operations.bundle.build` fetches by other programs. down: the packages can't be reached."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self.fetched, self.down = folder, [], False  # type: ignore[var-annotated]

@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue import store
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.extract import extract, extract_tree
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import (
@@ -18,7 +19,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue
     Variable,
     load,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 
 PACKAGE = {
     "vllm/entrypoints/cli/serve.py": "from vllm.entrypoints.cli_args import make_arg_parser\n",

@@ -10,13 +10,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue import image
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.image import (
     catalogue_of_folder,
     catalogue_of_image,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import Catalogue
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from test_catalogue import PACKAGE
 
 PLACE = "/usr/local/lib/python3.12/dist-packages/vllm"

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._causes import Cause, by_cause, spans
+from ansible_collections.gb10.fleet.plugins.module_utils._base.causes import Cause, by_cause, spans
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -14,16 +14,20 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gb10.fleet.plugins.filter.client_secret import client_secret
-from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._clients.subject import CLIENTS
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import before_change, host_view
+from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
+from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import Difference, Look, View
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.client import Reply
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.questions import before_change, host_view
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.client import (
+    ClientError,
+    prove,
+    read_client,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.tables import end_table, status_table
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
-from ansible_collections.gb10.fleet.plugins.module_utils._rank.client import Reply
-from ansible_collections.gb10.fleet.plugins.module_utils._services.undeclared import undeclared
-from ansible_collections.gb10.fleet.plugins.module_utils._subject import Difference, Look, View
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.client import ClientError, prove, read_client
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.tables import end_table, status_table
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.clients.subject import CLIENTS
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.undeclared import undeclared
 from drift_fleet import LIBRARY, OF_RECIPES
 
 ADDRESSES = {"titan": "10.0.0.1", "spark-2": "10.0.0.2"}
@@ -71,7 +75,7 @@ def errors(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def words(part: Mapping[str, Any]) -> list[str]:
     """Of `docker run`, out of the unit."""
-    unit = part["files"][f"{_layout.UNITS}/{part['unit']}"]["content"]
+    unit = part["files"][f"{layout.UNITS}/{part['unit']}"]["content"]
     (line,) = [one for one in unit.splitlines() if one.startswith("ExecStart=")]
     return shlex.split(line.removeprefix("ExecStart="))
 
@@ -142,7 +146,7 @@ def test_each_reaches_the_gateway_by_name_and_trusts_its_ca(folder: Path) -> Non
         assert given[given.index("--add-host") + 1] == "llm.home:10.0.0.1"
         assert "SSL_CERT_FILE=/run/gb10-certificates/ca-certificates.crt" in given
     assert "OPENAI_API_BASE_URL=https://llm.home/v1" in words(client(plan, "titan"))
-    settings = json.loads(client(plan, "spark-2")["files"][f"{_layout.client_folder('agent')}/config.yaml"]["content"])
+    settings = json.loads(client(plan, "spark-2")["files"][f"{layout.client_folder('agent')}/config.yaml"]["content"])
     # what it may answer with leaves room for what it asks: else vLLM refuses each request
     own = {"provider": "custom:fleet", "default": "coder", "context_length": 65536, "max_tokens": 16384}
     assert settings["model"] == own
@@ -205,11 +209,11 @@ def test_one_that_is_declared_no_more_goes_by_order(
     fates: list[str], hosts: dict[str, list[str]], retire: list[str]
 ) -> None:
     run = {"inventory": "fleet", "placed": {}, "clients": hosts, "hosts": ["titan"], "retire": retire}
-    units = [{"unit": _layout.client_unit("chat"), "inventory": "fleet", "ranks": 1}]
+    units = [{"unit": layout.client_unit("chat"), "inventory": "fleet", "ranks": 1}]
     found = undeclared(units, "titan", run)
     assert [one.fate for one in found] == fates
     for one in found:
-        assert one.container == "gb10-client-chat" and one.folders == (_layout.client_folder("chat"),)
+        assert one.container == "gb10-client-chat" and one.folders == (layout.client_folder("chat"),)
 
 
 @pytest.mark.parametrize(

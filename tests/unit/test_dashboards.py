@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
-from ansible_collections.gb10.fleet.plugins.module_utils._monitoring import dashboards
-from ansible_collections.gb10.fleet.plugins.module_utils._monitoring.rules import recordings
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring import dashboards
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring.rules import recordings
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models import dashboard as grafana

@@ -17,15 +17,19 @@ from pathlib import Path, PurePosixPath
 from random import Random
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
-from ansible_collections.gb10.fleet.plugins.module_utils._joins.hosts import whole_services
+from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
+from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._host.joins.hosts import whole_services
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import declared_and_retired, split_by_limit
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import concerning
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
-from ansible_collections.gb10.fleet.plugins.module_utils._services.reading import inventory_of
-from ansible_collections.gb10.fleet.plugins.module_utils._services.undeclared import REMOVED, findings, undeclared
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.reading import inventory_of
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.undeclared import (
+    REMOVED,
+    findings,
+    undeclared,
+)
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -46,7 +50,7 @@ class Fleet:
     files: dict[str, dict[str, str]] = field(default_factory=lambda: {host: {} for host in HOSTS})
 
     def units(self, host: str) -> list[dict[str, Any]]:
-        folder = PurePosixPath(_layout.UNITS)
+        folder = PurePosixPath(layout.UNITS)
         return [
             {"unit": PurePosixPath(path).name, "inventory": inventory_of(content), "ranks": 1}
             for path, content in self.files[host].items()
@@ -108,7 +112,7 @@ def owned(path: str) -> str:
         (
             service
             for service in NAMES
-            if name in (_layout.unit(service), f"{service}.json", f"{service}.yaml", f"{service}.group")
+            if name in (layout.unit(service), f"{service}.json", f"{service}.yaml", f"{service}.group")
         ),
         "",
     )
@@ -194,11 +198,11 @@ def test_nothing_is_removed_unsaid(tmp_path_factory: Any, seed: int) -> None:
             marks = {
                 inventory_of(text)
                 for p, text in before[host].items()
-                if p == f"{_layout.UNITS}/{_layout.unit(owned(path))}"
+                if p == f"{layout.UNITS}/{layout.unit(owned(path))}"
             }
             assert marks <= {site.name}  # nobody touches what another inventory wrote
             assert host in run["limit"] and host not in run["dead"]
-            if what == "remove" and path.startswith(_layout.UNITS):
+            if what == "remove" and path.startswith(layout.UNITS):
                 assert f"{host}: {owned(path)}" in named  # removed, and said so
                 assert owned(path) in run["retire"] or owned(path) in site.services
                 assert (host, owned(path)) not in declared

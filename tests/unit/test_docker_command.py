@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.docker_command import (
     Bind,
     DockerCommand,
     split_docker_command,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._container_engine import reading
-from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import UnreadableError
-from ansible_collections.gb10.fleet.plugins.module_utils._services.reading import read_containers
+from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.parts import UnreadableError
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.container_engine import reading
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.reading import read_containers
 
 
 def _read(mounts: Sequence[dict[str, Any]] = (), **host_config: Any) -> dict[str, Any]:

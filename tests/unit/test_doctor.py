@@ -18,22 +18,26 @@ from typing import Any
 import pytest
 from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.action.drift_info import ActionModule
-from ansible_collections.gb10.fleet.plugins.module_utils._container_engine.reading import (
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._host.probe import machine
+from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.system import memory_bytes
+from ansible_collections.gb10.fleet.plugins.module_utils._host.settings.kernel_settings import swap_stays
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.doctor.bundle import (
+    as_text,
+    make_bundle,
+    parse_bundle,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.doctor.judge import Examined, examine, silent
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.doctor.text import as_text as shown
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.questions import host_view
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.preflight.needs import obstacles
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.container_engine.reading import (
     daemon_flags,
     unit_files,
     written,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._doctor.bundle import as_text, make_bundle, parse_bundle
-from ansible_collections.gb10.fleet.plugins.module_utils._doctor.judge import Examined, examine, silent
-from ansible_collections.gb10.fleet.plugins.module_utils._doctor.text import as_text as shown
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import host_view
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._host_tuning.subject import named_paths
-from ansible_collections.gb10.fleet.plugins.module_utils._preflight.needs import obstacles
-from ansible_collections.gb10.fleet.plugins.module_utils._probe import machine
-from ansible_collections.gb10.fleet.plugins.module_utils._probe.system import memory_bytes
-from ansible_collections.gb10.fleet.plugins.module_utils._settings.kernel_settings import swap_stays
-from ansible_collections.gb10.fleet.plugins.module_utils._system.known_bad import found_bad, known_bad
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.host_tuning.subject import named_paths
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.system.known_bad import found_bad, known_bad
 from drift_fleet import GIB, planned, state_of
 
 HOSTS = Path(__file__).resolve().parents[1] / "data" / "hosts"

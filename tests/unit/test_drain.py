@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._rank import (
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank import (
     admission,
     head,
     judge,
@@ -22,9 +22,9 @@ from ansible_collections.gb10.fleet.plugins.module_utils._rank import (
     serving,
     worker,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._rank.judge import End
-from ansible_collections.gb10.fleet.plugins.module_utils._rank.report import Ledger, Report
-from ansible_collections.gb10.fleet.plugins.module_utils._rank.service import from_plan
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.judge import End
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.report import Ledger, Report
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.service import from_plan
 from hypothesis import given
 from hypothesis import strategies as st
 from test_rank import HEAD, SOLO, WRITTEN

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import Reading, compare, judged
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.report import as_json, as_text, report
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Difference
-from ansible_collections.gb10.fleet.plugins.module_utils._probe.files import claims
-from ansible_collections.gb10.fleet.plugins.module_utils._subject import View
-from ansible_collections.gb10.fleet.plugins.module_utils._system.subject import SYSTEM
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Difference
+from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import View
+from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.files import claims
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import Reading, compare, judged
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.report import as_json, as_text, report
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.system.subject import SYSTEM
 from drift_fleet import CONTAINER, UNIT, changed, mac, planned, readings
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -12,10 +12,10 @@ from xml.etree import ElementTree
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.action import drift
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import Reading, compare
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.formats import junit, prometheus
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.history import EMPTY, NIGHTS, remember
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.report import report
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import Reading, compare
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.formats import junit, prometheus
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.history import EMPTY, NIGHTS, remember
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.report import report
 from ansible_collections.gb10.fleet.plugins.plugin_utils._drift_page import page
 from drift_fleet import changed, planned, readings
 

@@ -12,13 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import compare
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.managed import managed_files
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import host_view, questions
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.secrets import compared, new_salt, same_on_all
-from ansible_collections.gb10.fleet.plugins.module_utils._managed import Managed, keyed
-from ansible_collections.gb10.fleet.plugins.module_utils._probe.files import read_files, salted
-from ansible_collections.gb10.fleet.plugins.module_utils._probe.system import read_later, wait_for_boot
+from ansible_collections.gb10.fleet.plugins.module_utils._base.managed import Managed, keyed
+from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.files import read_files, salted
+from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.system import read_later, wait_for_boot
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import compare
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.managed import managed_files
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.questions import host_view, questions
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.secrets import (
+    compared,
+    new_salt,
+    same_on_all,
+)
 from drift_fleet import NOT_DEEP, changed, planned
 
 SECRET = "canary-0123456789abcdef"

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import compare
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.access import writable
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.reading import due
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import compare
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.access import writable
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.reading import due
 from drift_fleet import changed, planned
 from hypothesis import given
 from hypothesis import strategies as st

@@ -12,23 +12,23 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import compare
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
-from ansible_collections.gb10.fleet.plugins.module_utils._rank import service
-from ansible_collections.gb10.fleet.plugins.module_utils._rank.client import Reply
-from ansible_collections.gb10.fleet.plugins.module_utils._rank.endpoint import judged
-from ansible_collections.gb10.fleet.plugins.module_utils._rank.judge import parse_metrics
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.promised import (
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank import service
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.client import Reply
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.endpoint import judged
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.judge import parse_metrics
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import compare
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.promised import (
     Verdict,
     computed_by_others,
     promised,
     verdict,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.service import answered
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.tables import end_table, status_table
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.service import answered
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.tables import end_table, status_table
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
 from drift_fleet import changed, readings
 from planned import ranks_of
 from stand_in_engine import PROBES, Echo
@@ -226,20 +226,20 @@ UTIL = "plugins/module_utils"
 EXCEPTIONS = {
     f"{UTIL}/_engines/observed.py": "catalogues of images, which vLLM's are read for",
     f"{UTIL}/_engines/registry.py": "lists the engines; vllm is the default",
-    f"{UTIL}/_findings.py": "an example in a docstring",
-    f"{UTIL}/_fabric/environment.py": "the source of a variable",
-    f"{UTIL}/_firewall/plan.py": "why ranks listen everywhere",
-    f"{UTIL}/_images": "examples of image references",
-    f"{UTIL}/_layout.py": "what units of earlier releases are called",
-    f"{UTIL}/_memory": "its formula of memory, from its source and its boot logs",
-    f"{UTIL}/_models": "the models that vLLM knows, and its readings of config.json",
-    f"{UTIL}/_rank/admission.py": "the release whose own draining was seen",
-    f"{UTIL}/_recipes/spec.py": "an example of an image",
-    f"{UTIL}/_recipes/foreign.py": "recipes of others, which vLLM serves",
-    f"{UTIL}/_recipes/formats.py": "recipes of others, which vLLM serves",
-    f"{UTIL}/_system/subject.py": "images that are known to fail, data/vllm_images.yml",
-    f"{UTIL}/_transfer/staging.py": "an example of a line",
-    f"{UTIL}/_weights/cache.py": "who reads the cache",
+    f"{UTIL}/_base/findings.py": "an example in a docstring",
+    f"{UTIL}/_engines/environment.py": "the source of a variable",
+    f"{UTIL}/_subjects/firewall/plan.py": "why ranks listen everywhere",
+    f"{UTIL}/_stores/images": "examples of image references",
+    f"{UTIL}/_base/layout.py": "what units of earlier releases are called",
+    f"{UTIL}/_engines/memory": "its formula of memory, from its source and its boot logs",
+    f"{UTIL}/_facts/models": "the models that vLLM knows, and its readings of config.json",
+    f"{UTIL}/_on_host/rank/admission.py": "the release whose own draining was seen",
+    f"{UTIL}/_engines/recipes/spec.py": "an example of an image",
+    f"{UTIL}/_engines/recipes/foreign.py": "recipes of others, which vLLM serves",
+    f"{UTIL}/_engines/recipes/formats.py": "recipes of others, which vLLM serves",
+    f"{UTIL}/_subjects/system/subject.py": "images that are known to fail, data/vllm_images.yml",
+    f"{UTIL}/_base/staging.py": "an example of a line",
+    f"{UTIL}/_stores/weights/cache.py": "who reads the cache",
     "plugins/modules/container_images.py": "examples",
     "plugins/modules/image_prune.py": "an example",
     "plugins/modules/json_settings.py": "an example",

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.artifact import of_plan, of_proof, of_ranks
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.artifact import of_plan, of_proof, of_ranks
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent

@@ -21,14 +21,14 @@ import yaml
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.action import export
-from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._export.kubernetes import carried
-from ansible_collections.gb10.fleet.plugins.module_utils._export.service import Carried, Secret
-from ansible_collections.gb10.fleet.plugins.module_utils._export.text import MARK, as_text, changes, create
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.export.kubernetes import carried
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.export.service import Carried, Secret
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.export.text import MARK, as_text, changes, create
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
 from planned import found, ranks_of
 from shell import owners_environment
 from tools.golden import INVENTORIES, inventory_of
@@ -98,7 +98,7 @@ def check(planned: Mapping[str, Any], name: str, made: Carried) -> None:
             volume = volumes[there["name"]]
             if "hostPath" in volume:
                 assert volume["hostPath"]["path"] == mount["source"]
-                assert not mount["source"].startswith((_layout.SECRETS, _layout.OVERLAYS, _layout.STATUS))
+                assert not mount["source"].startswith((layout.SECRETS, layout.OVERLAYS, layout.STATUS))
             elif "configMap" in volume:
                 assert files[there["subPath"]] == rank["files"][mount["source"]]["content"]
             else:
@@ -184,7 +184,7 @@ def test_llama_cpps_head_calls_the_others_and_ends_without_them(tmp_path: Path) 
     assert container["command"] == ["rpc-server"]
     assert container["startupProbe"]["tcpSocket"] == {"port": 22000}
     assert worker["terminationGracePeriodSeconds"] == 0, "rpc-server ends by SIGKILL alone"
-    assert not [one for one in worker["volumes"] if one.get("hostPath", {}).get("path") == _layout.MODELS]
+    assert not [one for one in worker["volumes"] if one.get("hostPath", {}).get("path") == layout.MODELS]
 
 
 def test_a_group_of_sglang(tmp_path: Path) -> None:

@@ -15,10 +15,10 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from ansible_collections.gb10.fleet.plugins.module_utils._export.gpustack import carried
-from ansible_collections.gb10.fleet.plugins.module_utils._export.service import Carried
-from ansible_collections.gb10.fleet.plugins.module_utils._export.text import as_text
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.export.gpustack import carried
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.export.service import Carried
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.export.text import as_text
 from planned import ranks_of
 from test_export import PAIR, ROOT, act, plan, shipped
 

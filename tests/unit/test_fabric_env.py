@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.environment import group_environment
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.gids import (
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.environment import group_environment
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.gids import (
     Gid,
     index_of,
     launch_environment,
     read_table,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.plan import plan_fabric
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.plan import plan_fabric
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import RAILS, rail
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.plan import SYSCTL_PATH, plan_fabric
-from ansible_collections.gb10.fleet.plugins.module_utils._layout import MARK
-from ansible_collections.gb10.fleet.plugins.module_utils._netplan.document import (
+from ansible_collections.gb10.fleet.plugins.module_utils._base.layout import MARK
+from ansible_collections.gb10.fleet.plugins.module_utils._host.netplan.document import (
     NETWORKMANAGER,
     NETWORKMANAGER_PRE_UP,
     PATH,
 )
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.hardware import RAILS, rail
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.plan import SYSCTL_PATH, plan_fabric
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric import reading
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric import reading
 
 IP = """[{"ifindex":5,"link_index":7,"ifname":"enp1s0f1np1","flags":["BROADCAST","MULTICAST","UP","LOWER_UP"],
 "mtu":9000,"qdisc":"noqueue","operstate":"UP","group":"default","txqlen":1000,"link_type":"ether","address":"02:c7:00:01:00:00",

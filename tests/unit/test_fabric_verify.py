@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric import arp
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.bandwidth import judge_bandwidth
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import where
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hotplug import parse_measured
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.judge import judge as judge_all
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.judge import summary
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.plan import plan_fabric
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
-from ansible_collections.gb10.fleet.plugins.module_utils._joins.hosts import cable_ends
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._host.joins.hosts import cable_ends
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric import arp
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.bandwidth import judge_bandwidth
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.hardware import where
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.hotplug import parse_measured
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.judge import judge as judge_all
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.judge import summary
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.plan import plan_fabric
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ import pytest
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.action import firewall_apply
-from ansible_collections.gb10.fleet.plugins.module_utils._firewall import host
-from ansible_collections.gb10.fleet.plugins.module_utils._firewall.plan import plan_firewall, wrong_sources
-from ansible_collections.gb10.fleet.plugins.module_utils._firewall.ruleset import (
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.firewall import host
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.firewall.plan import plan_firewall, wrong_sources
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.firewall.ruleset import (
     Network,
     closes,
     container_networks,

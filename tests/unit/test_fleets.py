@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
 from tools.golden import INVENTORIES, inventory_of
 
 ROOT = Path(__file__).resolve().parents[2]

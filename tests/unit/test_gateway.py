@@ -20,25 +20,25 @@ from ansible.errors import AnsibleFilterError
 from ansible.module_utils.testing import patch_module_args
 from ansible.parsing.dataloader import DataLoader
 from ansible_collections.gb10.fleet.plugins.filter.gateway_clients import gateway_clients
-from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import Reading, compare
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.managed import managed_files
-from ansible_collections.gb10.fleet.plugins.module_utils._firewall.ruleset import ruleset
-from ansible_collections.gb10.fleet.plugins.module_utils._gateway import reading
-from ansible_collections.gb10.fleet.plugins.module_utils._gateway.answers import quoted
-from ansible_collections.gb10.fleet.plugins.module_utils._gateway.clients import client_problems, first_key
-from ansible_collections.gb10.fleet.plugins.module_utils._gateway.subject import GATEWAY
+from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
+from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import Look
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.client import Reply
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import Reading, compare
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.managed import managed_files
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify import gateway as proof
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.tables import status_table
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
-from ansible_collections.gb10.fleet.plugins.module_utils._rank.client import Reply
-from ansible_collections.gb10.fleet.plugins.module_utils._subject import Look
-from ansible_collections.gb10.fleet.plugins.module_utils._verify import gateway as proof
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.tables import status_table
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.firewall.ruleset import ruleset
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway import reading
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.answers import quoted
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.clients import client_problems, first_key
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.subject import GATEWAY
 from ansible_collections.gb10.fleet.plugins.modules import gateway_run
 from drift_fleet import LIBRARY, OF_RECIPES, changed, readings
 
-CONFIG, BODIES = f"{_layout.GATEWAY}/haproxy.cfg", f"{_layout.GATEWAY}/bodies.cfg"
-MODELS_MAP = f"{_layout.GATEWAY}/models.map"
+CONFIG, BODIES = f"{layout.GATEWAY}/haproxy.cfg", f"{layout.GATEWAY}/bodies.cfg"
+MODELS_MAP = f"{layout.GATEWAY}/models.map"
 KEYS = "anna: key-of-anna-0000001\nbert: key-of-bert-0000002\n"
 ADDRESSES = {"titan": "10.0.0.1", "spark-2": "10.0.0.2", "spark-3": "10.0.0.3"}
 A: dict[str, Any] = {"recipe": "lab-tiny", "hosts": ["titan"], "port": 8000, "served_name": "tiny"}
@@ -167,9 +167,9 @@ def require_valid(plan: dict[str, Any], folder: Path) -> None:
     part = plan["hosts"]["titan"]["gateway"]
     for path, file in part["files"].items():
         text = file["content"]
-        for theirs in (_layout.GATEWAY_BODIES_STATUS, _layout.GATEWAY_STATUS):
+        for theirs in (layout.GATEWAY_BODIES_STATUS, layout.GATEWAY_STATUS):
             text = text.replace(theirs, str(folder))
-        text = text.replace(_layout.GATEWAY, str(place))
+        text = text.replace(layout.GATEWAY, str(place))
         (place / Path(path).name).write_text(re.sub(r" +(user|group) haproxy\n| ssl .*", "", text))
     for key in part["backend_keys"]:
         (place / "keys" / Path(key["path"]).name).write_text(key["form"] % json.dumps("x"))
@@ -354,7 +354,7 @@ def test_one_of_several_gateways_has_the_floating_address(folder: Path) -> None:
     lines = [line.strip() for line in part["files"][reading.ADDRESS_CONFIG]["content"].splitlines()]
     assert {"priority 199", "nopreempt", "unicast_src_ip 10.0.0.3", "10.0.0.100/32 dev enP7s7"} <= {*lines}
     assert lines[lines.index("unicast_peer {") + 1 : lines.index("unicast_peer {") + 3] == ["10.0.0.1", "}"]
-    assert (part["packages"], [*part["units"]]) == (["haproxy", "keepalived"], [*_layout.GATEWAY_UNITS])
+    assert (part["packages"], [*part["units"]]) == (["haproxy", "keepalived"], [*layout.GATEWAY_UNITS])
     assert "10.0.0.100" in part["tls"]["names"]
     # both have the same files but for this one, so that a client sees no difference
     other = plan["hosts"]["titan"]["gateway"]
@@ -393,7 +393,7 @@ def test_who_has_it_is_looked_at(folder: Path, here: tuple[bool | None, bool | N
 
 
 def test_a_unit_of_an_address_that_is_gone_is_left_over(tmp_path: Path) -> None:
-    unit = tmp_path / _layout.GATEWAY_ADDRESS_UNIT
+    unit = tmp_path / layout.GATEWAY_ADDRESS_UNIT
     unit.touch()
     assert reading.leftovers([], str(tmp_path / "none"), str(tmp_path)) == [str(unit)]
     assert reading.leftovers([str(unit)], str(tmp_path / "none"), str(tmp_path)) == []
@@ -402,7 +402,7 @@ def test_a_unit_of_an_address_that_is_gone_is_left_over(tmp_path: Path) -> None:
 
 # Its files as one set ---------------------------------------------------------------------------------------------
 
-UNITS = (_layout.GATEWAY_UNIT, _layout.GATEWAY_BODIES_UNIT)
+UNITS = (layout.GATEWAY_UNIT, layout.GATEWAY_BODIES_UNIT)
 HAPROXY = """#!/bin/sh
 for file; do :; done
 grep -n refused "$file" && { echo "[ALERT] config : parsing [$file:2] : unknown keyword 'refused'" >&2; exit 1; }
@@ -429,8 +429,8 @@ class Place:
             (folder / name).write_text(text)
             (folder / name).chmod(0o755)
         monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-        monkeypatch.setattr(_layout, "GATEWAY", str(self.gateway))
-        monkeypatch.setattr(_layout, "GATEWAY_READ", f"{self.systemctl}.read")
+        monkeypatch.setattr(layout, "GATEWAY", str(self.gateway))
+        monkeypatch.setattr(layout, "GATEWAY_READ", f"{self.systemctl}.read")
         monkeypatch.setattr(gateway_run, "CONFIG", f"{self.gateway}/haproxy.cfg")
         monkeypatch.setattr(gateway_run, "BODIES_CONFIG", f"{self.gateway}/bodies.cfg")
         monkeypatch.setattr(gateway_run, "_STAGED", f"{self.gateway}/staged")
@@ -513,7 +513,7 @@ def test_what_haproxy_refuses_leaves_every_file_and_the_gateway_as_they_were(pla
 def test_each_of_its_two_units_is_looked_at(place: Place) -> None:
     """systemctl answers yes for several where it holds for one."""
     place.run()
-    place.is_stopped(_layout.GATEWAY_BODIES_UNIT)
+    place.is_stopped(layout.GATEWAY_BODIES_UNIT)
     assert place.run(check=True)["did"] == ["start"]
 
 
@@ -568,17 +568,17 @@ def at(path: str, **other: Any) -> Callable[[dict[str, Any]], None]:
         (at(CONFIG, sha256="0" * 64), "file-content", f"file {CONFIG}"),
         (at(BODIES, sha256="0" * 64), "file-content", f"file {BODIES}"),
         (
-            lambda state: state["gateway"].update(leftovers=[f"{_layout.GATEWAY}/keys/b.map"]),
+            lambda state: state["gateway"].update(leftovers=[f"{layout.GATEWAY}/keys/b.map"]),
             "gateway-leftover",
-            f"file {_layout.GATEWAY}/keys/b.map",
+            f"file {layout.GATEWAY}/keys/b.map",
         ),
-        (at(f"{_layout.GATEWAY}/clients.map", same=False), "file-content", f"file {_layout.GATEWAY}/clients.map"),
-        (at(f"{_layout.GATEWAY}/keys/a.map", same=False), "file-content", f"file {_layout.GATEWAY}/keys/a.map"),
-        (at(f"{_layout.GATEWAY}/keys/a.map", mode="0644"), "file-access", f"file {_layout.GATEWAY}/keys/a.map"),
+        (at(f"{layout.GATEWAY}/clients.map", same=False), "file-content", f"file {layout.GATEWAY}/clients.map"),
+        (at(f"{layout.GATEWAY}/keys/a.map", same=False), "file-content", f"file {layout.GATEWAY}/keys/a.map"),
+        (at(f"{layout.GATEWAY}/keys/a.map", mode="0644"), "file-access", f"file {layout.GATEWAY}/keys/a.map"),
         (
-            lambda state: state["certificates"][f"{_layout.GATEWAY}/tls.crt"].update(days_left=5.0),
+            lambda state: state["certificates"][f"{layout.GATEWAY}/tls.crt"].update(days_left=5.0),
             "certificate-ending",
-            f"file {_layout.GATEWAY}/tls.crt",
+            f"file {layout.GATEWAY}/tls.crt",
         ),
         (
             lambda state: state["listening"].append(
@@ -600,9 +600,9 @@ def test_each_difference_is_reported(
 
 def test_what_is_secret_is_shown_to_nobody(folder: Path) -> None:
     files = {one.path: one for one in managed_files(plan_of(folder)["hosts"]["titan"])}
-    own = [one for path, one in files.items() if path.startswith(f"{_layout.GATEWAY}/") and one.source]
+    own = [one for path, one in files.items() if path.startswith(f"{layout.GATEWAY}/") and one.source]
     assert len(own) == 4 and all(one.secret and one.content is None for one in own)
-    assert files[f"{_layout.GATEWAY}/keys/a.map"].rendered("a-key\n") == 'key {"key": "a-key"}\n'
+    assert files[f"{layout.GATEWAY}/keys/a.map"].rendered("a-key\n") == 'key {"key": "a-key"}\n'
 
 
 STAT = """\
@@ -625,7 +625,7 @@ def test_servers_are_read_of_haproxys_statistics() -> None:
 
 
 def test_files_that_changed_since_the_last_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_layout, "GATEWAY_READ", str(tmp_path / "read"))
+    monkeypatch.setattr(layout, "GATEWAY_READ", str(tmp_path / "read"))
     monkeypatch.setattr(reading, "PROGRAM", str(tmp_path / "haproxy"))
     old, new = tmp_path / "old", tmp_path / "new"
     old.touch()

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._models import gguf
-from ansible_collections.gb10.fleet.plugins.module_utils._schema import check
+from ansible_collections.gb10.fleet.plugins.module_utils._base.schema import check
+from ansible_collections.gb10.fleet.plugins.module_utils._facts.models import gguf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lab.vllm.gguf_files import Shape, header, write

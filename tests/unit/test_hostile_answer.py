@@ -17,11 +17,11 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.action import doctor, drift_info, host_info
 from ansible_collections.gb10.fleet.plugins.filter.undeclared_services import undeclared_services
-from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import Reading
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import host_view
-from ansible_collections.gb10.fleet.plugins.module_utils._probe.answer import MOST_BYTES, read_answer
-from ansible_collections.gb10.fleet.plugins.module_utils._services.reading import read_units
+from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
+from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.answer import MOST_BYTES, read_answer
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import Reading
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.questions import host_view
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.reading import read_units
 from ansible_collections.gb10.fleet.plugins.plugin_utils._bounded import bounded
 from drift_fleet import planned, readings
 from hypothesis import HealthCheck, given, settings
@@ -119,7 +119,7 @@ def read_first(monkeypatch: pytest.MonkeyPatch, answers: Any) -> dict[str, Any]:
     return found
 
 
-UNIT = {"unit": _layout.unit("old"), "inventory": "mine", "ranks": 1, "unproved": False}
+UNIT = {"unit": layout.unit("old"), "inventory": "mine", "ranks": 1, "unproved": False}
 UNITS: dict[str, Any] = {
     "no list": 5,
     "a text": "gb10",
@@ -161,7 +161,7 @@ def test_a_host_that_is_silent_before_the_first_change_is_not_waited_for() -> No
 
 def test_an_honest_answer_before_the_first_change_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """With units as a host reads its own: another key of theirs would end each run."""
-    (tmp_path / _layout.unit("old")).write_text("[X-Gb10Fleet]\nInventory=mine\n")
+    (tmp_path / layout.unit("old")).write_text("[X-Gb10Fleet]\nInventory=mine\n")
     units = read_units(tmp_path, tmp_path)
     assert units == [UNIT]
     answer = {"state": GOOD | {"our_units": units}, "unknown": {"gpu": "no tool"}}

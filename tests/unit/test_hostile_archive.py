@@ -15,9 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._images.archive import ArchiveImage, digest_of, read_archive
-from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import parse_reference
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.archive import (
+    ArchiveImage,
+    digest_of,
+    read_archive,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.identity import parse_reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

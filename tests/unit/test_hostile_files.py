@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._base.yaml_text import read_yaml, written_twice
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import require_observed
-from ansible_collections.gb10.fleet.plugins.module_utils._peers import server
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
-from ansible_collections.gb10.fleet.plugins.module_utils._yaml_text import read_yaml, written_twice
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.peers import server
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

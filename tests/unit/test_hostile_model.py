@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._foreign_files import content_of
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.manifest import git_sum
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.reading import indexed_bytes
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.source import read_source, safetensors_size
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._base.foreign_files import content_of
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.manifest import git_sum
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.reading import indexed_bytes
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.source import read_source, safetensors_size
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_hostile_answer import JSON

@@ -21,20 +21,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._images.docker import Docker
-from ansible_collections.gb10.fleet.plugins.module_utils._images.layers import FileReader, SplitLayer
-from ansible_collections.gb10.fleet.plugins.module_utils._images.offer import Offer
-from ansible_collections.gb10.fleet.plugins.module_utils._peers.contents import AbsentError, Contents
-from ansible_collections.gb10.fleet.plugins.module_utils._peers.server import serve
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.offer import Sources
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.parts import PART, unpack
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.peer import Connection, Peer, PeerError
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.cache import Cache
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.manifest import File, Manifest
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.records import ModelRecords
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.store import Wanted, offered_manifest
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.docker import Docker
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.layers import FileReader, SplitLayer
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.offer import Offer
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.peers.contents import AbsentError, Contents
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.peers.server import serve
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.offer import Sources
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.parts import PART, unpack
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.peer import Connection, Peer, PeerError
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.places import Places
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.cache import Cache
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.manifest import File, Manifest
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.records import ModelRecords
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.store import Wanted, offered_manifest
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -30,10 +30,10 @@ from ansible_collections.gb10.fleet.plugins.action import (
     service_ready,
     vllm_catalogue_info,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.bandwidth import judge_bandwidth
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.judge import judge, summary
-from ansible_collections.gb10.fleet.plugins.module_utils._joins.hosts import fabric_addresses
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.tables import status_table
+from ansible_collections.gb10.fleet.plugins.module_utils._host.joins.hosts import fabric_addresses
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.tables import status_table
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.bandwidth import judge_bandwidth
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.judge import judge, summary
 from ansible_collections.gb10.fleet.plugins.plugin_utils._asking import Asking
 from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import Measuring
 from hypothesis import HealthCheck, given, settings

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import Library, Recipe, load_all, parse
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.unit import rank_unit
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, Recipe, load_all, parse
 from hypothesis import given
 from hypothesis import strategies as st
 from test_recipe import RECIPE, changed

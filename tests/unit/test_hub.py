@@ -15,12 +15,12 @@ from pathlib import Path
 
 import hub_server
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import Progress, refusal
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.cache import Cache
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.hub import Hub
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.store import DamagedError, ModelStore, Wanted
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._base.staging import Progress, refusal
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.places import Places
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.cache import Cache
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.hub import Hub
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.store import DamagedError, ModelStore, Wanted
 
 HF = Path(sys.executable).with_name("hf")
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

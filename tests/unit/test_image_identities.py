@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._images.reading import read_identities
-from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import Run
+from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.parts import Run
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.reading import read_identities
 
 
 def docker(**image: Any) -> Run:

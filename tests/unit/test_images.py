@@ -16,26 +16,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._images.archive import (
+from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._base.staging import Progress
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.archive import (
     Layer,
     digest_of,
     load_stream,
     read_archive,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._images.docker import Docker, Engine, LocalImage
-from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import (
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.docker import Docker, Engine, LocalImage
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.identity import (
     common_prefix,
     identity_from_config,
     identity_from_inspect,
     parse_reference,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._images.records import ImageRecords
-from ansible_collections.gb10.fleet.plugins.module_utils._images.step import Wanted
-from ansible_collections.gb10.fleet.plugins.module_utils._images.store import ImageStore
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import Progress
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.records import ImageRecords
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.step import Wanted
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.store import ImageStore
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.places import Places
 from ansible_collections.gb10.fleet.plugins.modules.image_prune import compiled_with
 
 
@@ -362,11 +362,11 @@ def test_what_was_compiled_with_an_image_goes_with_it(
     """Of all services, and not what the newer image of that name has compiled."""
     pins = {"pinned": "sha256:aa", "named": None, "newer": "sha256:bb"}
     there = {
-        tmp_path / service / _layout.compiled_key("vllm:1", pin): name
+        tmp_path / service / layout.compiled_key("vllm:1", pin): name
         for service in ("chat", "code")
         for name, pin in pins.items()
     }
-    for folder in (*there, tmp_path / "chat" / _layout.compiled_key("vllm:2", "sha256:aa")):
+    for folder in (*there, tmp_path / "chat" / layout.compiled_key("vllm:2", "sha256:aa")):
         folder.mkdir(parents=True)
     found = [*compiled_with(parse_reference("vllm:1"), digest, is_named=is_named, folder=tmp_path)]
     assert {*found} == {folder for folder, name in there.items() if name in gone}

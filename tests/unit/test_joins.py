@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import host_view
-from ansible_collections.gb10.fleet.plugins.module_utils._joins.hosts import (
+from ansible_collections.gb10.fleet.plugins.module_utils._host.joins.hosts import (
     by_host,
     fabric_addresses,
     host_slice,
     whole_services,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._joins.services import changed_services, service_starts
-from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import UnreadableError
-from ansible_collections.gb10.fleet.plugins.module_utils._services.starts import read_starts
+from ansible_collections.gb10.fleet.plugins.module_utils._host.joins.services import changed_services, service_starts
+from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.parts import UnreadableError
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.questions import host_view
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.starts import read_starts
 from drift_fleet import planned
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
-from ansible_collections.gb10.fleet.plugins.module_utils._host_tuning.subject import host_tuning
-from ansible_collections.gb10.fleet.plugins.module_utils._settings import kernel_settings as settings
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import fact
+from ansible_collections.gb10.fleet.plugins.module_utils._host.settings import kernel_settings as settings
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.host_tuning.subject import host_tuning
 
 LIVE = {"vm.swappiness": "60", "vm.dirty_bytes": "0", "nvme0n1/queue/read_ahead_kb": "128", "swap": "/swap.img"}
 SWAPS = "Filename\tType\tSize\tUsed\tPriority\n"

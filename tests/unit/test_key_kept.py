@@ -18,8 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._rank import client, endpoint, evidence, listener, redaction
-from ansible_collections.gb10.fleet.plugins.module_utils._rank.report import Report
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank import (
+    client,
+    endpoint,
+    evidence,
+    listener,
+    redaction,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.report import Report
 from hypothesis import given
 from hypothesis import strategies as st
 from test_rank import HEAD

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import kv_for_service, size_pool
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from unit.kv_cases import CASES, ROOT, case, config
 
 NANO = "nemotron-3-nano-30b-a3b"

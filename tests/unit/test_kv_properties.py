@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import Version
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import (
     kv_for_service,
@@ -16,7 +17,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import
     size_pool,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.release import parse_release, requested_bytes
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.kv_cases import CASES, config

@@ -20,9 +20,9 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry impor
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang import probes as sglang_probes
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.boot_log import parse_boot_log
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.trtllm import catalogue as trtllm_catalogue
-from ansible_collections.gb10.fleet.plugins.module_utils._rank.client import Reply
-from ansible_collections.gb10.fleet.plugins.module_utils._rank.endpoint import judged
-from ansible_collections.gb10.fleet.plugins.module_utils._rank.judge import parse_metrics
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.client import Reply
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.endpoint import judged
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.judge import parse_metrics
 from lab.vllm import tiny_model, top_files
 from lab.vllm.packages import SITE
 from processes import GIVE_UP_SECONDS, eventually, free_port

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm import api_key
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host import api_key
 from lab.vllm import tiny_model, top_files
 from lab.vllm.packages import SITE, VLLM
 from processes import GIVE_UP_SECONDS, eventually, free_port

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gb10.fleet.plugins.module_utils._models import gguf
+from ansible_collections.gb10.fleet.plugins.module_utils._facts.models import gguf
 from lab.vllm import archive, images, llama_cpp, packages, store, tiny_gguf, tiny_model
 from lab.vllm.command import main
 

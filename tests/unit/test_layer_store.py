@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._images.archive import Layer, digest_of
-from ansible_collections.gb10.fleet.plugins.module_utils._images.docker import Engine, LocalImage
-from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import chain_id, identity_from_config
-from ansible_collections.gb10.fleet.plugins.module_utils._images.layers import (
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.archive import Layer, digest_of
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.docker import Engine, LocalImage
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.identity import chain_id, identity_from_config
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.layers import (
     FileReader,
     LayerStore,
     gunzipped,
     stream,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._images.step import Here, parts_of
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.step import Here, parts_of
 
 FILES = {"bin/tool": b"tool" * 5000, "etc/empty": b"", "etc/naïve": b"n" * 700}
 

@@ -1,7 +1,7 @@
 # Copyright: gb10.fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every path of ours is written once, in `_layout`."""
+"""Every path of ours is written once, in `_base.layout`."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._netplan import record
-from ansible_collections.gb10.fleet.plugins.module_utils._rank import evidence, report
+from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.netplan import record
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank import evidence, report
 
 ROOT = Path(__file__).parents[2]
-LAYOUT = "plugins/module_utils/_layout.py"
+LAYOUT = "plugins/module_utils/_base/layout.py"
 OURS = re.compile(r"/(?:var/lib|var/cache|etc|run|usr/local/lib|opt)/gb10-fleet[\w./{}-]*")
 
 # where else one of our paths may be written, and why
 ELSEWHERE = {
-    "plugins/module_utils/_netplan/record.py": "copied to hosts, where nothing of ours can be imported; compared below",
-    "plugins/module_utils/_rank/evidence.py": "copied to hosts, where nothing of ours can be imported; compared below",
-    "plugins/module_utils/_rank/report.py": "copied to hosts, where nothing of ours can be imported; compared below",
+    "plugins/module_utils/_on_host/netplan/record.py": "copied to hosts, where nothing of ours can be imported; compared below",
+    "plugins/module_utils/_on_host/rank/evidence.py": "copied to hosts, where nothing of ours can be imported; compared below",
+    "plugins/module_utils/_on_host/rank/report.py": "copied to hosts, where nothing of ours can be imported; compared below",
     "plugins/plugin_utils/_watched.py": "a file of a random name for one run, gone after it",
     "roles/drift_timer/defaults/main.yml": "options of a role that needs no plan; compared below",
     "roles/drift_timer/meta/argument_specs.yml": "says the default of an option again, as Ansible wants it",
@@ -37,9 +37,9 @@ ELSEWHERE = {
     "roles/pull/vars/main.yml": "a role whose host knows no plan before; compared below",
     "roles/verify/tasks/main.yml": "a cache that one task uses; compared below",
 }
-# of these, what is no path of `_layout` or below one
+# of these, what is no path of `_base.layout` or below one
 TEMPORARY = {"/run/gb10-fleet-progress-"}
-KNOWN = [value for value in vars(_layout).values() if isinstance(value, str) and OURS.match(value)]
+KNOWN = [value for value in vars(layout).values() if isinstance(value, str) and OURS.match(value)]
 
 
 def _code(path: Path) -> Iterator[str]:
@@ -89,7 +89,7 @@ def test_what_is_written_elsewhere_agrees(file: str) -> None:
 
 def test_programs_on_hosts_have_the_layouts_paths() -> None:
     assert (str(record.STATE), str(evidence.EVIDENCE), str(report.RUN)) == (
-        _layout.NETPLAN,
-        _layout.EVIDENCE,
-        _layout.STATUS,
+        layout.NETPLAN,
+        layout.EVIDENCE,
+        layout.STATUS,
     )

@@ -17,18 +17,18 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
+from ansible_collections.gb10.fleet.plugins.module_utils._base.managed import keyed
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp import boot_log, catalogue, lint, projector
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.boot_log import parse_boot_log
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.buffers import Settings, buffers
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.launch import words_of
-from ansible_collections.gb10.fleet.plugins.module_utils._managed import keyed
-from ansible_collections.gb10.fleet.plugins.module_utils._models.gguf import facts_of, projector_of, read_header
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._facts.models.gguf import facts_of, projector_of, read_header
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank import head as rank_head
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank import service
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.container import docker_run
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
-from ansible_collections.gb10.fleet.plugins.module_utils._rank import head as rank_head
-from ansible_collections.gb10.fleet.plugins.module_utils._rank import service
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
 from lab.vllm.gguf_files import Projector, Shape, header, write
 from llama_shapes import EYES, PROGRAM, ROWS, EyeRow, Row, options, printed, printed_of
 from planned import found, ranks_of, values
@@ -157,12 +157,12 @@ def test_the_head_alone_is_given_its_files_and_no_other_of_the_repository(tmp_pa
         (file, "a" * 40, 7, {"revision": "a" * 40, "seal": SEAL}),
         (projector, "a" * 40, None, None),
     ]
-    of_file, of_projector = (_layout.model_folder(name, "a" * 40) for name in (file, projector))
+    of_file, of_projector = (layout.model_folder(name, "a" * 40) for name in (file, projector))
     assert head["services"][0]["models"] == [of_file, of_projector]
     assert head["needs"]["reach"]["huggingface.co"] == sorted([file, projector])
     assert [write["unless"] for write in head["needs"]["disk"]] == [of_file]
     words = values(head["services"][0]["container"]["arguments"])
-    assert words["--mmproj"] == of_projector.replace(_layout.MODELS, _layout.IN_MODELS) + "/mmproj.gguf"
+    assert words["--mmproj"] == of_projector.replace(layout.MODELS, layout.IN_MODELS) + "/mmproj.gguf"
     assert (worker["models"], worker["services"][0]["models"], worker["needs"]["disk"]) == ([], [], [])
     assert "huggingface.co" not in worker["needs"]["reach"]
 

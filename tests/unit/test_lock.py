@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._lock.file import NAME, read, update
-from ansible_collections.gb10.fleet.plugins.module_utils._lock.lock import (
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.lock.file import NAME, read, update
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.lock.lock import (
     EMPTY,
     MOST_BYTES,
     Lock,

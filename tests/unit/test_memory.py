@@ -10,20 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.activations import Start, peak, takes_images
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import kv_for_service, size_pool
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.release import requested_bytes
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES, fact
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import (
+from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES, fact
+from ansible_collections.gb10.fleet.plugins.module_utils._base.schema import check
+from ansible_collections.gb10.fleet.plugins.module_utils._base.sizes import GIB, gib
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.memory.boots import (
     RECORD,
     BootLog,
     boot_key,
     boot_record,
     own_calibration,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import plan_host
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import (
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.memory.budget import plan_host
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.memory.estimate import (
     Calibration,
     Demand,
     Interval,
@@ -34,9 +32,11 @@ from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import
     published_calibration,
     reserve,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, load, load_all
-from ansible_collections.gb10.fleet.plugins.module_utils._schema import check
-from ansible_collections.gb10.fleet.plugins.module_utils._sizes import GIB, gib
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import Library, load, load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.activations import Start, peak, takes_images
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import kv_for_service, size_pool
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.release import requested_bytes
 from hypothesis import given
 from hypothesis import strategies as st
 

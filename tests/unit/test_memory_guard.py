@@ -15,9 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._memory_guard import program
-from ansible_collections.gb10.fleet.plugins.module_utils._memory_guard.subject import floors, memory_guard, refused
-from ansible_collections.gb10.fleet.plugins.module_utils._rank.memory import killer
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host import memory_guard as program
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.memory import killer
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.memory_guard.subject import (
+    floors,
+    memory_guard,
+    refused,
+)
 from drift_fleet import planned
 from hypothesis import given
 from hypothesis import strategies as st
@@ -77,7 +81,7 @@ def test_the_unit() -> None:
     assert plan["units"] == {"gb10-memory-guard.service": "started"}
     command = next(line for line in text.splitlines() if line.startswith("ExecStart="))
     assert command.endswith("/python3 -I /usr/local/lib/gb10-fleet/memory_guard.py 3221225472 1610612736 900")
-    assert plan["files"][PROGRAM]["source"].endswith("_memory_guard/program.py")
+    assert plan["files"][PROGRAM]["source"].endswith("_on_host/memory_guard.py")
 
 
 def test_a_host_whose_owner_wants_no_guard_has_none() -> None:

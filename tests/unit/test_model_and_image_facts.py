@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.image_facts import image_of
-from ansible_collections.gb10.fleet.plugins.module_utils._models.config import ConfigJson
-from ansible_collections.gb10.fleet.plugins.module_utils._models.facts import drafter_fits, model_of
+from ansible_collections.gb10.fleet.plugins.module_utils._facts.models.config import ConfigJson
+from ansible_collections.gb10.fleet.plugins.module_utils._facts.models.facts import drafter_fits, model_of
 
 CONFIGS = Path(__file__).resolve().parents[2] / "recipes" / "configs"
 

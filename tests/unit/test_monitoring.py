@@ -14,16 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
-from ansible_collections.gb10.fleet.plugins.module_utils._monitoring import (
-    console,
-    dashboards,
-    prometheus,
-    textfile,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._monitoring.rules import alerts, recordings, rules
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host import textfile
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring import console, dashboards, prometheus
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring.rules import alerts, recordings, rules
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY, OF_RECIPES = load_all([ROOT / "recipes"])

@@ -23,9 +23,10 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._monitoring import console, dashboards, prometheus, textfile
-from ansible_collections.gb10.fleet.plugins.module_utils._monitoring.prometheus import Endpoint
-from ansible_collections.gb10.fleet.plugins.module_utils._monitoring.rules import recordings, rules
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host import textfile
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring import console, dashboards, prometheus
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring.prometheus import Endpoint
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring.rules import recordings, rules
 from test_monitoring import CHAT, LIMITS, RECORDED, ROOT, SERIES, SHOWN, STATUS
 
 # tests/tools/bootstrap brings it; another release is tested by its folder before the others on PATH

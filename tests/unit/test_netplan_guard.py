@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._netplan import guard, links, outcome, record, staging
+from ansible_collections.gb10.fleet.plugins.module_utils._host.netplan import outcome, staging
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.netplan import guard, links, record
 
 ROOT = Path(__file__).resolve().parents[2]
 PLACES = {record.STATE: "state", record.RUN: "run"}

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._layout import MARK
-from ansible_collections.gb10.fleet.plugins.module_utils._netplan import judge
-from ansible_collections.gb10.fleet.plugins.module_utils._netplan.ssh_session import (
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._base.layout import MARK
+from ansible_collections.gb10.fleet.plugins.module_utils._host.netplan import judge
+from ansible_collections.gb10.fleet.plugins.module_utils._host.netplan.ssh_session import (
     carriers,
     server_end,
     session_address,

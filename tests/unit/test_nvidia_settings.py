@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.foreign import import_recipe
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import Library, Recipe, load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.judge import lint_map
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.docker_command import words_of
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.trust import TRUST
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.foreign import import_recipe
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, Recipe, load_all
 
 ROWS = yaml.safe_load((Path(__file__).parents[1] / "data" / "nvidia_settings.yml").read_text("utf-8"))
 

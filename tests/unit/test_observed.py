@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._base.sizes import GIB
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.memory.boots import BootLog, boot_record
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed, image_key, read_observed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import Library, load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import kv_for_service
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.boot_log import parse_boot_log
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import BootLog, boot_record
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.promised import promised
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, load_all
-from ansible_collections.gb10.fleet.plugins.module_utils._sizes import GIB
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.promised import promised
 from planned import ranks_of
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.overlays import Overlays, plan_overlays
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding
+from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.overlays import Overlays, plan_overlays
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import Library, load_all
 
 SHIPPED, _ = load_all([Path(__file__).parents[1] / "data" / "recipes", SHIPPED_RECIPES])
 

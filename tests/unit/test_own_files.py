@@ -17,26 +17,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils import _own_files
-from ansible_collections.gb10.fleet.plugins.module_utils._drift import history
+from ansible_collections.gb10.fleet.plugins.module_utils._base import own_files
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._base.staging import Progress, held, in_the_way
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import read_observed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes import kept_models
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue import image as catalogue
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._firewall import host as firewall
-from ansible_collections.gb10.fleet.plugins.module_utils._images.identity import parse_reference
-from ansible_collections.gb10.fleet.plugins.module_utils._images.records import ImageRecords
-from ansible_collections.gb10.fleet.plugins.module_utils._models.checkpoint import checkpoint_of
-from ansible_collections.gb10.fleet.plugins.module_utils._peers.answers import FILE, Answers
-from ansible_collections.gb10.fleet.plugins.module_utils._probe.files import read_json
-from ansible_collections.gb10.fleet.plugins.module_utils._probe.parts import printable
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes import kept_models
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.parts import recipe_of
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.spool import Incoming
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import Progress, held, in_the_way
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.cache import Cache
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.manifest import File, Manifest
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.records import ModelRecords
+from ansible_collections.gb10.fleet.plugins.module_utils._facts.models.checkpoint import checkpoint_of
+from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.files import read_json
+from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.parts import printable
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift import history
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.identity import parse_reference
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.records import ImageRecords
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.peers.answers import FILE, Answers
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.parts import recipe_of
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.places import Places
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.spool import Incoming
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.cache import Cache
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.manifest import File, Manifest
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.records import ModelRecords
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.firewall import host as firewall
 
 REFERENCE = parse_reference("vllm/vllm-openai:v0.23.0")
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -141,8 +141,8 @@ def observed(folder: Path) -> Kept:
 def image_catalogue(folder: Path) -> Kept:
     file = folder / "catalogue.json"
     file.write_text(json.dumps({"version": "1", "catalogue": {}}))
-    assert _own_files.look(file, catalogue._parse)[0]
-    return Kept(file, lambda: _own_files.look(file, catalogue._parse)[0] is None, False)
+    assert own_files.look(file, catalogue._parse)[0]
+    return Kept(file, lambda: own_files.look(file, catalogue._parse)[0] is None, False)
 
 
 def kept_model(folder: Path) -> Kept:
@@ -161,8 +161,8 @@ def drift_history(folder: Path) -> Kept:
     night = {"at": "2026-11-21T03:00:00Z", "verdict": "clean", "hosts": {}}
     known = {"since": {"titan: x: y": "2026-11-21"}, "nights": [night], "read": {"titan": {"a": 1}}, "last_success": 1}
     file.write_text(json.dumps(known))
-    assert _own_files.read(file, history.parse, notes.append) == known
-    return Kept(file, lambda: _own_files.read(file, history.parse, notes.append) is None, True, notes)
+    assert own_files.read(file, history.parse, notes.append) == known
+    return Kept(file, lambda: own_files.read(file, history.parse, notes.append) is None, True, notes)
 
 
 def peers_answers(folder: Path) -> Kept:
@@ -198,7 +198,7 @@ def test_a_damaged_file_of_ours_stops_nothing(tmp_path: Path, kind: str, harm: s
     harmed = HARMS[harm](content)
     kept.file.write_bytes(harmed)
     assert kept.begins_anew()
-    aside = kept.file.with_name(kept.file.name + _own_files.ASIDE)
+    aside = kept.file.with_name(kept.file.name + own_files.ASIDE)
     if kept.is_set_aside:
         assert aside.read_bytes() == harmed
         assert [str(kept.file) in note and aside.name in note for note in kept.notes] == [True]
@@ -273,14 +273,14 @@ def test_a_file_that_can_not_be_moved_is_reported_too(tmp_path: Path, monkeypatc
     (tmp_path / "x.json").write_text("{")
     monkeypatch.setattr(Path, "replace", refuse)
     notes: list[str] = []
-    assert _own_files.read(tmp_path / "x.json", json.loads, notes.append) is None
+    assert own_files.read(tmp_path / "x.json", json.loads, notes.append) is None
     assert "it can't be moved away either" in notes[0]
 
 
 def test_a_folder_in_its_place_is_set_aside_too(tmp_path: Path) -> None:
     (tmp_path / "x.json" / "y").mkdir(parents=True)
     notes: list[str] = []
-    assert _own_files.read(tmp_path / "x.json", json.loads, notes.append) is None
+    assert own_files.read(tmp_path / "x.json", json.loads, notes.append) is None
     assert "Is a directory" in notes[0]
     assert (tmp_path / "x.json.damaged" / "y").is_dir()
 

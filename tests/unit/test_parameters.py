@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._models.parameters import parameters, size_of_weights
+from ansible_collections.gb10.fleet.plugins.module_utils._facts.models.parameters import parameters, size_of_weights
 from hypothesis import given
 from hypothesis import strategies as st
 

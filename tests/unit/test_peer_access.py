@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._peers.reading import local
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.access import (
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.peers.reading import local
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.access import (
     addresses_in,
     authorized_keys,
     bare,

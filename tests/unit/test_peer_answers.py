@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._images.docker import Docker
-from ansible_collections.gb10.fleet.plugins.module_utils._peers.answers import FILE, LOOK, Answers, ask, keep
-from ansible_collections.gb10.fleet.plugins.module_utils._peers.start import docker_root, limited, served
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.docker import Docker
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.peers.answers import FILE, LOOK, Answers, ask, keep
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.peers.start import docker_root, limited, served
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -181,7 +181,7 @@ def test_one_that_nobody_answers_waits_no_longer_than_it_may(tmp_path: Path) -> 
 def test_the_server_runs_to_its_end_beside_it(tmp_path: Path) -> None:
     client = (
         "import sys; from pathlib import Path\n"
-        "from ansible_collections.gb10.fleet.plugins.module_utils._peers.answers import Answers\n"
+        "from ansible_collections.gb10.fleet.plugins.module_utils._stores.peers.answers import Answers\n"
         "sys.exit(7 + Answers(Path(sys.argv[1])).run(['docker', 'image', 'inspect', 'demo:1'])[0])"
     )
     collections = f"import sys; sys.path.insert(0, {sys.path[0]!r}); sys.path[1:1] = {sys.path[1:]!r}\n"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.perftest import (
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.perftest import (
     Bandwidth,
     NoResultError,
     command,

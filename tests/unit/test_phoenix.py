@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gb10.fleet.plugins.filter.phoenix_secrets import phoenix_secrets
-from ansible_collections.gb10.fleet.plugins.module_utils._managed import Managed
-from ansible_collections.gb10.fleet.plugins.module_utils._phoenix.subject import PHOENIX
+from ansible_collections.gb10.fleet.plugins.module_utils._base.managed import Managed
+from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import Look, View
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
-from ansible_collections.gb10.fleet.plugins.module_utils._subject import Look, View
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.phoenix.subject import PHOENIX
 from test_monitoring import LIBRARY, OF_RECIPES, inventory, rules_of
 
 KEY = "0123456789abcdef" * 4

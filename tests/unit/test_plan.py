@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import Library, load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_json, as_text, concerning
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, load_all
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.memory.boots import BootLog, boot_record
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import BootLog, boot_record
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import Library, load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_json, as_text
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, load_all
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import ROOT, SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._base.report import table
+from ansible_collections.gb10.fleet.plugins.module_utils._base.yaml_text import read_yaml
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import ROOT, SHIPPED_RECIPES
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
-from ansible_collections.gb10.fleet.plugins.module_utils._report import table
-from ansible_collections.gb10.fleet.plugins.module_utils._yaml_text import read_yaml
 from planned import ranks_of
 
 OF_TESTS = Path(__file__).parents[1] / "data" / "recipes"

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES, fact
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import plan_host, plan_hosts
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import Demand
+from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES, fact
+from ansible_collections.gb10.fleet.plugins.module_utils._base.sizes import GIB, gib, is_bytes, quantity
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.memory.budget import plan_host, plan_hosts
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.memory.estimate import Demand
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
-from ansible_collections.gb10.fleet.plugins.module_utils._sizes import GIB, gib, is_bytes, quantity
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.filter.preflight import preflight_sentences
-from ansible_collections.gb10.fleet.plugins.module_utils._host import state as host_state
-from ansible_collections.gb10.fleet.plugins.module_utils._host.state import filesystem
-from ansible_collections.gb10.fleet.plugins.module_utils._preflight.needs import (
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.preflight.needs import (
     lets_others_in,
     made_elsewhere,
     preflight,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.reading import indexed_bytes
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.reading import indexed_bytes
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects import state as host_state
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.state import filesystem
 
 GIB = 1 << 30
 NO_READERS: dict[str, Any] = {"inventory": "mine", "reads": {}, "readers": {}, "files": {}}

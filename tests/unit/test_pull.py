@@ -27,10 +27,10 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._joins.services import service_starts
-from ansible_collections.gb10.fleet.plugins.module_utils._pull import published
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.ranks import CONVERGED
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._host.joins.services import service_starts
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.pull import published
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.ranks import CONVERGED
 from ansible_collections.gb10.fleet.plugins.plugin_utils import _publisher
 from drift_fleet import planned
 

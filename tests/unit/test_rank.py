@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 import stand_in_engine
-from ansible_collections.gb10.fleet.plugins.module_utils._rank import (
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank import (
     client,
     endpoint,
     evidence,
@@ -27,8 +27,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._rank import (
     service,
     worker,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._rank.report import Ledger, Report
-from ansible_collections.gb10.fleet.plugins.module_utils._rank.wire import WireError
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.report import Ledger, Report
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.wire import WireError
 from hypothesis import given
 from hypothesis import strategies as st
 

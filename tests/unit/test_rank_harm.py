@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._rank import (
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank import (
     container,
     endpoint,
     head,
@@ -38,9 +38,9 @@ from ansible_collections.gb10.fleet.plugins.module_utils._rank import (
     serving,
     worker,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._rank import supervise as program
-from ansible_collections.gb10.fleet.plugins.module_utils._rank.report import Ledger, Report
-from ansible_collections.gb10.fleet.plugins.module_utils._rank.service import from_plan
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank import supervise as program
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.report import Ledger, Report
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.service import from_plan
 from test_rank import HEAD, SOLO, WRITTEN
 
 # Own files --------------------------------------------------------------------------------------------------------

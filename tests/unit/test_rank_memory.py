@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._rank import host, local, memory
-from ansible_collections.gb10.fleet.plugins.module_utils._rank.judge import End
-from ansible_collections.gb10.fleet.plugins.module_utils._rank.report import Report
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank import host, local, memory
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.judge import End
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.report import Report
 from hypothesis import given
 from hypothesis import strategies as st
 from test_rank import HEAD

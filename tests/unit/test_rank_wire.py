@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._rank import wire
-from ansible_collections.gb10.fleet.plugins.module_utils._rank.service import read_secret
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank import wire
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.service import read_secret
 from hypothesis import given
 from hypothesis import strategies as st
 

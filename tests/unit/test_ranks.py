@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import Library, load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.division import FLEETS, shape_of
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, load_all
 from planned import ranks_of
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.gb10.fleet.plugins.module_utils._base.layers import Layer, Value, fill, merge
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import Library, load, load_all, parse
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.flags import flags_to_argv
-from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, fill, merge
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, load, load_all, parse
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -10,14 +10,14 @@ import pytest
 import yaml
 from ansible.errors import AnsibleFilterError
 from ansible_collections.gb10.fleet.plugins.filter.recipe_import import FilterModule
+from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES, fact
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.foreign import import_recipe
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import Library, Recipe, load_all, parse
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import load
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.docker_command import words_of
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.flags import flags_to_argv, read_flags
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES, fact
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.trust import TRUST
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.foreign import import_recipe
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, Recipe, load_all, parse
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import default_layer
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.catalogue import newest
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.launch import words_of
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.words import read_flags
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.foreign import import_recipe
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.foreign import import_recipe
 from hypothesis import given
 from hypothesis import strategies as st
 

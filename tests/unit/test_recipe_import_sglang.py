@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.foreign import import_recipe
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.foreign import import_recipe
 
 COMMAND = """sglang serve \\
   --model-path {model} --mem-fraction-static {gpu_memory_utilization} --context-length {max_model_len} \\

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.recipe_lint import Verdict, lint_recipes, report
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
 
 LIBRARY, OF_RECIPES = load_all([SHIPPED_RECIPES])
 SHIPPED = lint_recipes(LIBRARY, OF_RECIPES)

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES, default_layer, fact, facts
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import Library, Recipe, load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import classes_of, load
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import size_pool
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.propose import own_code
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES, default_layer, fact, facts
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, Recipe, load_all
 
 LIBRARY, FINDINGS = load_all([SHIPPED_RECIPES])
 SIZED = {"max_model_len": 8192, "max_num_seqs": 1, "kv_cache_dtype": "fp8", "tensor_parallel_size": 4}

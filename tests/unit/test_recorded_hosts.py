@@ -13,26 +13,28 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gb10.fleet.plugins.module_utils._container_engine.reading import read_engine
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.memory.boots import BootLog
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.boot_log import parse_boot_log
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric import gids, perftest
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.bandwidth import judge_bandwidth
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hardware import RAILS
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hotplug import plugged_at, unproven
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.reading import read_rdma
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._host import state
-from ansible_collections.gb10.fleet.plugins.module_utils._host.state import (
+from ansible_collections.gb10.fleet.plugins.module_utils._host.netplan import judge
+from ansible_collections.gb10.fleet.plugins.module_utils._host.probe import machine
+from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.files import claims
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host import gids
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.netplan import links
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank import host as rank_host
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects import state
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.container_engine.reading import read_engine
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric import perftest
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.bandwidth import judge_bandwidth
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.hardware import RAILS
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.hotplug import plugged_at, unproven
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.reading import read_rdma
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.state import (
     listening_sockets,
     read_state,
     running_container,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import BootLog
-from ansible_collections.gb10.fleet.plugins.module_utils._netplan import judge, links
-from ansible_collections.gb10.fleet.plugins.module_utils._probe import machine
-from ansible_collections.gb10.fleet.plugins.module_utils._probe.files import claims
-from ansible_collections.gb10.fleet.plugins.module_utils._rank import host as rank_host
-from ansible_collections.gb10.fleet.plugins.module_utils._system import obstacles
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.system import obstacles
 
 HOSTS = Path(__file__).resolve().parents[1] / "data" / "hosts"
 HALVES = ("enp1s0f0np0", "enP2p1s0f0np0")

@@ -18,13 +18,12 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gb10.fleet.plugins.module_utils import _findings
+from ansible_collections.gb10.fleet.plugins.module_utils._base import findings as _findings
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import read_observed
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
-from ansible_collections.gb10.fleet.plugins.module_utils._lock.file import NAME, read
-from ansible_collections.gb10.fleet.plugins.module_utils._lock.lock import EMPTY, dump
-from ansible_collections.gb10.fleet.plugins.module_utils._models.checkpoint import require
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import Library, load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._facts.models.checkpoint import require
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import (
     choose,
     declared_and_retired,
@@ -32,7 +31,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import (
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import declared_twice, not_inventories
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.lock.file import NAME, read
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.lock.lock import EMPTY, dump
 
 UTILITIES = Path(_findings.__file__).parent
 NANO, VL, TINY = "nemotron-3-nano-30b-a3b-nvfp4", "qwen3-vl-235b-a22b-instruct-awq", "mine"
@@ -400,18 +400,18 @@ ELSEWHERE = {
     "an engine that asks for no key: test_trtllm": ("service-key-engine",),
 }
 PLANNING = (
-    *("_plan", "_fabric/addresses.py", "_fabric/declared.py", "_fabric/environment.py", "_fabric/plan.py"),
+    *("_plan", "_subjects/fabric/addresses.py", "_subjects/fabric/declared.py", "_engines/environment.py", "_subjects/fabric/plan.py"),
     *(
-        "_recipes/recipe.py",
-        "_recipes/overlays.py",
-        "_firewall/plan.py",
-        "_tls/declared.py",
-        "_tracing/declared.py",
-        "_memory",
-        "_lock/lock.py",
+        "_engines/recipes/recipe.py",
+        "_engines/recipes/overlays.py",
+        "_subjects/firewall/plan.py",
+        "_subjects/tls/declared.py",
+        "_engines/tracing/declared.py",
+        "_engines/memory",
+        "_stores/lock/lock.py",
     ),
     *("_engines/observed.py", "_engines/vllm/parallel.py", "_engines/vllm/placement.py", "_engines/vllm/sizing.py"),
-    *("_engines/vllm/propose.py", "_transfer/plan.py", "_host_tuning", "_settings/kernel_settings.py"),
+    *("_engines/vllm/propose.py", "_stores/transfer/plan.py", "_subjects/host_tuning", "_host/settings/kernel_settings.py"),
 )
 RULE = re.compile(r"(?:input|fabric|recipe|service|group|memory|kv|lock|source|model|tuning|observed)(?:-[a-z]+)+")
 OPTIONS = {"kv-cache-dtype", "kv-cache-memory-bytes", "kv-offloading-size"}

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._gateway.reading import holds_of
-from ansible_collections.gb10.fleet.plugins.module_utils._rollout.compare import slower
-from ansible_collections.gb10.fleet.plugins.module_utils._rollout.steps import (
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.rollout.compare import slower
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.rollout.steps import (
     Replica,
     chosen,
     obstacles,
@@ -20,6 +19,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._rollout.steps import (
     replicas_of,
     steps,
 )
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.reading import holds_of
 from ansible_collections.gb10.fleet.plugins.modules import service_way_back
 from drift_fleet import planned
 from hypothesis import given

@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
+from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES, fact, facts
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import load
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse_range
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.judge import lint_map
@@ -24,10 +26,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.name
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules import AREAS, RULES, launch
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import LASTS
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.facts import FACTS, checked_by
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES, fact, facts
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
-from ansible_collections.gb10.fleet.plugins.module_utils._preflight import needs
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.preflight import needs
 from rule_cases import CASES, MORE
 from rule_facts import facts_of, reads, reduced
 from rule_sources import NOT_CHECKABLE, SAME_AS
@@ -235,7 +235,7 @@ def test_plan_and_preflight_have_the_facts_that_are_claimed_of_them() -> None:
         assert each["model"]["cached"] is True and each["service"]["restarts"] is True and each["service"]["recipe"]
     state = {
         "driver": "580",
-        "paths": {_layout.MODELS: {"filesystem": "ext4"}},
+        "paths": {layout.MODELS: {"filesystem": "ext4"}},
         "memory_bytes": {"total": 2, "available": 1},
         "containers": [],
     }

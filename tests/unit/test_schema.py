@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check
+from ansible_collections.gb10.fleet.plugins.module_utils._base.schema import Spec, check
 from hypothesis import given
 from hypothesis import strategies as st
 

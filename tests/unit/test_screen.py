@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from ansible_collections.gb10.fleet.plugins.action.host_files import brief
 from ansible_collections.gb10.fleet.plugins.callback import fleet_table
-from ansible_collections.gb10.fleet.plugins.module_utils._doctor.judge import silent
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import Reading, compare
-from ansible_collections.gb10.fleet.plugins.module_utils._verify import tables
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.doctor.judge import silent
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import Reading, compare
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify import tables
 from ansible_collections.gb10.fleet.plugins.plugin_utils._origin import Origin, origin
 
 ROOT = Path(__file__).resolve().parents[2]

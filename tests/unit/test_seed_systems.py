@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
 from tools.golden import OF_WISHES, ROOT, WISHES, entries, inventory_of, with_variables
 
 ROWS: list[dict[str, Any]] = yaml.safe_load((ROOT / "tests" / "data" / "seed_systems.yml").read_text())

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import default_layer
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Placed
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import Library
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.container import docker_run
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks import Configured, judged_container
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.service import place
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library
 
 RECIPE: dict[str, Any] = {
     "name": "nano",

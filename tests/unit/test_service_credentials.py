@@ -16,10 +16,10 @@ from ansible.module_utils.testing import patch_module_args
 from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.action import service_credentials as action
-from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
+from ansible_collections.gb10.fleet.plugins.module_utils._base.managed import keyed
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.spec import SPEC as LLAMA_CPP
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.spec import SPEC as VLLM
-from ansible_collections.gb10.fleet.plugins.module_utils._managed import keyed
 from ansible_collections.gb10.fleet.plugins.modules import service_credentials
 
 SECRET = "word-that-nobody-may-see"
@@ -39,7 +39,7 @@ class Place:
         self.program.write_text(TRUST)
         self.program.chmod(0o755)
         monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-        monkeypatch.setattr(_layout, "trusted_link", lambda _path: f"{self.program}.link")
+        monkeypatch.setattr(layout, "trusted_link", lambda _path: f"{self.program}.link")
 
     def run(self, key: str | None = SECRET, ca: str | None = "a CA", check: bool = False) -> dict[str, Any]:
         secrets = {str(self.key): key} | ({} if ca is None else {str(self.ca): ca})

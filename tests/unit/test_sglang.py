@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._base.managed import keyed
 from ansible_collections.gb10.fleet.plugins.module_utils._engines import options, paged
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang import catalogue, probes
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.boot_log import parse_boot_log
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.spec import SPEC, image_facts
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
-from ansible_collections.gb10.fleet.plugins.module_utils._managed import keyed
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank import redaction, service
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
-from ansible_collections.gb10.fleet.plugins.module_utils._rank import redaction, service
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
 from planned import found, ranks_of, values
 
 GIB = 1 << 30

@@ -14,26 +14,30 @@ from typing import Any
 
 import hub_server
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._layout import model_folder
-from ansible_collections.gb10.fleet.plugins.module_utils._lock import lock as locks
-from ansible_collections.gb10.fleet.plugins.module_utils._models.stored import (
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._base.layout import model_folder
+from ansible_collections.gb10.fleet.plugins.module_utils._base.schema import check
+from ansible_collections.gb10.fleet.plugins.module_utils._base.staging import Progress
+from ansible_collections.gb10.fleet.plugins.module_utils._facts.models.stored import (
     STORED,
     files_of,
     repository_of,
     shards_of,
     stored_name,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._peers.request import read_request
-from ansible_collections.gb10.fleet.plugins.module_utils._schema import check
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import Progress
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.cache import repository_folder
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.hub import Hub
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.manifest import File, Manifest
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.prune import Pruner
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.reading import read_models
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.store import ModelStore, Wanted, offered_manifest
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.lock import lock as locks
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.peers.request import read_request
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.places import Places
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.cache import repository_folder
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.hub import Hub
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.manifest import File, Manifest
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.prune import Pruner
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.reading import read_models
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.store import (
+    ModelStore,
+    Wanted,
+    offered_manifest,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._sizes import GIB, gib, room_for, size
+from ansible_collections.gb10.fleet.plugins.module_utils._base.sizes import GIB, gib, room_for, size
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._base.yaml_text import read_yaml
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.judge import lint_map
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.docker_command import (
     split_docker_command,
     words_of,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._yaml_text import read_yaml
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "source_commands.yml"
 ROWS: dict[str, dict[str, Any]] = {row["id"]: row for row in read_yaml(DATA.read_text("utf-8"))}

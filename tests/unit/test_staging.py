@@ -16,10 +16,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._own_files import replace_file
-from ansible_collections.gb10.fleet.plugins.module_utils._sizes import GIB
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import (
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import replace_file
+from ansible_collections.gb10.fleet.plugins.module_utils._base.sizes import GIB
+from ansible_collections.gb10.fleet.plugins.module_utils._base.staging import (
     LEASE_SECONDS,
     LOCKS,
     Progress,
@@ -91,7 +91,7 @@ def test_a_lock_names_its_holder_and_ends_with_it(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
     program = (
         "import sys; from pathlib import Path\n"
-        "from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import held\n"
+        "from ansible_collections.gb10.fleet.plugins.module_utils._base.staging import held\n"
         "with held(Path(sys.argv[1]), 'moving images'): print('held', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(

@@ -9,9 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.ranks import health, problems
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.service import supervisor_status
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.tables import Stopped, end_table, status_table
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.ranks import health, problems
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.service import supervisor_status
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.tables import (
+    Stopped,
+    end_table,
+    status_table,
+)
 
 GIB = 1 << 30
 PLAN: dict[str, Any] = {"hosts": {}, "services": {"pair": {"hosts": ["spark-2", "spark-3"]}}, "clients": []}

@@ -15,27 +15,27 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import compare
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.managed import managed_files
-from ansible_collections.gb10.fleet.plugins.module_utils._host.state import READS
-from ansible_collections.gb10.fleet.plugins.module_utils._managed import Managed
-from ansible_collections.gb10.fleet.plugins.module_utils._peers.program import MODULES, program_files
-from ansible_collections.gb10.fleet.plugins.module_utils._peers.subject import with_files
-from ansible_collections.gb10.fleet.plugins.module_utils._probe import files
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects import SUBJECTS
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.access import (
+from ansible_collections.gb10.fleet.plugins.module_utils._base.managed import Managed
+from ansible_collections.gb10.fleet.plugins.module_utils._host.probe import files
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import compare
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.managed import managed_files
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.peers.program import MODULES, program_files
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.peers.subject import with_files
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.access import (
     ACCOUNT,
     AUTHORIZED_KEYS,
     KNOWN_HOSTS,
     options,
 )
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.registry import SUBJECTS
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.state import READS
 from drift_fleet import OVER_MANAGEMENT, changed, planned
 
 ROOT = Path(__file__).resolve().parents[2]
 UTILITIES = "ansible_collections.gb10.fleet.plugins.module_utils."
 PROGRAM, SUDOERS = "/usr/local/lib/gb10-fleet/peer-serve", "/etc/sudoers.d/gb10-peer"
 SERVE = "/usr/local/lib/gb10-fleet/peer/serve"
-SERVER = "/usr/local/lib/gb10-fleet/peer/ansible_collections/gb10/fleet/plugins/module_utils/_peers/server.py"
+SERVER = "/usr/local/lib/gb10-fleet/peer/ansible_collections/gb10/fleet/plugins/module_utils/_stores/peers/server.py"
 
 
 def peers() -> dict[str, Any]:
@@ -64,7 +64,7 @@ def test_each_subject_has_its_part_of_every_hosts_slice() -> None:
     assert [host for host in PEERS["hosts"].values() if {*names} - host.keys()] == []
 
 
-@pytest.mark.parametrize("module", ["_host.state", "_peers.server"])
+@pytest.mark.parametrize("module", ["_subjects.state", "_stores.peers.server"])
 def test_a_host_needs_nothing_but_python(module: str) -> None:
     """Without site-packages there is no Ansible and no YAML, as on a host."""
     loaded = imported(module)
@@ -84,7 +84,7 @@ def imported(module: str) -> list[str]:
 
 def test_the_peers_program_is_all_that_the_server_loads() -> None:
     assert sorted(name.replace("/__init__", "").replace("/", ".") for name in MODULES) == sorted(
-        {*imported("_peers.server"), *imported("_peers.start")}
+        {*imported("_stores.peers.server"), *imported("_stores.peers.start")}
     )
 
 
@@ -119,13 +119,13 @@ TASKS = [
 WRITERS = {"assemble", "blockinfile", "copy", "get_url", "lineinfile", "template", "unarchive", "json_settings"}
 # (role, path as its task writes it): why no `host_files` writes it, and what drift knows it by.
 OTHERWISE = {
-    ("container_engine", "/etc/docker/daemon.json"): "_container_engine.subject, a file of others",
-    ("container_engine", "/root/.docker/config.json"): "_container_engine.subject, a secret",
-    ("services", "{{ item.secret.path }}"): "_services.subject, a secret",
-    ("services", "{{ item.1.path }}"): "_services.subject, overlays",
-    ("clients", "{{ item.path }}"): "_clients.subject, secrets",
-    ("monitoring", "{{ item.path }}"): "_monitoring.subject, a secret",
-    ("phoenix", "{{ item.path }}"): "_phoenix.subject, a secret",
+    ("container_engine", "/etc/docker/daemon.json"): "_subjects.container_engine.subject, a file of others",
+    ("container_engine", "/root/.docker/config.json"): "_subjects.container_engine.subject, a secret",
+    ("services", "{{ item.secret.path }}"): "_subjects.services.subject, a secret",
+    ("services", "{{ item.1.path }}"): "_subjects.services.subject, overlays",
+    ("clients", "{{ item.path }}"): "_subjects.clients.subject, secrets",
+    ("monitoring", "{{ item.path }}"): "_subjects.monitoring.subject, a secret",
+    ("phoenix", "{{ item.path }}"): "_subjects.phoenix.subject, a secret",
     ("model_store", "{{ __token }}"): "in memory, and taken back by the same tasks",
 }
 

@@ -17,17 +17,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.compare import compare
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import EngineSpec
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.engine import Vllm
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._joins.services import changed_services, service_starts
+from ansible_collections.gb10.fleet.plugins.module_utils._host.joins.services import changed_services, service_starts
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank import client, endpoint
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.compare import compare
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.tables import end_table
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import read_declaration
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import as_text
-from ansible_collections.gb10.fleet.plugins.module_utils._rank import client, endpoint
-from ansible_collections.gb10.fleet.plugins.module_utils._tls.judge import of_owner, problems
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.tables import end_table
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.tls.judge import of_owner, problems
 from ansible_collections.gb10.fleet.plugins.plugin_utils._certificates import (
     Pair,
     authority,

@@ -12,12 +12,12 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
+from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.tracing.declared import headers_text
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.launch import _WITH_HEADERS
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import SHIPPED_RECIPES
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import load_all
-from ansible_collections.gb10.fleet.plugins.module_utils._services.subject import credentials
-from ansible_collections.gb10.fleet.plugins.module_utils._tracing.declared import headers_text
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.subject import credentials
 from hypothesis import given
 from hypothesis import strategies as st
 from planned import ranks_of

@@ -20,25 +20,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._images.docker import Docker
-from ansible_collections.gb10.fleet.plugins.module_utils._peers import contents as given
-from ansible_collections.gb10.fleet.plugins.module_utils._peers.contents import AbsentError, Contents, LateError
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer import peer
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.fetch import Transfer, Wish
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.parts import PART
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.peer import (
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._base.staging import Progress
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.images.docker import Docker
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.peers import contents as given
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.peers.contents import AbsentError, Contents, LateError
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer import peer
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.fetch import Transfer, Wish
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.parts import PART
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.peer import (
     Connection,
     Peer,
     PeerAbsentError,
     PeerError,
     PeerLateError,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.route import Route
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.spool import Incoming, filling, is_filling
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import Progress
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.manifest import hash_file
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.places import Places
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.route import Route
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.spool import Incoming, filling, is_filling
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.manifest import hash_file
 
 NO_DOCKER = Docker(lambda arguments: (127, "", "there is no program docker"))
 SIZE = 8 * PART + 12345
@@ -473,16 +473,16 @@ def test_lost_hosts_are_tried_again_a_few_times(clock: Clock) -> None:
 
 
 SERVER = (
-    "from ansible_collections.gb10.fleet.plugins.module_utils._peers.server import main; import sys; main(sys.argv[1:])"
+    "from ansible_collections.gb10.fleet.plugins.module_utils._stores.peers.server import main; import sys; main(sys.argv[1:])"
 )
 TARGET = """
 import sys
 from pathlib import Path
 from unit.test_transfer import served_by
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import Progress
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.fetch import Transfer, Wish
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.peer import Peer
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.route import Route
+from ansible_collections.gb10.fleet.plugins.module_utils._base.staging import Progress
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.fetch import Transfer, Wish
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.peer import Peer
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.route import Route
 configuration, folder, sha256 = sys.argv[1:]
 progress = Progress()
 route = Route([Peer("a", "")], "x")

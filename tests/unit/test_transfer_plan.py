@@ -7,7 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.plan import access, routes, with_peers, with_sources
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.plan import (
+    access,
+    routes,
+    with_peers,
+    with_sources,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -12,7 +12,7 @@ import tarfile
 from collections.abc import Callable
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.parts import (
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.parts import (
     PART,
     Recipe,
     cut_evenly,

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gb10.fleet.plugins.module_utils import _layout
+from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._rollout import trial
-from ansible_collections.gb10.fleet.plugins.module_utils._rollout.guard import guard
-from ansible_collections.gb10.fleet.plugins.module_utils._tune.goal import figures_of, read_goal
-from ansible_collections.gb10.fleet.plugins.module_utils._tune.search import (
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host import trial
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.rollout.guard import guard
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.tune.goal import figures_of, read_goal
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.tune.search import (
     Goal,
     Limit,
     Run,
@@ -28,7 +28,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._tune.search import (
     best_of,
     following,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._tune.state import (
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.tune.state import (
     Budget,
     Next,
     begun,
@@ -36,7 +36,12 @@ from ansible_collections.gb10.fleet.plugins.module_utils._tune.state import (
     read_state,
     upcoming,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._tune.verdict import compared, patched, verdict, words
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.tune.verdict import (
+    compared,
+    patched,
+    verdict,
+    words,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from tune_truths import STARTS, drawn, of_stand_in, searched
@@ -362,10 +367,10 @@ def test_where_nothing_is_kept_whole_nothing_is_put_back(tmp_path: Path) -> None
 
 def test_the_timers_words_are_the_programs() -> None:
     files = guard("chat", "site")["files"]
-    unit = files[f"{_layout.UNITS}/gb10-trial-chat.service"]["content"]
+    unit = files[f"{layout.UNITS}/gb10-trial-chat.service"]["content"]
     line = next(line for line in unit.splitlines() if line.startswith("ExecStart="))
-    given = line.split(_layout.trial_program("chat"))[1].split()
-    assert given[:2] == ["--folder", _layout.way_back("chat")]
+    given = line.split(layout.trial_program("chat"))[1].split()
+    assert given[:2] == ["--folder", layout.way_back("chat")]
     assert given[-3] == "--own" and given[-2].endswith(".timer")
     assert {path for path, one in files.items() if one.get("content")} == {*given[-2:]}
     # the end of this trial leaves another one of the host alone

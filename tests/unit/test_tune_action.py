@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._tune.state import read_state
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.tune.state import read_state
 from shell import owners_environment
 
 ROOT = Path(__file__).parents[2]

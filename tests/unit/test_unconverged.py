@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import (
+from ansible_collections.gb10.fleet.plugins.module_utils._base.layout import HOTPLUG, trusted_link
+from ansible_collections.gb10.fleet.plugins.module_utils._host.netplan.document import PATH as NETPLAN
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.questions import (
     DOCKER_HOOK,
     GPU_DEVICE,
     RDMA_PACKAGES,
@@ -23,9 +25,10 @@ from ansible_collections.gb10.fleet.plugins.module_utils._drift.questions import
     packages,
     paths_before_change,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._drift.unconverged import unconverged, unstaged
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hotplug import MARKER
-from ansible_collections.gb10.fleet.plugins.module_utils._host.state import (
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.unconverged import unconverged, unstaged
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.peers.subject import with_files
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.hotplug import MARKER
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.state import (
     ALWAYS,
     BEFORE_CHANGE,
     NOT_BEFORE_CHANGE,
@@ -33,9 +36,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._host.state import (
     UNASKED,
     read_state,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._layout import HOTPLUG, trusted_link
-from ansible_collections.gb10.fleet.plugins.module_utils._netplan.document import PATH as NETPLAN
-from ansible_collections.gb10.fleet.plugins.module_utils._peers.subject import with_files
 from drift_fleet import HOSTS, IMAGE, planned, state_of
 from hypothesis import given, settings
 from hypothesis import strategies as st

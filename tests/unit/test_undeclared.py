@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.filter.undeclared_services import undeclared_services
-from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._gateway.units import units
+from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
+from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import Look
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import declared_and_retired
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.unit import rank_unit
-from ansible_collections.gb10.fleet.plugins.module_utils._services.reading import read_units
-from ansible_collections.gb10.fleet.plugins.module_utils._services.undeclared import undeclared
-from ansible_collections.gb10.fleet.plugins.module_utils._subject import Look
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects import SUBJECTS
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.gateway.units import units
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.registry import SUBJECTS
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.reading import read_units
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.services.undeclared import undeclared
 from test_monitoring import LIBRARY, OF_RECIPES, inventory
 
 RUN: dict[str, Any] = {
@@ -30,15 +30,15 @@ RUN: dict[str, Any] = {
 
 
 def on_titan(service: str, inventory: str = "mine", ranks: int = 1) -> dict[str, Any]:
-    return {"titan": {"our_units": [{"unit": _layout.unit(service), "inventory": inventory, "ranks": ranks}]}}
+    return {"titan": {"our_units": [{"unit": layout.unit(service), "inventory": inventory, "ranks": ranks}]}}
 
 
 def former(service: str, inventory: str = "") -> dict[str, Any]:
     return {"titan": {"our_units": [{"unit": f"gb10-vllm-{service}.service", "inventory": inventory, "ranks": 1}]}}
 
 
-OLD = _layout.unit("old")
-THE_GATEWAY = {"titan": {"our_units": [{"unit": _layout.GATEWAY_UNIT, "inventory": "mine", "ranks": 1}]}}
+OLD = layout.unit("old")
+THE_GATEWAY = {"titan": {"our_units": [{"unit": layout.GATEWAY_UNIT, "inventory": "mine", "ranks": 1}]}}
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_what_becomes_of_it(
 def test_all_that_was_written_for_it_goes() -> None:
     [one] = undeclared(on_titan("old")["titan"]["our_units"], "titan", RUN)
     assert one.files == (
-        f"/etc/systemd/system/{_layout.unit('old')}",
+        f"/etc/systemd/system/{layout.unit('old')}",
         "/etc/gb10-fleet/services/old.json",
         "/etc/gb10-fleet/secrets/old.key",
         "/etc/gb10-fleet/secrets/old.yaml",
@@ -130,7 +130,7 @@ def test_an_order_against_what_is_declared_is_a_mistake() -> None:
     ("unit", "content", "inventory"),
     [
         (OLD, rank_unit("old", "Old", limits={"stop_s": 60, "drain_s": 300}, inventory="mine").encode(), "mine"),
-        (_layout.GATEWAY_UNIT, units("mine", floats=False)[_layout.GATEWAY_UNIT].encode(), "mine"),
+        (layout.GATEWAY_UNIT, units("mine", floats=False)[layout.GATEWAY_UNIT].encode(), "mine"),
         (OLD, b"[Unit]\nDescription=of an earlier release\n", ""),
         (OLD, b"", ""),
         (OLD, b"\xff\xfe[X-Gb10Fleet]\nInventory=a b\n", ""),
@@ -138,12 +138,12 @@ def test_an_order_against_what_is_declared_is_a_mistake() -> None:
 )
 def test_a_unit_names_its_inventory(tmp_path: Path, unit: str, content: bytes, inventory: str) -> None:
     (tmp_path / unit).write_bytes(content)
-    (tmp_path / _layout.unit("folder")).mkdir()
+    (tmp_path / layout.unit("folder")).mkdir()
     (tmp_path / "ssh.service").touch()
     (tmp_path / "gb10-drift.service").touch()
-    (tmp_path / _layout.EXPORTER_UNIT).touch()
+    (tmp_path / layout.EXPORTER_UNIT).touch()
     found = {one["unit"]: one["inventory"] for one in read_units(tmp_path, tmp_path)}
-    assert found == {unit: inventory, _layout.unit("folder"): "", _layout.EXPORTER_UNIT: ""}
+    assert found == {unit: inventory, layout.unit("folder"): "", layout.EXPORTER_UNIT: ""}
 
 
 @pytest.mark.parametrize(
@@ -151,11 +151,11 @@ def test_a_unit_names_its_inventory(tmp_path: Path, unit: str, content: bytes, i
     [(b'{"ranks": 2}', 2), (b'{"ranks": 1}', 1), (b"{}", 1), (b"[", 1), (b'{"ranks": "x"}', 1), (None, 1)],
 )
 def test_the_ranks_of_a_service_are_in_its_supervisors_file(tmp_path: Path, content: bytes | None, ranks: int) -> None:
-    (tmp_path / _layout.unit("old")).touch()
+    (tmp_path / layout.unit("old")).touch()
     if content is not None:
         (tmp_path / "old.json").write_bytes(content)
     [found] = read_units(tmp_path, tmp_path)
-    assert found == {"unit": _layout.unit("old"), "inventory": "", "ranks": ranks, "unproved": False}
+    assert found == {"unit": layout.unit("old"), "inventory": "", "ranks": ranks, "unproved": False}
 
 
 # What one inventory alone declares on a host, and a run of another one meets as `undeclared` or refuses.

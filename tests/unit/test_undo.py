@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._layout import MARK
-from ansible_collections.gb10.fleet.plugins.module_utils._netplan import judge
-from ansible_collections.gb10.fleet.plugins.module_utils._settings import kernel_settings
-from ansible_collections.gb10.fleet.plugins.module_utils._settings.json_settings import both, merged, restored
-from ansible_collections.gb10.fleet.plugins.module_utils._undo import record, survey
-from ansible_collections.gb10.fleet.plugins.module_utils._undo.dependents import removal
+from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
+from ansible_collections.gb10.fleet.plugins.module_utils._base.layout import MARK
+from ansible_collections.gb10.fleet.plugins.module_utils._host.netplan import judge
+from ansible_collections.gb10.fleet.plugins.module_utils._host.settings import kernel_settings
+from ansible_collections.gb10.fleet.plugins.module_utils._host.settings.json_settings import both, merged, restored
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.undo import record, survey
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.undo.dependents import removal
 from ansible_collections.gb10.fleet.plugins.modules import host_files, json_settings, netplan_apply
 from hypothesis import given
 from hypothesis import strategies as st
@@ -197,7 +197,7 @@ def test_what_was_moved_aside_for_netplan_comes_back() -> None:
     ],
 )
 def test_what_bears_our_name_is_ours(path: str, is_own: bool) -> None:
-    assert _layout.is_own(path) == is_own
+    assert layout.is_own(path) == is_own
 
 
 def fleet(**changes: Any) -> dict[str, Any]:

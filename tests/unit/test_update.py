@@ -16,13 +16,18 @@ import pytest
 from ansible.errors import AnsibleAction
 from ansible.plugins.action import ActionBase
 from ansible_collections.gb10.fleet.plugins.action import update
-from ansible_collections.gb10.fleet.plugins.module_utils._probe.answer import read_answer
-from ansible_collections.gb10.fleet.plugins.module_utils._subject import Look
-from ansible_collections.gb10.fleet.plugins.module_utils._update import change, look
-from ansible_collections.gb10.fleet.plugins.module_utils._update.apt import deb_of, firmware_of, offered, simulation
-from ansible_collections.gb10.fleet.plugins.module_utils._update.form import READING, record_of
-from ansible_collections.gb10.fleet.plugins.module_utils._update.gate import apart, problems
-from ansible_collections.gb10.fleet.plugins.module_utils._update.order import (
+from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import Look
+from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.answer import read_answer
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.update import change, look
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.apt import (
+    deb_of,
+    firmware_of,
+    offered,
+    simulation,
+)
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.form import READING, record_of
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.gate import apart, problems
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.order import (
     Served,
     Step,
     groups_of,
@@ -31,14 +36,14 @@ from ansible_collections.gb10.fleet.plugins.module_utils._update.order import (
     steps,
     wanting,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._update.page import changes, page, stopped
-from ansible_collections.gb10.fleet.plugins.module_utils._update.proof import (
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.page import changes, page, stopped
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.proof import (
     faults,
     name,
     slower_services,
     unproved,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._update.result import known_good, result
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.update.result import known_good, result
 from drift_fleet import planned, state_of
 from hypothesis import given
 from hypothesis import strategies as st

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._engines import openai
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
-from ansible_collections.gb10.fleet.plugins.module_utils._rank.client import Reply
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.promised import (
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.client import Reply
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.promised import (
     comparison,
     computed_by_others,
     last_words,
     promised,
     verdict,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.service import answered
-from ansible_collections.gb10.fleet.plugins.module_utils._verify.tables import end_table
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.service import answered
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.verify.tables import end_table
 
 VLLM = ENGINES["vllm"]
 UNIT = "gb10-service-nano.service"

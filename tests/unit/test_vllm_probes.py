@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._engines import openai
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.ray import NODE
-from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import KINDS
-from ansible_collections.gb10.fleet.plugins.module_utils._rank import endpoint, judge, service
+from ansible_collections.gb10.fleet.plugins.module_utils._facts.models.purpose import KINDS
+from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank import endpoint, judge, service
 from planned import ranks_of
 from test_ranks import RAY, plan
 

@@ -16,17 +16,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.places import Places
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.staging import Progress
-from ansible_collections.gb10.fleet.plugins.module_utils._weights import hub as hub_module
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.access import container_reads
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.cache import Cache, can_link, take_in
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.hub import Hub
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.manifest import Manifest, hash_file
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.prune import Pruner
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.source import read_source, safetensors_size
-from ansible_collections.gb10.fleet.plugins.module_utils._weights.store import (
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._base.staging import Progress
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.transfer.places import Places
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights import hub as hub_module
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.access import container_reads
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.cache import Cache, can_link, take_in
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.hub import Hub
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.manifest import Manifest, hash_file
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.prune import Pruner
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.source import read_source, safetensors_size
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.store import (
     DamagedError,
     ModelStore,
     Wanted,
@@ -98,7 +98,7 @@ def test_the_second_run_changes_nothing(folder: Path, store: ModelStore, revisio
 def test_from_another_mount_the_files_are_copied(
     folder: Path, store: ModelStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("_weights.store", "_weights.cache"):
+    for module in ("_stores.weights.store", "_stores.weights.cache"):
         where = f"ansible_collections.gb10.fleet.plugins.module_utils.{module}.can_link"
         monkeypatch.setattr(where, lambda file, folder: False)
     [step] = store.examine([from_folder(folder, COMMIT)])
@@ -122,7 +122,7 @@ def test_a_copy_of_changing_bytes_never_gets_its_name(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "ansible_collections.gb10.fleet.plugins.module_utils._weights.cache.can_link", lambda file, folder: False
+        "ansible_collections.gb10.fleet.plugins.module_utils._stores.weights.cache.can_link", lambda file, folder: False
     )
     file, _ = hash_file(folder / "config.json", "config.json")
     (folder / "config.json").write_text("{ }")

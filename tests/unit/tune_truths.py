@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
-from ansible_collections.gb10.fleet.plugins.module_utils._tune.search import (
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.tune.search import (
     Candidate,
     Goal,
     Run,
@@ -24,7 +24,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._tune.search import (
     contending,
     following,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._tune.state import AGAIN
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.tune.state import AGAIN
 
 sys.path.append(str(Path(__file__).parents[1] / "lab/vllm/stand_in/lib"))
 

@@ -131,7 +131,7 @@ class BenchServices(Host):
 
     def answer(self, arguments: dict[str, Any]) -> dict[str, Any]:
         # of the collection, which this file is copied into
-        from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import BETTER  # noqa: PLC0415
+        from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.form import BETTER  # noqa: PLC0415
 
         names = [*arguments["loads"]]
         if self.name in os.environ.get("UPDATE_BUSY", "").split():

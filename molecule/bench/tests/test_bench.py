@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.form import BETTER, earlier
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.form import BETTER, earlier
 from testinfra.host import Host
 
 testinfra_hosts = ["ssh://titan"]

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gb10.fleet.plugins.module_utils._bench.compare import differences
+from ansible_collections.gb10.fleet.plugins.module_utils._operations.bench.compare import differences
 from testinfra.host import Host
 
 testinfra_hosts = ["ssh://titan"]

@@ -18,8 +18,8 @@ from urllib.parse import quote
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
-from ansible_collections.gb10.fleet.plugins.module_utils._monitoring import console, dashboards
-from ansible_collections.gb10.fleet.plugins.module_utils._monitoring.rules import recordings
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring import console, dashboards
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.monitoring.rules import recordings
 from fabric.fleet import FabricFleet
 from testinfra.host import Host
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._builds.build import read
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.plan import guard_files
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._firewall import subject as firewall
-from ansible_collections.gb10.fleet.plugins.module_utils._peers import subject as peers
+from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import FleetError
+from ansible_collections.gb10.fleet.plugins.module_utils._facts.builds.build import read
+from ansible_collections.gb10.fleet.plugins.module_utils._stores.peers import subject as peers
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fabric.plan import guard_files
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.firewall import subject as firewall
 
 
 def peer_access(who: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,15 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Overlays, Placed
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
-from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import BootLog
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Budget, Share
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import Demand
-from ansible_collections.gb10.fleet.plugins.module_utils._rank.probes import Probes, Request
-from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
+from .._base.findings import Finding
+from .._base.layers import Layer, Value
+from .._base.schema import Spec
+from .._on_host.rank.probes import Probes, Request
+from .memory.boots import BootLog
+from .memory.budget import Budget, Share
+from .memory.estimate import Demand
+from .observed import Observed
+from .placed import Host, Overlays, Placed
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ class EngineSpec:
     text or image (with {width}, {height}), at_once (with {at_once}), rate (with {rate}, requests a second), depth (with
     {depth}, tokens that all prompts of a run begin with). load_tls: further ones for an endpoint with TLS. load_keys:
     in its result (a JSON map) completed, failed (requests), answered (tokens), duration (seconds), the figures of
-    `_bench.form.BETTER`, and those of `_bench.form.SHOWN` that it has. load_goals: by the names that people
-    write, the keys in its result of figures in ms that a search may be asked to keep below a limit.
+    `_operations.bench.form.BETTER`, and those of `_operations.bench.form.SHOWN` that it has. load_goals: by the names
+    that people write, the keys in its result of figures in ms that a search may be asked to keep below a limit.
     series: names in its Prometheus text by what they tell: gauges running, waiting (requests) and kv_use (0 to 1);
     counters preempted, prompted, generated, prefix_asked, prefix_hits; histograms of seconds first_token, next_token,
     queued.
@@ -137,8 +137,8 @@ class Choice:
 @dataclass(frozen=True)
 class Launch:
     """How one rank's container begins. exec: words run in it once all ranks are in. token: what its processes need a
-    secret of the group's for, which lies at `_layout.IN_GROUP_TOKEN`; None where they need none. stop_signal: what its
-    program ends by, where that isn't the image's."""
+    secret of the group's for, which lies at `_base.layout.IN_GROUP_TOKEN`; None where they need none. stop_signal: what
+    its program ends by, where that isn't the image's."""
 
     arguments: Sequence[str]
     entrypoint: str | None = None
@@ -207,7 +207,7 @@ class Engine(Protocol):
     def propose(
         self, checkpoint: Mapping[str, Any], names_image: bool, names_template: bool
     ) -> tuple[Proposal | None, list[Finding]]:
-        """How a model without a recipe would be served, by its checkpoint (`_models.checkpoint`), and what stands
+        """How a model without a recipe would be served, by its checkpoint (`_facts.models.checkpoint`), and what stands
         against it; None where the engine can't tell. names_image, names_template: the service brings its own."""
 
     def draft(self, flags: Mapping[str, Any]) -> str | None:

@@ -7,7 +7,7 @@
 It makes the plan's figures exact and its findings sharper, and decides nothing: with or without it, every command line
 is the same, so that no boot makes the next run change something.
 
-``boots/<host>/<key>.json``: a start's record (`_memory.boots.RECORD`). ``catalogues/<image>.json``: ``{version,
+``boots/<host>/<key>.json``: a start's record (`_engines.memory.boots.RECORD`). ``catalogues/<image>.json``: ``{version,
 catalogue}`` of an image whose vLLM the recipe doesn't name, as `gb10.fleet.vllm_catalogue_info` read it.
 """
 
@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, warning
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import RECORD
-from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check
+from .._base.findings import Finding, warning
+from .._base.schema import Spec, check
+from .memory.boots import RECORD
 
 # Ansible reads no hidden folder as an inventory, whatever its configuration: what hosts say must not become hosts.
 FOLDER = ".fleet/observed"
@@ -40,7 +40,8 @@ _MOST_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Observed:
-    """boots: by host, then by `_memory.boots.boot_key`. catalogues: by `image_key`. findings: on files of no use."""
+    """boots: by host, then by `_engines.memory.boots.boot_key`. catalogues: by `image_key`. findings: on files of no
+    use."""
 
     boots: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     catalogues: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

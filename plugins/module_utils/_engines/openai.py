@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Example
-from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import CHAT, TRANSCRIBE
-from ansible_collections.gb10.fleet.plugins.module_utils._rank.probes import Request
+from .._facts.models.purpose import CHAT, TRANSCRIBE
+from .._on_host.rank.probes import Request
+from .interface import Example
 
 _SOUND_S = 1.0
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean, error, hint
+from .._base.findings import Finding, did_you_mean, error, hint
 
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 

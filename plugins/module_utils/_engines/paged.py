@@ -16,17 +16,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import EMPTY_POOL
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, hint, warning
-from ansible_collections.gb10.fleet.plugins.module_utils._layers import Value
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import boot_key, own_calibration
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Share
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import Demand, published_calibration
-from ansible_collections.gb10.fleet.plugins.module_utils._models.config import ConfigJson, number
-from ansible_collections.gb10.fleet.plugins.module_utils._models.parameters import size_of_weights
-from ansible_collections.gb10.fleet.plugins.module_utils._sizes import is_bytes, quantity, size
+from .._base.findings import Finding, hint, warning
+from .._base.layers import Value
+from .._base.sizes import is_bytes, quantity, size
+from .._facts.models.config import ConfigJson, number
+from .._facts.models.parameters import size_of_weights
+from .interface import EMPTY_POOL
+from .memory.boots import boot_key, own_calibration
+from .memory.budget import Share
+from .memory.estimate import Demand, published_calibration
+from .observed import Observed
+from .placed import Placed
 
 # Model types whose every layer keeps keys and values of every token, but for those with a window.
 _PLAIN = ("llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe")

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.environment import Member
-from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, fill
-from ansible_collections.gb10.fleet.plugins.module_utils._models.stored import stored_name
+from .._base import layout
+from .._base.layers import Layer, Value, fill
+from .._facts.models.stored import stored_name
+from .environment import Member
 
 if TYPE_CHECKING:
-    from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Engine
+    from .interface import Engine
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class Overlays:
     """What a host must have before the start, and what its container mounts.
 
     files: ``{path, content}`` is text to be written as it is; ``{path, original, json_merge}`` is the original JSON
-    file with keys merged into it (``_settings.json_settings.merged``). mounts: ``{source, target, read_only}`` on the
-    host and in the container.
+    file with keys merged into it (``_host.settings.json_settings.merged``). mounts: ``{source, target, read_only}`` on
+    the host and in the container.
     """
 
     files: list[dict[str, Any]] = field(default_factory=list)
@@ -107,7 +107,7 @@ class Placed:
 
     @property
     def tls(self) -> Mapping[str, Any] | None:
-        """`_tls.declared.decide`; None for a service that does not encrypt."""
+        """`_subjects.tls.declared.decide`; None for a service that does not encrypt."""
         return self.settings.get("tls")
 
     @property
@@ -129,17 +129,17 @@ class Placed:
     @property
     def key_file(self) -> str | None:
         """The API key on the head, in the engine's form; None for a service that asks for none."""
-        return _layout.key_file(self.name) if self.settings.get("api_key_file") else None
+        return layout.key_file(self.name) if self.settings.get("api_key_file") else None
 
     @property
     def tracing(self) -> Mapping[str, Any] | None:
-        """`_tracing.declared.decide`; None for a service that sends no traces."""
+        """`_engines.tracing.declared.decide`; None for a service that sends no traces."""
         return self.settings.get("tracing")
 
     @property
     def trace_headers(self) -> str | None:
         """The headers for the collector, on the head; None where it asks for none."""
-        return _layout.trace_headers(self.name) if self.tracing and self.tracing["headers_file"] else None
+        return layout.trace_headers(self.name) if self.tracing and self.tracing["headers_file"] else None
 
     @property
     def adapter_folders(self) -> list[str]:
@@ -154,14 +154,14 @@ class Placed:
     @property
     def certificate(self) -> str | None:
         """The certificate on the head; None for a service that does not encrypt."""
-        return _layout.certificate_file(self.name) if self.tls else None
+        return layout.certificate_file(self.name) if self.tls else None
 
     @property
     def overlay_folder(self) -> str:
-        return f"{_layout.OVERLAYS}/{self.name}"
+        return f"{layout.OVERLAYS}/{self.name}"
 
     def model_folder(self, home: str) -> str:
-        return _layout.model_folder(self.stored_model, self.model["revision"], home)
+        return layout.model_folder(self.stored_model, self.model["revision"], home)
 
     @property
     def stored_model(self) -> str:
@@ -194,6 +194,6 @@ class Placed:
 
     def filled(self, values: Mapping[str, Value]) -> dict[str, Any]:
         """Flags or variables as the container gets them, ``{model_path}`` replaced."""
-        places = {"model_path": self.model_folder(_layout.IN_MODELS)}
+        places = {"model_path": self.model_folder(layout.IN_MODELS)}
         filled: dict[str, Any] = fill({name: decided.value for name, decided in values.items()}, places)
         return filled

@@ -11,12 +11,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines import openai
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Choice, Example, Launch
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.options import first_of
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Overlays, Placed
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
-from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value
+from .._base.findings import Finding, error
+from .._base.layers import Layer, Value
+from . import openai
+from .interface import Choice, Example, Launch
+from .options import first_of
+from .placed import Overlays, Placed
 
 
 def divided(placed: Placed, rule: str, tensor: Sequence[str], pipeline: Sequence[str]) -> Iterator[Finding]:

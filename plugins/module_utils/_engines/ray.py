@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import ranks_port, spare_port
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer, fact
-from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer
-from ansible_collections.gb10.fleet.plugins.module_utils._rank.probes import Joined, Requires
+from .._base import layout
+from .._base.gb10 import default_layer, fact
+from .._base.layers import Layer
+from .._on_host.rank.probes import Joined, Requires
+from .placed import Placed
+from .ports import ranks_port, spare_port
 
 # What asks for the group's token, and an engine's name for this way over hosts.
 RAY = "ray"
@@ -53,7 +53,7 @@ def node_words(placed: Placed, rank: int) -> list[str]:
 def layers() -> list[Layer]:
     """The variables of a node."""
     reason = "the group's token for Ray, as a file"
-    token = {"RAY_AUTH_TOKEN_PATH": _layout.IN_GROUP_TOKEN}
+    token = {"RAY_AUTH_TOKEN_PATH": layout.IN_GROUP_TOKEN}
     return [default_layer("env_ray"), Layer("computed", token, dict.fromkeys(token, reason))]
 
 

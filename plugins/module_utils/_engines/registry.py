@@ -6,11 +6,11 @@
 
 from __future__ import annotations
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Engine
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.engine import LlamaCpp
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.engine import Sglang
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.trtllm.engine import TrtLlm
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.engine import Vllm
+from .interface import Engine
+from .llama_cpp.engine import LlamaCpp
+from .sglang.engine import Sglang
+from .trtllm.engine import TrtLlm
+from .vllm.engine import Vllm
 
 DEFAULT = "vllm"
 ENGINES: dict[str, Engine] = {DEFAULT: Vllm(), "llama.cpp": LlamaCpp(), "sglang": Sglang(), "trtllm": TrtLlm()}

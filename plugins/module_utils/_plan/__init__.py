@@ -1,5 +1,2 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
-"""The plan: from what the owner declares to every decision for every host. Nothing else decides."""
+"""From the inventory to each host's slice, and whether the host can carry it."""

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
+from .._base.findings import Finding, error
+from .._engines.placed import Placed
 
 
 def builder(image: Mapping[str, Any]) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean, error
+from .._base.findings import Finding, did_you_mean, error
 
 # fleet: every host of the run, whether it has a service or not. any: all services, groups: those on several hosts, both
 # narrowed by a name. one: the service that has to be named.

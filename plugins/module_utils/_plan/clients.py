@@ -10,20 +10,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._clients.declared import HERMES
-from ansible_collections.gb10.fleet.plugins.module_utils._clients.kinds import KINDS, Way
-from ansible_collections.gb10.fleet.plugins.module_utils._clients.plan import client_slice
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
-from ansible_collections.gb10.fleet.plugins.module_utils._gateway.declared import url
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.decided import Decided
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.gateway import Gateway
-from ansible_collections.gb10.fleet.plugins.module_utils._tls.declared import is_address
+from .._base.findings import Finding, error
+from .._base.gb10 import fact
+from .._subjects.clients.declared import HERMES
+from .._subjects.clients.kinds import KINDS, Way
+from .._subjects.clients.plan import client_slice
+from .._subjects.gateway.declared import url
+from .._subjects.tls.declared import is_address
+from .decided import Decided
+from .gateway import Gateway
 
 
 @dataclass(frozen=True)
 class Clients:
-    """What is decided of them: nothing where none is declared. declared: as `_clients.declared.decide` completes
+    """What is decided of them: nothing where none is declared. declared: as `_subjects.clients.declared.decide`
+    completes
     ``fleet_clients``."""
 
     declared: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -65,7 +66,7 @@ class Clients:
             yield {"reference": reference, "digest": digest, "source": {"kind": kind, **where}, "known": None}
 
     def apis(self, host: str) -> Iterator[dict[str, Any]]:
-        """As `_subject.Here.apis` has them."""
+        """As `_base.subject.Here.apis` has them."""
         for name, client in self._here(host):
             if not client["listen"].startswith("127."):
                 yield {"port": client["port"], "from": [], "reason": f"the client {name}"}

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
+from .._base.gb10 import fact
 
 
 @dataclass(frozen=True)

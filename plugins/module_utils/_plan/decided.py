@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks import Rank
+from .._engines.placed import Placed
+from .ranks import Rank
 
 
 @dataclass(frozen=True)

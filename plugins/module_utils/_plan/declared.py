@@ -22,39 +22,32 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._clients.declared import CLIENTS, NO_GATEWAY
-from ansible_collections.gb10.fleet.plugins.module_utils._clients.declared import decide as decide_clients
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import ports_on_head
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import (
-    Finding,
-    did_you_mean,
-    error,
-    first_of,
-    unknown_host,
-    warning,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._firewall import plan as firewall
-from ansible_collections.gb10.fleet.plugins.module_utils._gateway.declared import GATEWAY
-from ansible_collections.gb10.fleet.plugins.module_utils._gateway.declared import decide as decide_gateway
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import facts
-from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import PURPOSE
-from ansible_collections.gb10.fleet.plugins.module_utils._monitoring.declared import MONITORING
-from ansible_collections.gb10.fleet.plugins.module_utils._monitoring.declared import decide as decide_monitoring
-from ansible_collections.gb10.fleet.plugins.module_utils._phoenix.declared import PHOENIX
-from ansible_collections.gb10.fleet.plugins.module_utils._phoenix.declared import decide as decide_phoenix
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.drift import read_drift
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.keys import key_file, secret_file
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.trust import TRUST
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.spec import CONTAINER, ENVIRONMENT, FLAGS
-from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check
-from ansible_collections.gb10.fleet.plugins.module_utils._sizes import quantity
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects import SUBJECTS
-from ansible_collections.gb10.fleet.plugins.module_utils._tls.declared import NONE, TLS, authority
-from ansible_collections.gb10.fleet.plugins.module_utils._tls.declared import decide as decide_tls
-from ansible_collections.gb10.fleet.plugins.module_utils._tracing.declared import TRACING
-from ansible_collections.gb10.fleet.plugins.module_utils._tracing.declared import decide as decide_tracing
-from ansible_collections.gb10.fleet.plugins.module_utils._yaml_text import written_twice
+from .._base.findings import Finding, did_you_mean, error, first_of, unknown_host, warning
+from .._base.gb10 import facts
+from .._base.schema import Spec, check
+from .._base.sizes import quantity
+from .._base.yaml_text import written_twice
+from .._engines.placed import Host
+from .._engines.ports import ports_on_head
+from .._engines.recipes.spec import CONTAINER, ENVIRONMENT, FLAGS
+from .._engines.tracing.declared import TRACING
+from .._engines.tracing.declared import decide as decide_tracing
+from .._facts.models.purpose import PURPOSE
+from .._subjects.clients.declared import CLIENTS, NO_GATEWAY
+from .._subjects.clients.declared import decide as decide_clients
+from .._subjects.firewall import plan as firewall
+from .._subjects.gateway.declared import GATEWAY
+from .._subjects.gateway.declared import decide as decide_gateway
+from .._subjects.monitoring.declared import MONITORING
+from .._subjects.monitoring.declared import decide as decide_monitoring
+from .._subjects.phoenix.declared import PHOENIX
+from .._subjects.phoenix.declared import decide as decide_phoenix
+from .._subjects.registry import SUBJECTS
+from .._subjects.tls.declared import NONE, TLS, authority
+from .._subjects.tls.declared import decide as decide_tls
+from .drift import read_drift
+from .keys import key_file, secret_file
+from .trust import TRUST
 
 _OF_THE_FLEET = (
     *("fleet_services", "fleet_fabric", "fleet_firewall", "fleet_drift", "fleet_tls", "fleet_gateway"),
@@ -167,11 +160,12 @@ HOST: Spec = {
 
 @dataclass(frozen=True)
 class Declared:
-    """The checked declaration. fabric is passed on as written: `_fabric.plan` checks it.
+    """The checked declaration. fabric is passed on as written: `_subjects.fabric.plan` checks it.
 
     name: the inventory's, which units on hosts bear. ca: the certificate of the local CA on the controller; None where
-    neither a service nor the gateway has one of it. gateway: as `_gateway.declared.decide` completes it; None without.
-    clients: as `_clients.declared.decide` completes them, those that can be.
+    neither a service nor the gateway has one of it. gateway: as `_subjects.gateway.declared.decide` completes it; None
+    without.
+    clients: as `_subjects.clients.declared.decide` completes them, those that can be.
     monitoring, phoenix: likewise, by each one's `declared.decide`; None without.
     """
 

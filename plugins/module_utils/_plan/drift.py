@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator, Mapping
 from datetime import date
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean, error
-from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check
+from .._base.findings import Finding, did_you_mean, error
+from .._base.schema import Spec, check
 
 _PATTERN: Spec = {"type": "str", "default": "*", "min": 1, "expected": "a name, or a pattern with *"}
 _NAMES: Spec = {"type": "list", "default": [], "elements": {"type": "str"}}

@@ -13,52 +13,43 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Engine, Facts, Sizing
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Placed
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.environment import Slices
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.plan import plan_fabric
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, ordered
-from ansible_collections.gb10.fleet.plugins.module_utils._gateway.backends import aliases_of
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
-from ansible_collections.gb10.fleet.plugins.module_utils._host_tuning.subject import (
-    host_tuning,
-    impossible,
-    named_paths,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._layers import Value, merge
-from ansible_collections.gb10.fleet.plugins.module_utils._lock.lock import EMPTY, KINDS, Lock, anchored, unknown_name
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Budget, plan_hosts
-from ansible_collections.gb10.fleet.plugins.module_utils._memory_guard.subject import memory_guard, refused
-from ansible_collections.gb10.fleet.plugins.module_utils._plan import slices
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.builds import built_on, with_one_builder
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.clients import Clients, plan_clients
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.container import docker_options
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.decided import Decided
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import Declared, read_declaration
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.drift import unmeasured
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.fold import folded
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.gateway import Gateway, plan_gateway
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.listens import listens
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.models import chosen_recipe
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.monitoring import Monitoring, plan_monitoring
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.phoenix import Phoenix
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks import (
-    Configured,
-    judged_container,
-    plan_ranks,
-    port_clashes,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.service import place
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.service_slice import service_slice
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.summary import costs, summary
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.trust import trust_problems
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library
-from ansible_collections.gb10.fleet.plugins.module_utils._sizes import gib
-from ansible_collections.gb10.fleet.plugins.module_utils._subject import Here
-from ansible_collections.gb10.fleet.plugins.module_utils._subjects import SUBJECTS
-from ansible_collections.gb10.fleet.plugins.module_utils._transfer.plan import with_sources
+from .._base.findings import Finding, ordered
+from .._base.gb10 import fact
+from .._base.layers import Value, merge
+from .._base.sizes import gib
+from .._base.subject import Here
+from .._engines.environment import Slices
+from .._engines.interface import Engine, Facts, Sizing
+from .._engines.memory.budget import Budget, plan_hosts
+from .._engines.observed import Observed
+from .._engines.placed import Host, Placed
+from .._engines.recipes.recipe import Library
+from .._engines.registry import ENGINES
+from .._stores.lock.lock import EMPTY, KINDS, Lock, anchored, unknown_name
+from .._stores.transfer.plan import with_sources
+from .._subjects.fabric.plan import plan_fabric
+from .._subjects.gateway.backends import aliases_of
+from .._subjects.host_tuning.subject import host_tuning, impossible, named_paths
+from .._subjects.memory_guard.subject import memory_guard, refused
+from .._subjects.registry import SUBJECTS
+from . import slices
+from .builds import built_on, with_one_builder
+from .clients import Clients, plan_clients
+from .container import docker_options
+from .decided import Decided
+from .declared import Declared, read_declaration
+from .drift import unmeasured
+from .fold import folded
+from .gateway import Gateway, plan_gateway
+from .listens import listens
+from .models import chosen_recipe
+from .monitoring import Monitoring, plan_monitoring
+from .phoenix import Phoenix
+from .ranks import Configured, judged_container, plan_ranks, port_clashes
+from .service import place
+from .service_slice import service_slice
+from .summary import costs, summary
+from .trust import trust_problems
 
 
 class _Findings:
@@ -90,10 +81,10 @@ def plan_fleet(
     """Every decision, as a plain map of JSON values (docs/architecture.md, "The plan").
 
     inventory: ``{hosts: {name: {address, port, variables}}, folder}``. library, of_recipes: what
-    `_recipes.recipe.load_all` returned; only folders, and the recipes that services name, are spoken of. observed: what
-    hosts have shown; figures and findings come from it, no decision. engines: by the names that recipes write. lock:
-    what images and models are known by. relock: the name of one whose place in the lock doesn't count any more. Errors
-    are findings; a service with one is left out.
+    `_engines.recipes.recipe.load_all` returned; only folders, and the recipes that services name, are spoken of.
+    observed: what hosts have shown; figures and findings come from it, no decision. engines: by the names that recipes
+    write. lock: what images and models are known by. relock: the name of one whose place in the lock doesn't count any
+    more. Errors are findings; a service with one is left out.
     """
     findings = _Findings()
     findings.add(observed.findings)

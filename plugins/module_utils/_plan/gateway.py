@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
-from ansible_collections.gb10.fleet.plugins.module_utils._gateway.backends import Backend, Endpoint, backends
-from ansible_collections.gb10.fleet.plugins.module_utils._gateway.declared import NAME
-from ansible_collections.gb10.fleet.plugins.module_utils._gateway.plan import gateway_slice, shown
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.decided import Decided
-from ansible_collections.gb10.fleet.plugins.module_utils._tls.declared import is_address
+from .._base.findings import Finding, error
+from .._engines.placed import Placed
+from .._subjects.gateway.backends import Backend, Endpoint, backends
+from .._subjects.gateway.declared import NAME
+from .._subjects.gateway.plan import gateway_slice, shown
+from .._subjects.tls.declared import is_address
+from .decided import Decided
 
 _EVERYWHERE = ("0.0.0.0", "::")
 
@@ -25,7 +25,7 @@ _EVERYWHERE = ("0.0.0.0", "::")
 class Gateway:
     """What is decided of the gateway: nothing where none is declared.
 
-    declared: as `_gateway.declared.decide` completes ``fleet_gateway``.
+    declared: as `_subjects.gateway.declared.decide` completes ``fleet_gateway``.
     """
 
     declared: Mapping[str, Any] | None = None
@@ -53,7 +53,7 @@ class Gateway:
         return gateway_slice(self.declared, self.offered, self.inventory, host, interface)
 
     def apis(self, host: str) -> Iterator[dict[str, Any]]:
-        """Its own ports on a host, as `_subject.Here.apis` has them."""
+        """Its own ports on a host, as `_base.subject.Here.apis` has them."""
         if self.declared and host in self.hosts:
             for port in _ports(self.declared):
                 yield {"port": port, "from": [], "reason": "the gateway"}

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils import _secret_files
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
+from .._base import secret_files
+from .._base.findings import Finding, error
 
 # Beside the inventory, in a folder that no inventory plugin reads.
 MADE = ".fleet/keys"
@@ -70,7 +70,7 @@ def secret_file(place: str, path: Path, what: str) -> Iterator[Finding]:
         found = f"no file {path}" if not os.path.lexists(path) else f"{path} is no file"
     else:
         try:
-            content = _secret_files.read(path, _KEY_BYTES)
+            content = secret_files.read(path, _KEY_BYTES)
         except OSError as problem:
             found = f"{path} can't be read: {problem.strerror}"
         else:
@@ -98,10 +98,10 @@ def _in_the_way(path: Path) -> Path | None:
 
 
 def _content_problems(place: str, path: Path) -> Iterator[Finding]:
-    content = _secret_files.read(path, _KEY_BYTES)
+    content = secret_files.read(path, _KEY_BYTES)
     if content is not None:
         yield from key_problems(place, path, content)
-        yield from _secret_files.others_may_read("input-key-file", place, path)
+        yield from secret_files.others_may_read("input-key-file", place, path)
 
 
 def key_problems(place: str, path: Path, content: bytes) -> Iterator[Finding]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import ranks_port
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.decided import Decided
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.gateway import Gateway
+from .._engines.placed import Placed
+from .._engines.ports import ranks_port
+from .decided import Decided
+from .gateway import Gateway
 
 
 def listens(services: Iterable[Decided], host: str, gateway: Gateway) -> list[dict[str, Any]]:

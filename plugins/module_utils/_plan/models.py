@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.derive import derive
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library
+from .._base.findings import Finding, error
+from .._engines.recipes.derive import derive
+from .._engines.recipes.recipe import Library
 
 
 def chosen_recipe(

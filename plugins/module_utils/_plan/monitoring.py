@@ -10,18 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
-from ansible_collections.gb10.fleet.plugins.module_utils._memory_guard.subject import floors
-from ansible_collections.gb10.fleet.plugins.module_utils._monitoring import prometheus
-from ansible_collections.gb10.fleet.plugins.module_utils._monitoring.plan import (
-    collected_slice,
-    host_slice,
-    shown_slice,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._monitoring.prometheus import Endpoint
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.decided import Decided
+from .._base.findings import Finding, error
+from .._base.gb10 import fact
+from .._engines.placed import Host
+from .._subjects.memory_guard.subject import floors
+from .._subjects.monitoring import prometheus
+from .._subjects.monitoring.plan import collected_slice, host_slice, shown_slice
+from .._subjects.monitoring.prometheus import Endpoint
+from .decided import Decided
 
 _EVERYWHERE = ("0.0.0.0", "::")
 NAME = "monitoring"
@@ -31,9 +27,9 @@ NAME = "monitoring"
 class Monitoring:
     """What is decided of it: nothing where none is declared.
 
-    declared: as `_monitoring.declared.decide` completes ``fleet_monitoring``. hosts: each one's node exporter, address
-    and port. endpoints: of services. engines: the series of each engine that serves. disk_gib: under so much free disk
-    it alerts. load_s: no service may be silent for longer while it loads.
+    declared: as `_subjects.monitoring.declared.decide` completes ``fleet_monitoring``. hosts: each one's node exporter,
+    address and port. endpoints: of services. engines: the series of each engine that serves. disk_gib: under so much
+    free disk it alerts. load_s: no service may be silent for longer while it loads.
     """
 
     declared: Mapping[str, Any] | None = None
@@ -82,7 +78,7 @@ class Monitoring:
         return host_slice(parts, self.inventory, "")
 
     def apis(self, host: str) -> Iterator[dict[str, Any]]:
-        """Its ports on a host, as `_subject.Here.apis` has them."""
+        """Its ports on a host, as `_base.subject.Here.apis` has them."""
         if self.declared and host in self.hosts:
             yield {"port": fact("monitoring", "exporter_port"), "from": self.sources, "reason": "the node exporter"}
 

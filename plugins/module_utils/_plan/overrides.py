@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Engine
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
+from .._base.findings import Finding, error
+from .._engines.interface import Engine
 
 
 def image_of(

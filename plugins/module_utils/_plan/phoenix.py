@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._phoenix.plan import part_of, url
+from .._subjects.phoenix.plan import part_of, url
 
 
 @dataclass(frozen=True)
 class Phoenix:
-    """declared: as `_phoenix.declared.decide` completes ``fleet_phoenix``; None without."""
+    """declared: as `_subjects.phoenix.declared.decide` completes ``fleet_phoenix``; None without."""
 
     declared: Mapping[str, Any] | None
     inventory: str
@@ -32,7 +32,7 @@ class Phoenix:
         return kept | {"url": url(self.declared)}
 
     def apis(self, host: str) -> Iterator[dict[str, Any]]:
-        """As `_subject.Here.apis` has them."""
+        """As `_base.subject.Here.apis` has them."""
         if (
             self.declared is not None
             and host == self.declared["host"]

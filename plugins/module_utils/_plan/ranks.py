@@ -15,23 +15,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Launch
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Placed
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import ranks_port, supervisors_port
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.hotplug import ABSENT, SEAT, STATE
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
-from ansible_collections.gb10.fleet.plugins.module_utils._layers import Value
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Share
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.container import (
-    Container,
-    Mount,
-    docker_ask,
-    docker_exec,
-    docker_run,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._sizes import gib
+from .._base import layout
+from .._base.findings import Finding, error
+from .._base.gb10 import fact
+from .._base.layers import Value
+from .._base.sizes import gib
+from .._engines.interface import Launch
+from .._engines.memory.budget import Share
+from .._engines.placed import Host, Placed
+from .._engines.ports import ranks_port, supervisors_port
+from .._subjects.fabric.hotplug import ABSENT, SEAT, STATE
+from .container import Container, Mount, docker_ask, docker_exec, docker_run
 
 _FIRST_FREE_PORT = 1024
 _ALONE: dict[str, Any] = {"address": None, "peers": [], "rendezvous": None, "secret_file": None, "adapter": None}
@@ -110,7 +104,7 @@ def _supervisor(
         **(_meeting(placed, rank) if placed.is_group else _ALONE),
         "run": docker_run(container),
         "serve": docker_exec(container["name"], launch.exec) if launch.exec else None,
-        "token": {"file": _layout.group_token(placed.name), "purpose": launch.token} if launch.token else None,
+        "token": {"file": layout.group_token(placed.name), "purpose": launch.token} if launch.token else None,
         "gids": _gids(service, placed.hosts[rank].name) if placed.is_group else None,
         "memory_bytes": share.footprint.low,
         "guard": _guard(placed, share),
@@ -129,7 +123,7 @@ def _guard(placed: Placed, share: Share) -> dict[str, Any]:
         "high_bytes": share.footprint.high,
         "creep_s": fact("group", "creep_s"),
         "on_creep": placed.settings["on_creep"],
-        "unit": _layout.MEMORY_GUARD_UNIT,
+        "unit": layout.MEMORY_GUARD_UNIT,
     }
 
 
@@ -165,7 +159,7 @@ def _meeting(placed: Placed, rank: int) -> dict[str, Any]:
         "adapter": {"address": addresses[rank], "state_file": STATE, "absent": f"{ABSENT}: {SEAT}"},
         "peers": [address for other, address in enumerate(addresses) if other != rank],
         "rendezvous": {"address": addresses[0], "port": supervisors_port(placed.port)},
-        "secret_file": _layout.group_secret(placed.name),
+        "secret_file": layout.group_secret(placed.name),
     }
 
 
@@ -179,7 +173,7 @@ def _container(service: Configured, rank: int, launch: Launch) -> Container:
     allowed = {key: decided.value for key, decided in placed.isolation.items()}
     mounts = [*_mounts(placed, host.name), *(_secret_mounts(placed) if rank == 0 else ())]
     container = Container(
-        name=_layout.container(placed.name),
+        name=layout.container(placed.name),
         image=placed.image["reference"],
         entrypoint=launch.entrypoint,
         arguments=launch.arguments,
@@ -199,7 +193,7 @@ def _container(service: Configured, rank: int, launch: Launch) -> Container:
     roce = service.fabric[host.name]["transport"] == "roce"
     # Docker lets any port be bound in a network of the container's own
     low_port = ["NET_BIND_SERVICE"] if rank == 0 and placed.port < _FIRST_FREE_PORT else []
-    token = [Mount(_layout.group_token(placed.name), _layout.IN_GROUP_TOKEN)] if launch.token else []
+    token = [Mount(layout.group_token(placed.name), layout.IN_GROUP_TOKEN)] if launch.token else []
     return replace(
         container,
         mounts=[*mounts, *token],
@@ -216,14 +210,14 @@ def _secret_mounts(placed: Placed) -> Iterator[Mount]:
     if placed.trace_headers:
         yield Mount(placed.trace_headers, placed.engine.spec.trace_headers)
     if placed.tls and placed.engine.spec.tls:
-        yield Mount(_layout.certificate_file(placed.name), placed.engine.spec.tls.certificate)
-        yield Mount(_layout.certificate_key(placed.name), placed.engine.spec.tls.key)
+        yield Mount(layout.certificate_file(placed.name), placed.engine.spec.tls.certificate)
+        yield Mount(layout.certificate_key(placed.name), placed.engine.spec.tls.key)
 
 
 def _mounts(placed: Placed, host: str) -> Iterator[Mount]:
     """What each container of a service sees of its host."""
     if placed.reads_model(host):
-        yield Mount(_layout.MODELS, _layout.IN_MODELS)
+        yield Mount(layout.MODELS, layout.IN_MODELS)
     for folder in placed.adapter_folders:
         yield Mount(folder, folder)
     for mount in [*placed.overlays.mounts, *placed.recipe["mounts"]]:
@@ -236,7 +230,7 @@ def cache_folders(placed: Placed) -> dict[str, str]:
     Compiled kernels fit one image only, and are code: what one service has left there no other one runs.
     """
     image = placed.image
-    folder = f"{_layout.compiled(placed.name)}/{_layout.compiled_key(image['reference'], image['digest'])}"
+    folder = f"{layout.compiled(placed.name)}/{layout.compiled_key(image['reference'], image['digest'])}"
     return {target: f"{folder}/{name}" for name, target in placed.engine.spec.caches.items()}
 
 
@@ -255,7 +249,7 @@ def _gids(service: Configured, host: str) -> list[dict[str, str]] | None:
 
 
 def _probes(service: Configured, container: str) -> dict[str, Any]:
-    """`_rank.probes.Probes`; what the engine runs in its container is run by the supervisor through Docker."""
+    """`_on_host.rank.probes.Probes`; what the engine runs in its container is run by the supervisor through Docker."""
     probes = service.placed.engine.probes(service.placed, service.flags)
     if probes.joined is not None:
         probes = replace(probes, joined=replace(probes.joined, command=docker_exec(container, probes.joined.command)))

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, ordered
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.trust import TRUST
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import Library, Recipe
+from .._base.findings import Finding, ordered
+from .._engines.recipes.recipe import Library, Recipe
+from .._engines.registry import ENGINES
+from .fleet import plan_fleet
+from .trust import TRUST
 
 SERVICE = "recipe"
 
@@ -39,7 +39,7 @@ class Verdict:
 def lint_recipes(library: Library, of_recipes: Iterable[Finding]) -> list[Verdict]:
     """A verdict for every recipe of the library, by name, and one for every file that is no usable recipe.
 
-    of_recipes: what `_recipes.recipe.load_all` found in the files.
+    of_recipes: what `_engines.recipes.recipe.load_all` found in the files.
     """
     by_file: dict[str, list[Finding]] = {}
     for finding in of_recipes:

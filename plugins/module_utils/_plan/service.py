@@ -10,26 +10,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Engine
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Overlays, Placed
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
-from ansible_collections.gb10.fleet.plugins.module_utils._fabric.environment import Slices, group_environment
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, hint, warning
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer
-from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, merge
-from ansible_collections.gb10.fleet.plugins.module_utils._plan import overrides
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.overlays import plan_overlays
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.recipe import (
-    Library,
-    environment_problems,
-    flag_problems,
-    image_problems,
-    old_image_keys,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.spec import MODEL, image_spec
-from ansible_collections.gb10.fleet.plugins.module_utils._schema import check
-from ansible_collections.gb10.fleet.plugins.module_utils._sizes import quantity
+from .._base import layout
+from .._base.findings import Finding, error, hint, warning
+from .._base.gb10 import default_layer
+from .._base.layers import Layer, Value, merge
+from .._base.schema import check
+from .._base.sizes import quantity
+from .._engines.environment import Slices, group_environment
+from .._engines.interface import Engine
+from .._engines.placed import Host, Overlays, Placed
+from .._engines.recipes.overlays import plan_overlays
+from .._engines.recipes.recipe import Library, environment_problems, flag_problems, image_problems, old_image_keys
+from .._engines.recipes.spec import MODEL, image_spec
+from .._engines.registry import ENGINES
+from . import overrides
 
 
 def place(
@@ -107,7 +101,7 @@ def _built(image: Mapping[str, Any], first: str, library: Library, place: str) -
 
 def _overlays(placed: Placed, library: Library) -> tuple[Overlays, list[Finding]]:
     where = f"recipe {placed.recipe['name']}"
-    on_host, in_container = (placed.model_folder(home) for home in (_layout.MODELS, _layout.IN_MODELS))
+    on_host, in_container = (placed.model_folder(home) for home in (layout.MODELS, layout.IN_MODELS))
     folder, written = placed.overlay_folder, placed.recipe["overlays"]
     overlays, findings = plan_overlays(written, library, where, folder, on_host, in_container)
     own = placed.engine.overlays(placed)
@@ -243,7 +237,7 @@ def _environment(placed: Placed, host: Host) -> dict[str, Value]:
     ]
     models = Layer(
         "computed",
-        {"HF_HOME": _layout.IN_MODELS, "HF_MODULES_CACHE": _layout.IN_MODEL_CODE},
+        {"HF_HOME": layout.IN_MODELS, "HF_MODULES_CACHE": layout.IN_MODEL_CODE},
         {
             "HF_HOME": "where the host's models are mounted",
             "HF_MODULES_CACHE": "where transformers copies a model's own code to: the models are mounted read-only",

@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
-from ansible_collections.gb10.fleet.plugins.module_utils._plan import slices
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.decided import Decided
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.ranks import Rank, cache_folders
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.unit import rank_unit
-from ansible_collections.gb10.fleet.plugins.module_utils._sizes import gib
+from .._base import layout
+from .._base.gb10 import fact
+from .._base.sizes import gib
+from .._engines.placed import Placed
+from . import slices
+from .decided import Decided
+from .ranks import Rank, cache_folders
+from .unit import rank_unit
 
 
 def service_slice(service: Decided, host: str, inventory: str) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def service_slice(service: Decided, host: str, inventory: str) -> dict[str, Any]
     return {
         "name": placed.name,
         "engine": placed.engine.spec.name,
-        "unit": _layout.unit(placed.name),
+        "unit": layout.unit(placed.name),
         "rank": rank.number,
         "ranks": len(service.ranks),
         "hosts": [host.name for host in placed.hosts],
@@ -52,8 +52,8 @@ def service_slice(service: Decided, host: str, inventory: str) -> dict[str, Any]
         "tls": tls,
         "trace_headers": trace_headers,
         "secret": secret,
-        "rank_file": _layout.rank_file(placed.name),
-        "status_file": _layout.status_file(placed.name),
+        "rank_file": layout.rank_file(placed.name),
+        "status_file": layout.status_file(placed.name),
         "memory_bytes": rank.share.taken.expected,
         "memory_floor_bytes": gib(fact("memory", "floor_gib")),
         "proof": _proof(service, host) if is_head else None,
@@ -64,8 +64,8 @@ def _files(placed: Placed, rank: Rank, inventory: str) -> dict[str, dict[str, st
     supervisor = json.dumps(rank.supervisor, indent=2, sort_keys=True) + "\n"
     contents = {
         **{file["path"]: file["content"] for file in placed.overlays.files if "content" in file},
-        _layout.rank_file(placed.name): supervisor,
-        f"{_layout.UNITS}/{_layout.unit(placed.name)}": rank_unit(
+        layout.rank_file(placed.name): supervisor,
+        f"{layout.UNITS}/{layout.unit(placed.name)}": rank_unit(
             placed.name, placed.recipe["summary"], rank.supervisor["limits"], inventory
         ),
     }
@@ -76,12 +76,12 @@ def _without(
     service: str, key: object, tls: object, trace_headers: object, secret: object
 ) -> dict[str, dict[str, str | None]]:
     """Secrets that a rank had, when it was a head, encrypted or one of a group, and has no longer."""
-    certificate = (_layout.certificate_file(service), _layout.certificate_key(service))
+    certificate = (layout.certificate_file(service), layout.certificate_key(service))
     parts = (
-        (key, (_layout.key_file(service),)),
+        (key, (layout.key_file(service),)),
         (tls, certificate),
-        (trace_headers, (_layout.trace_headers(service),)),
-        (secret, (_layout.group_secret(service),)),
+        (trace_headers, (layout.trace_headers(service),)),
+        (secret, (layout.group_secret(service),)),
     )
     gone = (path for part, paths in parts if part is None for path in paths)
     return {path: {"mode": "0600", "content": None} for path in gone}
@@ -90,7 +90,7 @@ def _without(
 def _models(placed: Placed, host: str) -> list[str]:
     """The folder of each model that its rank reads, as the store of that host gets them."""
     staged = slices.models_of(placed, host)
-    return [_layout.model_folder(model["repository"], model["revision"]) for model in staged]
+    return [layout.model_folder(model["repository"], model["revision"]) for model in staged]
 
 
 def _folders(placed: Placed) -> dict[str, str | None]:
@@ -98,7 +98,7 @@ def _folders(placed: Placed) -> dict[str, str | None]:
     it."""
     overlays = {file["path"].rpartition("/")[0]: "0755" for file in placed.overlays.files}
     caches: dict[str, str | None] = dict.fromkeys(cache_folders(placed).values())
-    own: dict[str, str | None] = {_layout.compiled(placed.name): "0700"} if caches else {}
+    own: dict[str, str | None] = {layout.compiled(placed.name): "0700"} if caches else {}
     return own | caches | overlays
 
 
@@ -117,7 +117,7 @@ def _tls(placed: Placed) -> dict[str, Any] | None:
     decided = placed.tls
     if decided is None:
         return None
-    paths = {"certificate": _layout.certificate_file(placed.name), "key": _layout.certificate_key(placed.name)}
+    paths = {"certificate": layout.certificate_file(placed.name), "key": layout.certificate_key(placed.name)}
     files = {kind: {"source": decided[kind], "path": path} for kind, path in paths.items()}
     return {**files, "ca": decided["ca"], "names": decided["names"]}
 
@@ -131,7 +131,7 @@ def _trace_headers(placed: Placed) -> dict[str, str] | None:
 
 def _secret(placed: Placed) -> dict[str, str]:
     """What a group's ranks know each other by: its head makes it, the others get it."""
-    return {"path": _layout.group_secret(placed.name), "head": placed.head.name}
+    return {"path": layout.group_secret(placed.name), "head": placed.head.name}
 
 
 def _proof(service: Decided, host: str) -> dict[str, Any]:
@@ -148,7 +148,7 @@ def _proof(service: Decided, host: str) -> dict[str, Any]:
         "startup_limit_s": service.ranks[0].supervisor["limits"]["startup_limit_s"],
         "memory_total_bytes": plan["boot"]["memory_total_bytes"],
         "requested_bytes": plan["boot"]["requested_bytes"],
-        "boots": slices.observation(_layout.BOOTS, f"boots/{host}", plan["boot"]["key"]),
+        "boots": slices.observation(layout.BOOTS, f"boots/{host}", plan["boot"]["key"]),
         "expected": _expected(plan["kv"], placed.image["release"]),
     }
 

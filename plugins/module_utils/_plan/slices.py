@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import image_key
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Placed
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.builds import builder
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.clients import Clients
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.decided import Decided
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.gateway import Gateway
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.monitoring import Monitoring
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.phoenix import Phoenix
-from ansible_collections.gb10.fleet.plugins.module_utils._subject import Here, with_defaults
+from .._base import layout
+from .._base.gb10 import fact
+from .._base.subject import Here, with_defaults
+from .._engines.observed import image_key
+from .._engines.placed import Host, Placed
+from .builds import builder
+from .clients import Clients
+from .decided import Decided
+from .gateway import Gateway
+from .monitoring import Monitoring
+from .phoenix import Phoenix
 
 
 def drift(declared: Mapping[str, Any]) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def observation(kept: str, copied: str, name: str) -> dict[str, str]:
 def unread_images(services: Iterable[Decided]) -> list[dict[str, Any]]:
     """Images whose release the recipe doesn't name, to be read on the host."""
     return _unique(
-        {"image": image["reference"], "catalogues": observation(_layout.CATALOGUES, "catalogues", image_key(image))}
+        {"image": image["reference"], "catalogues": observation(layout.CATALOGUES, "catalogues", image_key(image))}
         for image in (service.placed.image for service in services if service.placed.engine.spec.reads_images)
         if image["release"] is None
     )
@@ -162,7 +162,7 @@ def needs(
     ports = [
         {
             "port": port,
-            "container": _layout.container(service.placed.name),
+            "container": layout.container(service.placed.name),
             "place": f"{service.placed.place}.port",
         }
         for service in services
@@ -172,7 +172,7 @@ def needs(
     paths = [entry[key] for entry in [*files, *disk, *secrets] for key in ("path", "unless") if entry.get(key)]
     groups = [_group(service.placed) for service in services if service.placed.is_group]
     return {
-        "paths": sorted({*paths, *named, _layout.MODELS}),
+        "paths": sorted({*paths, *named, layout.MODELS}),
         "files": files,
         "disk": disk,
         "secrets": secrets,
@@ -183,7 +183,7 @@ def needs(
         "groups": groups,
         "launches": [
             {
-                "container": _layout.container(service.placed.name),
+                "container": layout.container(service.placed.name),
                 "engine": service.placed.engine.spec.name,
                 "request": requests[service.placed.name],
             }
@@ -254,7 +254,7 @@ def _files(placed: Placed, host: str) -> Iterator[dict[str, Any]]:
             "path": model["source"]["path"],
             "weights_bytes": model["weights_bytes"],
             "place": place,
-            "unless": placed.model_folder(_layout.MODELS),
+            "unless": placed.model_folder(layout.MODELS),
         }
     for folder in placed.adapter_folders:
         place = f"{placed.place}: the folder of an adapter"
@@ -268,10 +268,10 @@ def _writes(placed: Placed, host: str) -> Iterator[dict[str, Any]]:
         if model["bytes"]:
             what = f"weights of {model['repository']}"
             yield {
-                "path": _layout.MODELS,
+                "path": layout.MODELS,
                 "bytes": model["bytes"],
                 "what": what,
-                "unless": _layout.model_folder(model["repository"], model["revision"]),
+                "unless": layout.model_folder(model["repository"], model["revision"]),
             }
 
 

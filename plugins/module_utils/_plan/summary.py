@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
-from ansible_collections.gb10.fleet.plugins.module_utils._sizes import gib
+from .._base.sizes import gib
+from .._engines.placed import Placed
 
 _SHORT = ("memory-tight", "memory-pool-small")
 _START = "start"  # what a recipe calls a measured start

@@ -14,13 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import cited_in
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.container import docker_exec, docker_run
-from ansible_collections.gb10.fleet.plugins.module_utils._ranks import rank_of
-from ansible_collections.gb10.fleet.plugins.module_utils._report import table
-from ansible_collections.gb10.fleet.plugins.module_utils._sizes import size
+from .._base.findings import Finding
+from .._base.gb10 import cited_in
+from .._base.ranks import rank_of
+from .._base.report import table
+from .._base.sizes import size
+from .._engines.registry import ENGINES
+from .container import docker_exec, docker_run
 
 WIDTH = 120
 # The lines of a budget, from the model outwards.

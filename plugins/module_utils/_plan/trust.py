@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
-from ansible_collections.gb10.fleet.plugins.module_utils._lock.lock import Lock, locked
-from ansible_collections.gb10.fleet.plugins.module_utils._recipes.derive import DERIVED
+from .._base import layout
+from .._base.findings import Finding, error
+from .._engines.placed import Placed
+from .._engines.recipes.derive import DERIVED
+from .._stores.lock.lock import Lock, locked
 
 TRUST = {
     "code": "code of the model's publisher runs, and which code may change between two runs",
@@ -22,7 +22,7 @@ TRUST = {
     "development": "the engine's switches for development are on",
 }
 # Where an owner's data lies. A container may read there; what it may write to is the owner's word.
-_DATA = ("/srv/", "/mnt/", "/media/", "/data/", f"{_layout.MODELS}/", f"{_layout.OVERLAYS}/")
+_DATA = ("/srv/", "/mnt/", "/media/", "/data/", f"{layout.MODELS}/", f"{layout.OVERLAYS}/")
 
 
 def trust_problems(placed: Placed, lock: Lock, relock: str) -> Iterator[Finding]:

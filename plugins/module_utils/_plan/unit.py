@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._layout import LIBRARY, container, rank_file
+from .._base import layout
+from .._base.layout import LIBRARY, container, rank_file
 
 # As Docker's daemon and containerd have it: who runs the service outlives it.
 OWN_OOM_SCORE_ADJ = -500
@@ -28,7 +28,7 @@ def rank_unit(service: str, summary: str, limits: Mapping[str, Any], inventory: 
     limits: of its supervisor. inventory: whose service it is; systemd passes over sections of this kind.
     """
     return f"""\
-{_layout.MARK}
+{layout.MARK}
 [Unit]
 Description=gb10.fleet: {summary.replace("%", "%%")}
 Wants=network-online.target

@@ -31,7 +31,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-NAMESPACE, SIGNER = "gb10-fleet", "publisher"  # as `_pull.published` has them
+NAMESPACE, SIGNER = "gb10-fleet", "publisher"  # as `_operations.pull.published` has them
 FORMAT = 1
 CONVERGED, UNKNOWN, REFUSED = 0, 1, 2
 _WORDS = {CONVERGED: "converged", UNKNOWN: "unknown", REFUSED: "refused"}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._models.gguf import TYPES
+from ansible_collections.gb10.fleet.plugins.module_utils._facts.models.gguf import TYPES
 
 _NUMBERS = {type_.name: number for number, type_ in TYPES.items()}
 _U32, _F32, _STRING, _ARRAY, _I32 = 4, 6, 8, 9, 5

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.catalogue import load
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import BootLog
+from ..memory.boots import BootLog
+from .catalogue import load
 
 _BUFFER = re.compile(r"(\S+?)(?:\[\S+\])? +(model|KV|compute|output) buffer size = +([\d.]+) MiB")
 # Of the projector (tools/mtmd/clip.cpp).

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp import decoder
-from ansible_collections.gb10.fleet.plugins.module_utils._models.gguf import TYPES
+from ..._facts.models.gguf import TYPES
+from . import decoder
 
 # Architectures whose cache and graph are known; of those with a window, each how many-th layer sees everything.
 PLAIN = ("llama", "qwen3", "qwen3moe")
@@ -62,8 +62,9 @@ def known(facts: Mapping[str, Any], settings: Settings) -> bool:
 
 
 def buffers(facts: Mapping[str, Any], settings: Settings, split: Sequence[float], gpu: bool = True) -> list[Buffers]:
-    """Of each rank, the head first. facts: `_models.gguf.facts_of`. split: the ranks' parts of the layers, in the same
-    order. gpu: whether the head computes on another device than the one that looks tokens up, in the same memory."""
+    """Of each rank, the head first. facts: `_facts.models.gguf.facts_of`. split: the ranks' parts of the layers, in the
+    same order. gpu: whether the head computes on another device than the one that looks tokens up, in the same
+    memory."""
     blocks, output, batch = facts["blocks"], facts["output"], _batch(facts, settings)
     windowed = [layer for layer in range(len(blocks)) if _slides(facts, layer)]
     # the output's matrix may be the one that looks tokens up: another device has its own copy

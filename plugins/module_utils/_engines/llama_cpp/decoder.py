@@ -14,16 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.graph import (
-    WEIGHT,
-    Graph,
-    Tensor,
-    changed,
-    leaf,
-    made,
-    view,
-    written,
-)
+from .graph import WEIGHT, Graph, Tensor, changed, leaf, made, view, written
 
 _F32, _INDEX, _F16 = 4, 8, 2
 # Layers repeat: behind these the buffer grows no more.
@@ -59,9 +50,9 @@ class _Cache:
 def bytes_of(
     facts: Mapping[str, Any], batch: Batch, layers: Sequence[int], windowed: Sequence[int], looks_up: bool
 ) -> int:
-    """Of one device. facts: `_models.gguf.facts_of`. layers: those that it has, by number; the one behind the last is
-    the output. windowed: layers that see a window. looks_up: whether it makes tokens into rows itself, instead of
-    getting rows."""
+    """Of one device. facts: `_facts.models.gguf.facts_of`. layers: those that it has, by number; the one behind the
+    last is the output. windowed: layers that see a window. looks_up: whether it makes tokens into rows itself, instead
+    of getting rows."""
     graph, positions = Graph(), leaf(_F32 * batch.tokens)
     row = _F32 * batch.tokens * _whole(facts, "embedding")
     caches = {seen: _cache(facts, batch, seen) for seen in {layer in windowed for layer in layers}}

@@ -9,25 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import (
-    EngineSpec,
-    Facts,
-    Launch,
-    Sizing,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp import launch, lint, probes, sizing
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.boot_log import parse_boot_log
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.spec import RPC_CACHE, SPEC
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Placed
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.plain import Plain
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer
-from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import BootLog
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Share
-from ansible_collections.gb10.fleet.plugins.module_utils._rank.probes import Probes, Request
-from ansible_collections.gb10.fleet.plugins.module_utils._sizes import quantity
+from ..._base.findings import Finding, error
+from ..._base.gb10 import default_layer
+from ..._base.layers import Layer, Value
+from ..._base.sizes import quantity
+from ..._on_host.rank.probes import Probes, Request
+from ..interface import EngineSpec, Facts, Launch, Sizing
+from ..memory.boots import BootLog
+from ..memory.budget import Share
+from ..observed import Observed
+from ..placed import Host, Placed
+from ..plain import Plain
+from . import launch, lint, probes, sizing
+from .boot_log import parse_boot_log
+from .spec import RPC_CACHE, SPEC
 
 
 class LlamaCpp(Plain):

@@ -10,14 +10,14 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Launch
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp import catalogue
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.spec import PROGRAMS, SPEC
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import ranks_port
-from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, merge
-from ansible_collections.gb10.fleet.plugins.module_utils._sizes import quantity
+from ..._base import layout
+from ..._base.layers import Layer, Value, merge
+from ..._base.sizes import quantity
+from ..interface import Launch
+from ..placed import Placed
+from ..ports import ranks_port
+from . import catalogue
+from .spec import PROGRAMS, SPEC
 
 SLOTS = 4
 # How a draft model drafts, unless an option says another way: without one it is loaded and not asked.
@@ -81,11 +81,11 @@ def _from_placement(placed: Placed) -> Layer:
     if mode := KINDS.get(placed.recipe["kind"]):
         values[mode], reasons[mode] = True, "the recipe's kind"
     if placed.stored_projector:
-        folder = _layout.model_folder(placed.stored_projector, model["revision"], _layout.IN_MODELS)
+        folder = layout.model_folder(placed.stored_projector, model["revision"], layout.IN_MODELS)
         values["mmproj"], reasons["mmproj"] = f"{folder}/{model['mmproj']}", "the staged file"
     if placed.stored_draft:
         draft = model["draft"]
-        folder = _layout.model_folder(placed.stored_draft, draft["revision"], _layout.IN_MODELS)
+        folder = layout.model_folder(placed.stored_draft, draft["revision"], layout.IN_MODELS)
         values["spec-draft-model"], reasons["spec-draft-model"] = f"{folder}/{draft['file']}", "the staged file"
     if placed.key_file:
         values["api-key-file"] = SPEC.key.target

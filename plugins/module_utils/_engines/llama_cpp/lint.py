@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Facts
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.catalogue import Option, Release, load
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, did_you_mean, error, hint
+from ..._base.findings import Finding, did_you_mean, error, hint
+from ..interface import Facts
+from .catalogue import Option, Release, load
 
 _SOURCE = "llama-server --help"
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines import openai
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import ranks_port
-from ansible_collections.gb10.fleet.plugins.module_utils._layers import Value
-from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import CHAT
-from ansible_collections.gb10.fleet.plugins.module_utils._rank.probes import Metrics, Others, Probes, Request
+from ..._base.layers import Value
+from ..._facts.models.purpose import CHAT
+from ..._on_host.rank.probes import Metrics, Others, Probes, Request
+from .. import openai
+from ..placed import Placed
+from ..ports import ranks_port
 
 # tools/server/server-context.cpp; n_decode_total moves with each batch of a prefill
 _METRICS = Metrics(

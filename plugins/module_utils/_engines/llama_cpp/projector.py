@@ -12,15 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.graph import (
-    WEIGHT,
-    Graph,
-    Tensor,
-    changed,
-    leaf,
-    made,
-    view,
-)
+from .graph import WEIGHT, Graph, Tensor, changed, leaf, made, view
 
 _LLAVA, _GEMMA, _QWEN = "mlp", "gemma3", "qwen3vl_merger"
 KNOWN = (_LLAVA, _GEMMA, _QWEN)
@@ -30,7 +22,7 @@ _F32, _COLOURS = 4, 3
 
 
 def largest(facts: Mapping[str, Any], most_tokens: int | None) -> int:
-    """Patches of the largest picture. facts: `_models.gguf.projector_of`. most_tokens: as an option has it."""
+    """Patches of the largest picture. facts: `_facts.models.gguf.projector_of`. most_tokens: as an option has it."""
     if facts["kind"] == _QWEN:
         return int((most_tokens or _MOST_TOKENS) * facts["merge"] ** 2)
     return int((facts["picture"] // facts["patch"]) ** 2)

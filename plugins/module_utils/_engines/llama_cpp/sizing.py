@@ -10,31 +10,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import EMPTY_POOL
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp import catalogue, projector
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.buffers import (
-    Buffers,
-    Settings,
-    buffers,
-    known,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp.launch import slots
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, hint
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
-from ansible_collections.gb10.fleet.plugins.module_utils._layers import Value
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import boot_key, own_calibration
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Share
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import (
-    Calibration,
-    Demand,
-    Interval,
-    published_calibration,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._models.gguf import FACTS, PROJECTOR
-from ansible_collections.gb10.fleet.plugins.module_utils._schema import check
-from ansible_collections.gb10.fleet.plugins.module_utils._sizes import gib, quantity
+from ..._base.findings import Finding, error, hint
+from ..._base.gb10 import fact
+from ..._base.layers import Value
+from ..._base.schema import check
+from ..._base.sizes import gib, quantity
+from ..._facts.models.gguf import FACTS, PROJECTOR
+from ..interface import EMPTY_POOL
+from ..memory.boots import boot_key, own_calibration
+from ..memory.budget import Share
+from ..memory.estimate import Calibration, Demand, Interval, published_calibration
+from ..observed import Observed
+from ..placed import Placed
+from . import catalogue, projector
+from .buffers import Buffers, Settings, buffers, known
+from .launch import slots
 
 _SOURCE = "the file's own header"
 
@@ -126,8 +116,8 @@ def size_service(placed: Placed, observed: Observed) -> tuple[Sizing, list[Findi
 
 
 def facts_of(config: Mapping[str, Any] | None, name: str | None) -> tuple[Mapping[str, Any] | None, list[Finding]]:
-    """What is known of a model's file: `_models.gguf.facts_of`. config: the file beside the recipes that has it, by its
-    name; None without."""
+    """What is known of a model's file: `_facts.models.gguf.facts_of`. config: the file beside the recipes that has it,
+    by its name; None without."""
     if config is None:
         return None, []
     place = f"recipes/configs/{name}.json"
@@ -146,7 +136,7 @@ def facts_of(config: Mapping[str, Any] | None, name: str | None) -> tuple[Mappin
 
 
 def _projector_of(placed: Placed) -> tuple[Mapping[str, Any] | None, list[Finding]]:
-    """What is known of the file that makes tokens of pictures: `_models.gguf.projector_of`."""
+    """What is known of the file that makes tokens of pictures: `_facts.models.gguf.projector_of`."""
     if "mmproj" not in placed.model:
         return None, []
     name = f"recipes/configs/{placed.model['config']}.json"

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import EngineSpec, KeyFile, TlsFiles
+from ..interface import EngineSpec, KeyFile, TlsFiles
 
 _TAKE_OUT = "take it out"
 _BY_MODEL = "take it out; the model is that of the recipe or service, with model.file"

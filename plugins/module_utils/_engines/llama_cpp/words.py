@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.llama_cpp import catalogue
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer
+from ..._base.gb10 import default_layer
+from . import catalogue
 
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 

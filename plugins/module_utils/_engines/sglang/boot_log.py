@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import BootLog
+from ..memory.boots import BootLog
 
 _WEIGHTS = re.compile(r"Load weight end\..*mem usage=([\d.]+) GB")
 _POOL = re.compile(r"max_total_num_tokens=(\d+), .*context_len=(\d+)")

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Mapping
 from pathlib import Path
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.options import Release, releases_of
+from ..options import Release, releases_of
 
 DATA = Path(__file__).resolve().parents[4] / "data" / "sglang_catalogue.json"
 NEWEST = "0.5.23"

@@ -9,23 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import EngineSpec, Facts, Launch
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Sizing as AnySizing
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.options import Judged, judge
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Placed
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.plain import Plain, divided
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang import catalogue, launch, probes, sizing
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.boot_log import parse_boot_log
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.reports import reported
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.spec import PIPELINE, SPEC, TENSOR, image_facts
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer
-from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import BootLog
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Share
-from ansible_collections.gb10.fleet.plugins.module_utils._rank.probes import Probes, Request
-from ansible_collections.gb10.fleet.plugins.module_utils._sizes import quantity
+from ..._base.findings import Finding
+from ..._base.gb10 import default_layer
+from ..._base.layers import Layer, Value
+from ..._base.sizes import quantity
+from ..._on_host.rank.probes import Probes, Request
+from ..interface import EngineSpec, Facts, Launch
+from ..interface import Sizing as AnySizing
+from ..memory.boots import BootLog
+from ..memory.budget import Share
+from ..observed import Observed
+from ..options import Judged, judge
+from ..placed import Host, Placed
+from ..plain import Plain, divided
+from . import catalogue, launch, probes, sizing
+from .boot_log import parse_boot_log
+from .reports import reported
+from .spec import PIPELINE, SPEC, TENSOR, image_facts
 
 _BY = Judged("sglang", "SGLang", "sglang/srt/server_args.py")
 

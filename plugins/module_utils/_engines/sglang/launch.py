@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Launch
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.options import first_of, words_of
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Placed
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import ranks_port
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang import catalogue
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.spec import PIPELINE, SPEC, TENSOR
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
-from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, merge
+from ..._base.findings import Finding, error
+from ..._base.layers import Layer, Value, merge
+from ..interface import Launch
+from ..options import first_of, words_of
+from ..placed import Host, Placed
+from ..ports import ranks_port
+from . import catalogue
+from .spec import PIPELINE, SPEC, TENSOR
 
 # The option that a model needs for what it is asked, by the recipe's kind.
 KINDS = {"chat": None, "embed": "is-embedding"}

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines import openai
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.spec import CHUNK
-from ansible_collections.gb10.fleet.plugins.module_utils._layers import Value
-from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import CHAT
-from ansible_collections.gb10.fleet.plugins.module_utils._rank.probes import Metrics, Probes, Request
-from ansible_collections.gb10.fleet.plugins.module_utils._sizes import quantity
+from ..._base.layers import Value
+from ..._base.sizes import quantity
+from ..._facts.models.purpose import CHAT
+from ..._on_host.rank.probes import Metrics, Probes, Request
+from .. import openai
+from ..placed import Placed
+from .spec import CHUNK
 
 # Names of 0.5.9 and 0.5.23, as `spec.SPEC.series`. The first two count a request once it has been answered, the third
 # moves with every batch (since 0.5.9), the fourth with every piece of an answer that is streamed.

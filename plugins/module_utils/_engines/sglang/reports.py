@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, warning
+from ..._base.findings import Finding, warning
 
 _SPARK = "lmsysorg/sglang:spark"
 

@@ -14,20 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines import paged
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.options import first_of
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.sglang.spec import (
-    AT_ONCE,
-    CHUNK,
-    PIPELINE,
-    TENSOR,
-    WITHOUT_MEMORY,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
-from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Share
-from ansible_collections.gb10.fleet.plugins.module_utils._sizes import MIB, quantity, size
+from ..._base.findings import Finding, error
+from ..._base.layers import Layer
+from ..._base.sizes import MIB, quantity, size
+from .. import paged
+from ..memory.budget import Share
+from ..options import first_of
+from ..placed import Placed
+from .spec import AT_ONCE, CHUNK, PIPELINE, TENSOR, WITHOUT_MEMORY
 
 _FRACTION, _TOKENS = "mem-fraction-static", "max-total-tokens"
 _VALUE_BYTES = {"fp8_e5m2": 1, "fp8_e4m3": 1, "bf16": 2, "bfloat16": 2}

@@ -14,7 +14,7 @@ import functools
 from collections.abc import Mapping
 from pathlib import Path
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.options import Release, releases_of
+from ..options import Release, releases_of
 
 DATA = Path(__file__).resolve().parents[4] / "data" / "trtllm_catalogue.json"
 NEWEST = "0.0.0+main.00209af149e7"

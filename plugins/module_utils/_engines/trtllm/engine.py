@@ -10,22 +10,22 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines import openai, ray
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import EngineSpec, Facts, Launch, Sizing
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.options import Judged, judge
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Placed
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.plain import Plain
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.trtllm import catalogue, launch, sizing
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.trtllm.spec import SPEC, image_facts
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer
-from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import BootLog
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Share
-from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import CHAT
-from ansible_collections.gb10.fleet.plugins.module_utils._rank.probes import Probes, Request
-from ansible_collections.gb10.fleet.plugins.module_utils._sizes import quantity
+from ..._base.findings import Finding
+from ..._base.gb10 import default_layer
+from ..._base.layers import Layer, Value
+from ..._base.sizes import quantity
+from ..._facts.models.purpose import CHAT
+from ..._on_host.rank.probes import Probes, Request
+from .. import openai, ray
+from ..interface import EngineSpec, Facts, Launch, Sizing
+from ..memory.boots import BootLog
+from ..memory.budget import Share
+from ..observed import Observed
+from ..options import Judged, judge
+from ..placed import Host, Placed
+from ..plain import Plain
+from . import catalogue, launch, sizing
+from .spec import SPEC, image_facts
 
 _BY = Judged("trtllm", "TensorRT-LLM", "tensorrt_llm/commands/serve.py")
 _POOL = re.compile(r"for max tokens in paged KV cache \((\d+)\)")

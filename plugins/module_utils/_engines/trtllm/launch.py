@@ -16,15 +16,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines import ray
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Launch
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.options import first_of, words_of
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Placed
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.plain import divided
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.trtllm.spec import EXTRA, PIPELINE, TENSOR
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, hint, warning
-from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, merge
-from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import CHAT
+from ..._base.findings import Finding, error, hint, warning
+from ..._base.layers import Layer, Value, merge
+from ..._facts.models.purpose import CHAT
+from .. import ray
+from ..interface import Launch
+from ..options import first_of, words_of
+from ..placed import Host, Placed
+from ..plain import divided
+from .spec import EXTRA, PIPELINE, TENSOR
 
 _PROGRAM, _FILE = "trtllm-serve", "/tmp/gb10-trtllm.yml"
 # The program reads a file alone; JSON is YAML, too.

@@ -13,21 +13,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines import paged
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.options import first_of
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.trtllm.spec import (
-    AT_ONCE,
-    BATCHED,
-    EXTRA,
-    PIPELINE,
-    TENSOR,
-    WITHOUT_MEMORY,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
-from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Share
-from ansible_collections.gb10.fleet.plugins.module_utils._sizes import MIB, quantity
+from ..._base.findings import Finding
+from ..._base.layers import Layer
+from ..._base.sizes import MIB, quantity
+from .. import paged
+from ..memory.budget import Share
+from ..options import first_of
+from ..placed import Placed
+from .spec import AT_ONCE, BATCHED, EXTRA, PIPELINE, TENSOR, WITHOUT_MEMORY
 
 _KV, _FRACTION, _TOKENS = "kv_cache_config", "free_gpu_memory_fraction", "max_tokens"
 _VALUE_BYTES = {"fp8": 1, "bfloat16": 2, "float16": 2}

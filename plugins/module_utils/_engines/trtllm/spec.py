@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import EngineSpec, KeyFile
+from ..interface import EngineSpec, KeyFile
 
 _TAKE_OUT = "take it out"
 _BY_OPTIONS = "write kv_cache_config.free_gpu_memory_fraction in extra-llm-api-options, a map"

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._models.config import ConfigJson
-from ansible_collections.gb10.fleet.plugins.module_utils._sizes import gib
+from ..._base.sizes import gib
+from ..._facts.models.config import ConfigJson
 
 _BYTES = 2  # of an activation in 16 bits
 _ALWAYS_GIB = 0.03

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._models.config import ConfigJson
+from ..._facts.models.config import ConfigJson
 
 _BYTES = 2  # of an element: adapters are of the model's own 16 bits
 _RANK, _PLACES = 16, 1  # --max-lora-rank, --max-loras

@@ -11,8 +11,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Choice
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.sizing import BATCHED_TOKENS, SEQUENCES
+from ..interface import Choice
+from .sizing import BATCHED_TOKENS, SEQUENCES
 
 _BATCHED_RANGE = (1024, 32768)
 _ATTENTION = ("FLASHINFER", "FLASH_ATTN", "TRITON_ATTN")

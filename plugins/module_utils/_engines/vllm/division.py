@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._models.config import ConfigJson, number
+from ..._facts.models.config import ConfigJson, number
 
 # The numbers of hosts that fleets have: cables and rings join two and three, switches four and eight.
 FLEETS = (1, 2, 3, 4, 8)

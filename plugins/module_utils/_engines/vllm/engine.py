@@ -11,42 +11,24 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines import openai
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import (
-    Choice,
-    EngineSpec,
-    Example,
-    Facts,
-    Launch,
-    Proposal,
-    Sizing,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Overlays, Placed
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm import (
-    adapters,
-    choices,
-    launch,
-    lint_request,
-    parallel,
-    placement,
-    probes,
-    propose,
-    sizing,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.group import OPEN_RAY
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.spec import SPEC
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.boot_log import parse_boot_log
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.flags import draft_repository
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.image_facts import image_of
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import default_layer
-from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import BootLog
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Share
-from ansible_collections.gb10.fleet.plugins.module_utils._rank.probes import Probes, Request
-from ansible_collections.gb10.fleet.plugins.module_utils._sizes import quantity
+from ..._base.findings import Finding
+from ..._base.gb10 import default_layer
+from ..._base.layers import Layer, Value
+from ..._base.sizes import quantity
+from ..._on_host.rank.probes import Probes, Request
+from .. import openai
+from ..interface import Choice, EngineSpec, Example, Facts, Launch, Proposal, Sizing
+from ..memory.boots import BootLog
+from ..memory.budget import Share
+from ..observed import Observed
+from ..placed import Host, Overlays, Placed
+from . import adapters, choices, launch, lint_request, parallel, placement, probes, propose, sizing
+from .catalogue.version import parse
+from .rules.group import OPEN_RAY
+from .spec import SPEC
+from .text.boot_log import parse_boot_log
+from .text.flags import draft_repository
+from .text.image_facts import image_of
 
 
 class Vllm:

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines import ray
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Launch
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import ranks_port
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.placement import uses_ray
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.spec import SPEC
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.flags import flags_to_argv
-from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, merge
+from ..._base.layers import Layer, Value, merge
+from .. import ray
+from ..interface import Launch
+from ..placed import Placed
+from ..ports import ranks_port
+from .placement import uses_ray
+from .spec import SPEC
+from .text.flags import flags_to_argv
 
 # What only the rank that answers clients gets.
 _OF_THE_ENDPOINT = ("config", "host", "middleware", "otlp-traces-endpoint", "port", "ssl-certfile", "ssl-keyfile")

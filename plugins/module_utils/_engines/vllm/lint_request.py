@@ -10,11 +10,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Facts
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import image_key
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.judge import LintFinding, lint_map
-from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import PURPOSE
+from ..._facts.models.purpose import PURPOSE
+from ..interface import Facts
+from ..observed import image_key
+from .catalogue.version import parse
+from .lint.judge import LintFinding, lint_map
 
 # A model without --revision: the recipe's own finding says so with its place, and where it says nothing there is none.
 _ABOUT_THE_RECIPE = frozenset({"L18"})

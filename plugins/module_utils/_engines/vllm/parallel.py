@@ -14,12 +14,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.ports import LAST_PORT, MOST_ABOVE
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.ray import RAY
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.division import Shape
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error
-from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value
+from ..._base.findings import Finding, error
+from ..._base.layers import Layer, Value
+from ..ports import LAST_PORT, MOST_ABOVE
+from ..ray import RAY
+from .catalogue.version import parse
+from .division import Shape
 
 TENSOR, PIPELINE, DATA = "tensor-parallel-size", "pipeline-parallel-size", "data-parallel-size"
 EXECUTOR = "distributed-executor-backend"

@@ -10,18 +10,18 @@ import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils import _layout
-from ansible_collections.gb10.fleet.plugins.module_utils._engines import ray
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Host, Overlays, Placed
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm import api_key
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.division import Shape, shape_of
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.parallel import EXECUTOR, split
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.spec import SPEC
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.image_facts import image_of
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, warning
-from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value, merge
-from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import POOLING
+from ..._base import layout
+from ..._base.findings import Finding, error, warning
+from ..._base.layers import Layer, Value, merge
+from ..._facts.models.purpose import POOLING
+from ..._on_host import api_key
+from .. import ray
+from ..placed import Host, Overlays, Placed
+from .catalogue.version import parse
+from .division import Shape, shape_of
+from .parallel import EXECUTOR, split
+from .spec import SPEC
+from .text.image_facts import image_of
 
 # vllm/engine/arg_utils.py and envs.py: with --allowed-media-domains
 _MEDIA_SINCE = (0, 11)
@@ -95,7 +95,7 @@ def key_check(placed: Placed) -> Overlays:
     source = f"{placed.overlay_folder}/{_KEY_CHECK}.py"
     return Overlays(
         [{"path": source, "content": inspect.getsource(api_key)}],
-        [{"source": source, "target": f"{_layout.IN_LIBRARY}/{_KEY_CHECK}.py", "read_only": True}],
+        [{"source": source, "target": f"{layout.IN_LIBRARY}/{_KEY_CHECK}.py", "read_only": True}],
     )
 
 
@@ -167,7 +167,7 @@ def _from_placement(placed: Placed) -> Layer:
 
 
 def group_layers(placed: Placed, host: Host) -> list[Layer]:
-    """The variables of a host's place in the group: those of its fabric (`_fabric.environment`), and those of Ray."""
+    """The variables of a host's place in the group: those of its fabric (`_engines.environment`), and those of Ray."""
     if not placed.is_group:
         return []
     layers = [placed.in_group(host, "VLLM_HOST_IP")]
@@ -187,7 +187,7 @@ def variables(placed: Placed, written: Mapping[str, Value]) -> Layer:
         reasons[ESTIMATE] = "an estimate from free memory: on GB10s -35.7 to 5.1 GiB for graphs of 0 to 1.7"
     if placed.key_file:
         own = written.get("PYTHONPATH")
-        values["PYTHONPATH"] = _layout.IN_LIBRARY + (f":{own.value}" if own else "")
+        values["PYTHONPATH"] = layout.IN_LIBRARY + (f":{own.value}" if own else "")
         reasons["PYTHONPATH"] = f"where vLLM finds {_KEY_CHECK}"
     if placed.tracing:
         values["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"] = placed.tracing["protocol"]

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines import openai, ray
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.placement import served_name
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.group import OPEN_RAY
-from ansible_collections.gb10.fleet.plugins.module_utils._layers import Value
-from ansible_collections.gb10.fleet.plugins.module_utils._rank.probes import Metrics, Probes, Request
-from ansible_collections.gb10.fleet.plugins.module_utils._sizes import quantity
+from ..._base.layers import Value
+from ..._base.sizes import quantity
+from ..._on_host.rank.probes import Metrics, Probes, Request
+from .. import openai, ray
+from ..placed import Placed
+from .placement import served_name
+from .rules.group import OPEN_RAY
 
 # vllm/v1/metrics/loggers.py. iteration_tokens moves with each step of a chunked prefill, the other two when a request
 # gets on.

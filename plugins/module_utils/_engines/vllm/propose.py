@@ -9,18 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import Proposal
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import (
-    Catalogue,
-    classes_of,
-    load,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, error, warning
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
-from ansible_collections.gb10.fleet.plugins.module_utils._models.config import ConfigJson
-from ansible_collections.gb10.fleet.plugins.module_utils._models.facts import Model, model_of, pooling_of
-from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import CHAT, POOLING, TRANSCRIBE
+from ..._base.findings import Finding, error, warning
+from ..._base.gb10 import fact
+from ..._facts.models.config import ConfigJson
+from ..._facts.models.facts import Model, model_of, pooling_of
+from ..._facts.models.purpose import CHAT, POOLING, TRANSCRIBE
+from ..interface import Proposal
+from .catalogue.releases import Catalogue, classes_of, load
+from .catalogue.version import parse
 
 # What a checkpoint is for, by what the hub calls its task.
 _TASKS = {
@@ -47,7 +43,7 @@ _DRAFTED = {"qwen3.5": 3, "qwen3.6": 3, "qwen3.8": 3, "nemotron3": 3}
 def propose(
     checkpoint: Mapping[str, Any], names_image: bool = False, names_template: bool = False
 ) -> tuple[Proposal, list[Finding]]:
-    """A checkpoint (`_models.checkpoint`) as a recipe's own part, and what stands against it.
+    """A checkpoint (`_facts.models.checkpoint`) as a recipe's own part, and what stands against it.
 
     names_image, names_template: the service brings its own, so that neither is judged here.
     """

@@ -12,40 +12,25 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import EMPTY_POOL
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed, image_key
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.placed import Placed
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm import adapters
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.activations import Start, peak, takes_images
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import ServiceKv, kv_for_service
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.config import keeps_nothing
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.release import requested_bytes
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.placement import (
-    ESTIMATE,
-    ESTIMATES_SINCE,
-    group_layers,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import (
-    Finding,
-    FleetError,
-    Severity,
-    error,
-    hint,
-    warning,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
-from ansible_collections.gb10.fleet.plugins.module_utils._layers import Layer, Value
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import boot_key, own_calibration
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.budget import Share
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.estimate import (
-    BATCHED,
-    Demand,
-    published_calibration,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._models.config import ConfigJson
-from ansible_collections.gb10.fleet.plugins.module_utils._models.parameters import size_of_weights
-from ansible_collections.gb10.fleet.plugins.module_utils._sizes import gib, is_bytes, quantity, size
+from ..._base.findings import Finding, FleetError, Severity, error, hint, warning
+from ..._base.gb10 import fact
+from ..._base.layers import Layer, Value
+from ..._base.sizes import gib, is_bytes, quantity, size
+from ..._facts.models.config import ConfigJson
+from ..._facts.models.parameters import size_of_weights
+from ..interface import EMPTY_POOL
+from ..memory.boots import boot_key, own_calibration
+from ..memory.budget import Share
+from ..memory.estimate import BATCHED, Demand, published_calibration
+from ..observed import Observed, image_key
+from ..placed import Placed
+from . import adapters
+from .activations import Start, peak, takes_images
+from .catalogue.version import parse
+from .kv import ServiceKv, kv_for_service
+from .kv.config import keeps_nothing
+from .kv.release import requested_bytes
+from .placement import ESTIMATE, ESTIMATES_SINCE, group_layers
 
 # vLLM's own choices for `vllm serve` on a GPU of this size up to 0.32, where the model isn't known well enough to ask
 # `kv` (vllm/engine/arg_utils.py, _set_default_max_num_seqs_and_batched_tokens_args).

@@ -6,10 +6,10 @@
 
 from __future__ import annotations
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.interface import EngineSpec, KeyFile, TlsFiles
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.boot_log import LINES
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.image_facts import FAMILIES
-from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec
+from ..._base.schema import Spec
+from ..interface import EngineSpec, KeyFile, TlsFiles
+from .text.boot_log import LINES
+from .text.image_facts import FAMILIES
 
 # Flags that the plan calculates with.
 _CALCULATED_FLAGS: dict[str, Spec] = {

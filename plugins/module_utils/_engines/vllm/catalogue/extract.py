@@ -12,14 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.options import read_options
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.registries import (
-    read_registries,
-    read_variables,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import Release
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.source import Source, Tree
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import refusal
+from ...._base.findings import refusal
+from .options import read_options
+from .registries import read_registries, read_variables
+from .releases import Release
+from .source import Source, Tree
 
 
 def extract(files: Mapping[str, str], version: str) -> Release:

@@ -14,12 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils import _own_files
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.extract import extract, extract_tree
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.store import store
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError, refusal
-from ansible_collections.gb10.fleet.plugins.module_utils._sizes import size
+from ...._base import own_files
+from ...._base.findings import FleetError, refusal
+from ...._base.sizes import size
+from .extract import extract, extract_tree
+from .store import store
+from .version import parse
 
 # A number that no rule's range holds, for builds without a usable one.
 _NO_NUMBER = "0.0.0"
@@ -44,14 +44,14 @@ def catalogue_of_image(docker: str, reference: str, package: str | None, cache: 
     inspected = _inspect(docker, reference)
     identity = str(inspected["Id"])
     kept = cache / (identity.replace(":", "-") + ".json") if cache else None
-    known = _own_files.look(kept, _parse)[0] if kept else None
+    known = own_files.look(kept, _parse)[0] if kept else None
     if known:
         return {**known, "image_id": identity}
     files = _files(docker, identity, [package] if package else _places(inspected))
     version = _version(files.get("vllm/_version.py", ""))
     answer = _answer(version, store([extract(files, _number(version))]))
     if kept:
-        _own_files.replace_file(kept, json.dumps(answer).encode())
+        own_files.replace_file(kept, json.dumps(answer).encode())
     return {**answer, "image_id": identity}
 
 

@@ -11,19 +11,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.reader import (
-    ACTIONS,
-    GivenType,
-    Method,
-    Reader,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import Option
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.source import UNKNOWN, Source, Symbol
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.types import (
-    Dialect,
-    class_fields,
-    forbids_others,
-)
+from .reader import ACTIONS, GivenType, Method, Reader
+from .releases import Option
+from .source import UNKNOWN, Source, Symbol
+from .types import Dialect, class_fields, forbids_others
 
 SERVE = "vllm.entrypoints.cli.serve"
 _DEPRECATED = re.compile(r"\bis deprecated\b|^[\[(]?deprecated\b", re.IGNORECASE)

@@ -17,22 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.registries import reasoning_parsers
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.source import (
-    UNKNOWN,
-    Module,
-    Symbol,
-    dotted,
-    literal_values,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.types import (
-    BUILTIN,
-    Dialect,
-    class_fields,
-    constant,
-    hints,
-    option_kwargs,
-)
+from .registries import reasoning_parsers
+from .source import UNKNOWN, Module, Symbol, dotted, literal_values
+from .types import BUILTIN, Dialect, class_fields, constant, hints, option_kwargs
 
 ACTIONS = {"BooleanOptionalAction": "switch", "store_true": "flag", "store_false": "flag"}
 _PARSERS = {

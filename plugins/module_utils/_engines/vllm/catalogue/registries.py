@@ -13,15 +13,9 @@ import ast
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import Variable
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.source import (
-    Module,
-    Source,
-    dotted,
-    enum_members,
-    literal_values,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.types import class_fields
+from .releases import Variable
+from .source import Module, Source, dotted, enum_members, literal_values
+from .types import class_fields
 
 _VALIDATING = ("env_with_choices", "env_list_with_choices", "env_set_with_choices")
 

@@ -17,13 +17,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import (
-    Range,
-    as_range,
-    neighbours,
-    parse,
-    parse_range,
-)
+from .version import Range, as_range, neighbours, parse, parse_range
 
 # Options whose choices are a registry.
 _CHOICES = {

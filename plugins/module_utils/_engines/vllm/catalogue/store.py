@@ -15,14 +15,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import (
-    Option,
-    Release,
-    Variable,
-    choices_of,
-    keys_of,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import as_range, parse
+from .releases import Option, Release, Variable, choices_of, keys_of
+from .version import as_range, parse
 
 
 def store(releases: Iterable[Release]) -> dict[str, Any]:

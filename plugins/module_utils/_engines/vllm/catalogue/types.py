@@ -16,14 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.source import (
-    UNKNOWN,
-    Module,
-    Symbol,
-    dotted,
-    enum_members,
-    literal_values,
-)
+from .source import UNKNOWN, Module, Symbol, dotted, enum_members, literal_values
 
 BUILTIN = ("bool", "int", "float", "str", "dict")
 _SEQUENCES = {"list": "list", "List": "list", "tuple": "tuple", "Tuple": "tuple", "set": "set", "Set": "set"}

@@ -8,11 +8,7 @@ size_pool answers one case, for the module and the filter; kv_for_service serves
 config -> Model, options -> Flags -> Settings, both -> Pages -> Groups -> Pool -> answer.
 """
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.case import (
-    ServiceKv,
-    kv_for_service,
-    size_pool,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.inverse import least_utilization
+from .case import ServiceKv, kv_for_service, size_pool
+from .inverse import least_utilization
 
 __all__ = ["ServiceKv", "kv_for_service", "least_utilization", "size_pool"]

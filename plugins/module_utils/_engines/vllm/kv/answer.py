@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import pool, states
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.model import Mamba2, Model
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.settings import Settings
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, memory_hint
+from ...._base.findings import Finding, memory_hint
+from . import pool, states
+from .model import Mamba2, Model
+from .settings import Settings
 
 # Names of the recurrent layers' backends, up to 0.12 and since.
 _STATE_BACKENDS = {True: ("Mamba2AttentionBackend", "MAMBA2_ATTN"), False: ("GDNAttentionBackend", "GDN_ATTN")}

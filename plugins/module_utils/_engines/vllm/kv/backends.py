@@ -6,10 +6,10 @@
 
 from __future__ import annotations
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.flags import Flags
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.model import Model
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.release import OLDEST, Release
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.trouble import not_sized, refusal
+from .flags import Flags
+from .model import Model
+from .release import OLDEST, Release
+from .trouble import not_sized, refusal
 
 _EIGHT_BIT = ("fp8", "fp8_e4m3", "fp8_e5m2", "fp8_inc")
 _SCALED = ("int8_per_token_head", "fp8_per_token_head")

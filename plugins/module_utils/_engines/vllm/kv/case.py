@@ -13,20 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import pool
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.answer import answer
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.config import read_model
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.flags import read_flags
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.inverse import (
-    least_bytes_to_serve,
-    least_utilization,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.model import Model
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.release import parse_release
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.settings import resolve
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.trouble import bad_input, with_remedy
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check
+from ...._base.findings import FleetError
+from ...._base.schema import Spec, check
+from . import pool
+from .answer import answer
+from .config import read_model
+from .flags import read_flags
+from .inverse import least_bytes_to_serve, least_utilization
+from .model import Model
+from .release import parse_release
+from .settings import resolve
+from .trouble import bad_input, with_remedy
 
 _GIB = 2**30
 _MOST_BYTES = 2**62

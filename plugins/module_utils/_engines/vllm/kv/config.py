@@ -14,23 +14,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.model import (
-    Attention,
-    DeltaNet,
-    Layer,
-    Mamba2,
-    Model,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.release import Release
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.trouble import (
-    bad_input,
-    not_sized,
-    refusal,
-    with_remedy,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._models.config import ConfigJson
-from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check
+from ...._base.findings import FleetError
+from ...._base.schema import Spec, check
+from ...._facts.models.config import ConfigJson
+from .model import Attention, DeltaNet, Layer, Mamba2, Model
+from .release import Release
+from .trouble import bad_input, not_sized, refusal, with_remedy
 
 _COUNT: Spec = {"type": "int", "min": 1, "max": 2**31 - 1}
 _NAMES: Spec = {"type": "list", "elements": {"type": "str"}, "min": 1, "max": 4096}

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.config import read_drafter
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.flags import Flags
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.model import Attention, Mamba2, Model
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.release import Release
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.trouble import bad_input, not_sized, refusal
+from .config import read_drafter
+from .flags import Flags
+from .model import Attention, Mamba2, Model
+from .release import Release
+from .trouble import bad_input, not_sized, refusal
 
 _PLACE = "flags.speculative_config"
 _WITHOUT_LAYERS = ("ngram", "suffix")

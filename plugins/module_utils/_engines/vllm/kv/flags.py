@@ -12,14 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.trouble import (
-    bad_input,
-    not_sized,
-    with_remedy,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check, option, options_of
-from ansible_collections.gb10.fleet.plugins.module_utils._sizes import is_bytes, quantity
+from ...._base.findings import FleetError
+from ...._base.schema import Spec, check, option, options_of
+from ...._base.sizes import is_bytes, quantity
+from .trouble import bad_input, not_sized, with_remedy
 
 _BIG = 2**62
 _RANKS: Spec = {"type": "int", "min": 1, "max": 4096}

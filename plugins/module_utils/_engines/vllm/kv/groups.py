@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.pages import Page, ceil_div
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.settings import Settings
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.trouble import refusal
+from .pages import Page, ceil_div
+from .settings import Settings
+from .trouble import refusal
 
 
 @dataclass(frozen=True)

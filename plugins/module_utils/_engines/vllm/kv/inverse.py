@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import math
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import Version
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.pool import (
-    Layout,
-    block_refusal,
-    least_bytes_to_start,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.release import requested_bytes
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.trouble import bad_input, not_sized
+from ..catalogue.version import Version
+from .pool import Layout, block_refusal, least_bytes_to_start
+from .release import requested_bytes
+from .trouble import bad_input, not_sized
 
 _STEPS = 10_000
 

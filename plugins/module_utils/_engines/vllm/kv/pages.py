@@ -15,10 +15,10 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import backends, states
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.model import Attention, DeltaNet, Model
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.settings import DEFAULT_BLOCK, Settings
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.trouble import not_sized
+from . import backends, states
+from .model import Attention, DeltaNet, Model
+from .settings import DEFAULT_BLOCK, Settings
+from .trouble import not_sized
 
 Kind = Literal["FullAttention", "MLAAttention", "SlidingWindow", "Mamba"]
 # An indexer's key is in 16 bits whatever --kv-cache-dtype is (vllm/models/minimax_m3/common/indexer.py).

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.groups import Group, make_groups
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.model import Model
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.pages import Page, ceil_div, pages_by_stage
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.settings import Settings
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.trouble import refusal
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError
+from ...._base.findings import FleetError
+from .groups import Group, make_groups
+from .model import Model
+from .pages import Page, ceil_div, pages_by_stage
+from .settings import Settings
+from .trouble import refusal
 
 _GIB = 2**30
 

@@ -15,12 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import (
-    Version,
-    parse,
-    parse_range,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.trouble import bad_input
+from ..catalogue.version import Version, parse, parse_range
+from .trouble import bad_input
 
 OLDEST = "0.11.0"
 NEWEST = "0.33.0"

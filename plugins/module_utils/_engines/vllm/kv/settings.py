@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import backends, drafting, states
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.flags import Flags
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.model import Attention, Model
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.release import Release
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.trouble import refusal
+from . import backends, drafting, states
+from .flags import Flags
+from .model import Attention, Model
+from .release import Release
+from .trouble import refusal
 
 DEFAULT_BLOCK = 16
 # The items of one request that Gemma 4 can't split: a video of 32 frames (vLLM 0.33.0 on the model's defaults).

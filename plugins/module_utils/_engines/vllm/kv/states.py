@@ -8,16 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.backends import dtype_bytes
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.flags import Flags
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.model import (
-    DeltaNet,
-    Mamba2,
-    Model,
-    Recurrent,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.release import OLDEST, Release
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv.trouble import refusal
+from .backends import dtype_bytes
+from .flags import Flags
+from .model import DeltaNet, Mamba2, Model, Recurrent
+from .release import OLDEST, Release
+from .trouble import refusal
 
 
 @dataclass(frozen=True)

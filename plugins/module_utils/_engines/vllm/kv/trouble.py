@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError, error, memory_error
-from ansible_collections.gb10.fleet.plugins.module_utils._schema import describe
+from ...._base.findings import Finding, FleetError, error, memory_error
+from ...._base.schema import describe
 
 
 def bad_input(rule: str, place: str, *, value: object, expected: str, remedy: str) -> FleetError:

@@ -8,21 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import Catalogue, Option
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.names import name_findings
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.option_values import value_findings
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.wording import (
-    View,
-    cut,
-    error,
-    history,
-    judged,
-    meant,
-    warning,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.command import MODULE, Command, Given, Words
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.values import variable_expects
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, Severity
+from ...._base.findings import Finding, Severity
+from ..catalogue.releases import Catalogue, Option
+from ..text.command import MODULE, Command, Given, Words
+from ..text.values import variable_expects
+from .names import name_findings
+from .option_values import value_findings
+from .wording import View, cut, error, history, judged, meant, warning
 
 # What the catalogue says of a name, and the table of misleading names says better.
 _LESS = ("catalogue-unknown-option", "catalogue-unknown-variable", "catalogue-wrong-value")

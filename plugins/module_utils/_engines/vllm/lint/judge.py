@@ -14,22 +14,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import (
-    Catalogue,
-    Release,
-    load,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.against_catalogue import (
-    catalogue_findings,
-    never_known,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.names import misleading
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.request import Request, read_request
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.wording import View, warning
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules import RULES, rules_for
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.launch import Launch
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.command import Words, read_command
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, ordered
+from ...._base.findings import Finding, ordered
+from ..catalogue.releases import Catalogue, Release, load
+from ..rules import RULES, rules_for
+from ..rules.launch import Launch
+from ..text.command import Words, read_command
+from .against_catalogue import catalogue_findings, never_known
+from .names import misleading
+from .request import Request, read_request
+from .wording import View, warning
 
 _WEIGHT = ("error", "warning", "hint")
 

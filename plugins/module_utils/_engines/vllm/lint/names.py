@@ -10,12 +10,12 @@ import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import Range, parse_range
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.wording import cut, judged
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.command import Command
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, Severity
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import ROOT
-from ansible_collections.gb10.fleet.plugins.module_utils._yaml_text import read_yaml
+from ...._base.findings import Finding, Severity
+from ...._base.gb10 import ROOT
+from ...._base.yaml_text import read_yaml
+from ..catalogue.version import Range, parse_range
+from ..text.command import Command
+from .wording import cut, judged
 
 
 @dataclass(frozen=True)

@@ -8,18 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import Option, choices_of
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.wording import (
-    View,
-    cut,
-    error,
-    history,
-    judged,
-    meant,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.command import Command, Given, as_json
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.values import option_expects
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, Severity
+from ...._base.findings import Finding, Severity
+from ..catalogue.releases import Option, choices_of
+from ..text.command import Command, Given, as_json
+from ..text.values import option_expects
+from .wording import View, cut, error, history, judged, meant
 
 _JSON = ("json", "json-or-text")
 _SPECULATION = "--speculative-config"

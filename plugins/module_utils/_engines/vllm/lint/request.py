@@ -10,23 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import Catalogue, Release
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.wording import error, hint, warning
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.launch import Group, Host, Launch, Service
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.command import (
-    SHELLS,
-    find_vllm,
-    read_command,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.docker_command import (
-    Bind,
-    split_docker_command,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.image_facts import FAMILIES, Image, image_of
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, FleetError
-from ansible_collections.gb10.fleet.plugins.module_utils._models.facts import model_of
-from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, check, options_of
+from ...._base.findings import Finding, FleetError
+from ...._base.schema import Spec, check, options_of
+from ...._facts.models.facts import model_of
+from ..catalogue.releases import Catalogue, Release
+from ..catalogue.version import parse
+from ..rules.launch import Group, Host, Launch, Service
+from ..text.command import SHELLS, find_vllm, read_command
+from ..text.docker_command import Bind, split_docker_command
+from ..text.image_facts import FAMILIES, Image, image_of
+from .wording import error, hint, warning
 
 MOST_WORDS = 2000
 _TEXT: Spec = {"type": "str", "nullable": True}

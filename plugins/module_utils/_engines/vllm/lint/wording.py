@@ -12,15 +12,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import Catalogue, Release
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import Range, parse
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, Severity
+from ...._base.findings import Finding, Severity
+from ..catalogue.releases import Catalogue, Release
+from ..catalogue.version import Range, parse
 
 _PREFIX = re.compile(r"^(VLLM_|--?(no-)?)")
 _SHOWN = 80
 _SHORT_LIST = 30
 
-# The builders of `_findings` for what the catalogue finds; `judged` where the severity is yet to be said.
+# The builders of `_base.findings` for what the catalogue finds; `judged` where the severity is yet to be said.
 judged = partial(Finding, kind="catalogue")
 error, warning, hint = partial(judged, "error"), partial(judged, "warning"), partial(judged, "hint")
 

@@ -6,22 +6,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules import (
-    access,
-    group,
-    image,
-    kernels,
-    kv,
-    late,
-    loading,
-    memory,
-    model,
-    names,
-    prefix,
-    releases,
-    storage,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import RULES, Hit, Rule, rules_for
+from . import access, group, image, kernels, kv, late, loading, memory, model, names, prefix, releases, storage
+from ._base import RULES, Hit, Rule, rules_for
 
 AREAS = (image, releases, names, kernels, kv, prefix, memory, loading, model, storage, group, access, late)
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import parse_range
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.launch import Launch
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import Finding, Severity
+from ...._base.findings import Finding, Severity
+from ..catalogue.version import parse_range
+from .launch import Launch
 
 ALL = ".."
 # Why a rule has no last release.

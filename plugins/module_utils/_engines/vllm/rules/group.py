@@ -9,9 +9,9 @@ from __future__ import annotations
 import ipaddress
 import re
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import Hit, Hits, rule, show
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.launch import Launch
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
+from ...._base.gb10 import fact
+from ._base import Hit, Hits, rule, show
+from .launch import Launch
 
 _EXECUTOR = "argv --distributed-executor-backend"
 _MTU: int = fact("fabric", "mtu")

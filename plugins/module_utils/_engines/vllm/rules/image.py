@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import classes_of
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import Hit, Hits, rule, show
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.launch import Launch
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.image_facts import moving_tag
+from ..catalogue.releases import classes_of
+from ..text.image_facts import moving_tag
+from ._base import Hit, Hits, rule, show
+from .launch import Launch
 
 _MOVING = moving_tag()
 

@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import Hit, Hits, rule, show
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.launch import Launch
+from ._base import Hit, Hits, rule, show
+from .launch import Launch
 
 _GEMMA_MOE = r".*/gemma-4-26b-a4b.*nvfp4.*"
 _NANO = r".*nemotron-3-nano-30b-a3b.*nvfp4.*"

@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import Hit, Hits, rule, show
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.launch import Launch
-from ansible_collections.gb10.fleet.plugins.module_utils._models.facts import drafter_fits
+from ...._facts.models.facts import drafter_fits
+from ._base import Hit, Hits, rule, show
+from .launch import Launch
 
 _DRAFTER_FIXED = "2026-04-19"
 

@@ -9,15 +9,9 @@ X: read from the releases' sources. K: checks of the KV cache's start-up. L: fro
 
 from __future__ import annotations
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import (
-    Hit,
-    Hits,
-    memory_rule,
-    rule,
-    show,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.launch import Launch
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
+from ...._base.gb10 import fact
+from ._base import Hit, Hits, memory_rule, rule, show
+from .launch import Launch
 
 _GIB = 2**30
 _STOCK = ("upstream", "ngc")

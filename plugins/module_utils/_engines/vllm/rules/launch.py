@@ -11,19 +11,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import Release
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.version import (
-    Version,
-    parse,
-    parse_range,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.command import Command, Words
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.docker_command import Bind
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.image_facts import Image
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
-from ansible_collections.gb10.fleet.plugins.module_utils._models.facts import Model
-from ansible_collections.gb10.fleet.plugins.module_utils._models.purpose import PURPOSE
-from ansible_collections.gb10.fleet.plugins.module_utils._schema import Spec, option
+from ...._base.gb10 import fact
+from ...._base.schema import Spec, option
+from ...._facts.models.facts import Model
+from ...._facts.models.purpose import PURPOSE
+from ..catalogue.releases import Release
+from ..catalogue.version import Version, parse, parse_range
+from ..text.command import Command, Words
+from ..text.docker_command import Bind
+from ..text.image_facts import Image
 
 # A GB10, where nothing else is known.
 SM = int(fact("hardware", "compute_capability").replace(".", ""))

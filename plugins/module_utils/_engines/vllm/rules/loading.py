@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import Hit, Hits, memory_rule
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.launch import Launch
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
+from ...._base.gb10 import fact
+from ._base import Hit, Hits, memory_rule
+from .launch import Launch
 
 _GB = 10**9
 _GIB = 2**30

@@ -6,14 +6,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import (
-    Hit,
-    Hits,
-    catalogue_rule,
-    rule,
-    show,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.launch import Launch
+from ._base import Hit, Hits, catalogue_rule, rule, show
+from .launch import Launch
 
 _UNKNOWN_VARIABLE = ("catalogue-unknown-variable", "catalogue-wrong-value")
 

@@ -10,10 +10,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import Check, Hit, Hits, rule
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.launch import Launch
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import ROOT
-from ansible_collections.gb10.fleet.plugins.module_utils._yaml_text import read_yaml
+from ...._base.gb10 import ROOT
+from ...._base.yaml_text import read_yaml
+from ._base import Check, Hit, Hits, rule
+from .launch import Launch
 
 _PLACES = {
     "method": "argv --speculative-config",

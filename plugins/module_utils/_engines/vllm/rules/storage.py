@@ -6,15 +6,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules._base import (
-    Hit,
-    Hits,
-    host_rule,
-    rule,
-    show,
-)
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.rules.launch import Launch
-from ansible_collections.gb10.fleet.plugins.module_utils._gb10 import fact
+from ...._base.gb10 import fact
+from ._base import Hit, Hits, host_rule, rule, show
+from .launch import Launch
 
 _OFFLINE = "env HF_HUB_OFFLINE"
 _READ_AHEAD_KIB: int = fact("host_tuning", "read_ahead_kb")

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._memory.boots import BootLog
+from ...memory.boots import BootLog
 
 # vllm/v1/worker/{gpu_model_runner,gpu/model_runner,gpu_worker,cpu_worker}.py, vllm/v1/core/kv_cache_utils.py and
 # vllm/v1/engine/core.py. 0.33 prints the pool's size and the concurrency in one line, and names the device (CPU, GPU)

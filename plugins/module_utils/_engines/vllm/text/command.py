@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import Option, Release
+from ..catalogue.releases import Option, Release
 
 Form = Literal["serve", "module", "bare", "other"]
 SHELLS = ("sh", "bash", "dash", "ash", "zsh")

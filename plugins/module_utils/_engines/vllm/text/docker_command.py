@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ansible_collections.gb10.fleet.plugins.module_utils._findings import FleetError, refusal
+from ...._base.findings import FleetError, refusal
 
 # Options of `docker run` without a value (docker/cli, cli/command/container/opts.go); all others have one.
 _SWITCHES = (

@@ -11,12 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import Catalogue, Option
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.command import (
-    Given,
-    read_command,
-    spelling_of,
-)
+from ..catalogue.releases import Catalogue, Option
+from .command import Given, read_command, spelling_of
 
 
 def flags_to_argv(flags: Mapping[str, Any]) -> list[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gb10.fleet.plugins.module_utils._yaml_text import read_yaml
+from ...._base.yaml_text import read_yaml
 
 # How an image starts vLLM; the data's `families` has what a repository's name says of it.
 FAMILIES = ("upstream", "ngc", "eugr", "custom")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.catalogue.releases import Option, Variable
+from ..catalogue.releases import Option, Variable
 
 _SIZE = re.compile(r"-?\d+|\d+(?:\.\d+)?[kmgt]|\d+[KMGT]")
 _BARE_SIZE = re.compile(r'("(?:[^"\\]|\\.)*")|\b(\d+(?:\.\d+)?[kKmMgGtT])\b')

@@ -1,0 +1,56 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""``data/gb10.yml``: what holds for every GB10 machine, each entry ``{value, reason, source}``."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .layers import Layer
+from .yaml_text import read_yaml
+
+ROOT = Path(__file__).resolve().parents[3]
+SHIPPED_RECIPES = ROOT / "recipes"
+
+
+@functools.cache
+def facts() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+    """The whole file: ``{section: {key: {value, reason, source}}}``."""
+    data: dict[str, dict[str, dict[str, Any]]] = read_yaml((ROOT / "data" / "gb10.yml").read_text("utf-8"))
+    return data
+
+
+def fact(section: str, key: str) -> Any:
+    """One value."""
+    return facts()[section][key]["value"]
+
+
+@functools.cache
+def _sources() -> Mapping[str, str | None]:
+    """Where each source can be opened, by its name in our texts; None where it is not published."""
+    where: dict[str, str | None] = read_yaml((ROOT / "data" / "sources.yml").read_text("utf-8"))
+    return where
+
+
+def cited_in(text: str) -> dict[str, str]:
+    """The sources that a text names, in the order of the alphabet, and where a reader can open each."""
+    where = _sources()
+    in_it = (name for name in sorted(where) if name in text)  # most are not, which a pattern finds out slowly
+    named = [name for name in in_it if re.search(rf"(?<![\w/.]){re.escape(name)}", text)]
+    return {name: where[name] or "not published" for name in named}
+
+
+def default_layer(section: str) -> Layer:
+    """The lowest layer of ``flags`` or ``env``."""
+    entries = facts()[section]
+    return Layer(
+        "default",
+        {key: entry["value"] for key, entry in entries.items()},
+        {key: entry["reason"] for key, entry in entries.items()},
+    )

@@ -1,0 +1,111 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What another host sent: checked by type, form and size before anything is done with it.
+
+Each function raises ValueError with one sentence for what it does not take, and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .schema import Spec, check
+
+# Sizes of files; nothing that is moved comes near.
+MOST_BYTES = 1 << 40
+# No JSON text of ours nests deeper; an image's config (its history, health check, labels) stays far below.
+_MOST_LEVELS = 32
+_MOST_PATH = 1024
+_MOST_PART = 255
+
+SHA256: Spec = {"type": "str", "required": True, "pattern": "[0-9a-f]{64}", "expected": "64 hex digits"}
+DIGEST: Spec = {
+    "type": "str",
+    "required": True,
+    "pattern": "sha256:[0-9a-f]{64}",
+    "expected": "sha256: and 64 hex digits",
+}
+REVISION: Spec = {
+    "type": "str",
+    "required": True,
+    "pattern": "[0-9a-f]{40}",
+    "expected": "a commit of 40 hex digits",
+}
+SIZE: Spec = {"type": "int", "required": True, "min": 0, "max": MOST_BYTES}
+
+
+def parsed(content: bytes, most: int, what: str) -> Any:
+    """The value of a JSON text of at most ``most`` bytes. what: its name, for the sentence."""
+    if len(content) > most:
+        raise ValueError(f"{what} has more than {most} bytes")
+    try:
+        value = json.loads(content, parse_constant=_no_number)
+    except (ValueError, RecursionError):
+        raise ValueError(f"{what} is no JSON text") from None
+    level = [value]
+    for _ in range(_MOST_LEVELS):
+        level = [child for item in level for child in _children(item)]
+    if level:
+        raise ValueError(f"{what} nests deeper than {_MOST_LEVELS} levels")
+    return value
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(name)
+
+
+def _children(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list) else []
+
+
+def checked(spec: Spec, value: Any, what: str) -> Any:
+    """The value, which fits the spec."""
+    result, findings = check(spec, value, what)
+    if findings:
+        more = f", and {len(findings) - 1} more" if len(findings) > 1 else ""
+        raise ValueError(one_line(f"{findings[0].place}: {findings[0].found}; expected {findings[0].expected}{more}"))
+    return result
+
+
+def require_paths(paths: list[str], what: str) -> None:
+    """Names of files below a folder: each leads to a place of its own in there, and to no other."""
+    folders = {parent for path in paths for parent in _parents(path)}
+    seen: set[str] = set()
+    for path in paths:
+        problem = path_problem(path)
+        if path in seen:
+            problem = "is there twice"
+        elif path in folders:
+            problem = "is a file and a folder"
+        if problem:
+            raise ValueError(f"{what}: the path {one_line(path, 80)!a} {problem}")
+        seen.add(path)
+
+
+def path_problem(path: str) -> str:
+    """Why this is no name of a file below a folder, with slashes; an empty string if it is one."""
+    parts = path.split("/")
+    if not path.isprintable() or "\\" in path:
+        return "holds a character that no file's name should"
+    if not all(parts):
+        return "has an empty part"
+    if any(part.startswith(".") for part in parts):
+        return "has a part that begins with a dot"
+    if len(path) > _MOST_PATH or any(len(part.encode()) > _MOST_PART for part in parts):
+        return "is too long"
+    return ""
+
+
+def _parents(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:count]) for count in range(1, len(parts))] if len(path) <= _MOST_PATH else []
+
+
+def one_line(text: str, most: int = 300) -> str:
+    """Text of another host for a message: one line, without what a terminal would obey."""
+    return "".join(character if character.isprintable() else "?" for character in text[:most])

@@ -1,0 +1,207 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What a subject is: one thing that a host is given and checked for, from the owner's words to the drift check.
+
+Each package has its own, in ``subject.py``; `_subjects.registry` lists them once. On a host only ``reading.py`` runs,
+with Python's standard library alone.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from .findings import Difference, Finding, Severity, host_error
+from .gb10 import facts
+from .managed import Managed, ManagedJson, managed
+from .schema import Spec
+
+# The playbook that repairs what is ours; the rest is for a person.
+SITE = "site.yml"
+
+
+@dataclass(frozen=True)
+class Here:
+    """What a subject's slice of one host is decided from.
+
+    settings: the host's checked ``fleet_host``. fleet: the checked variables of the fleet, without ``fleet_``.
+    slices: what was decided for the host before. apis: ``{port, from, reason}`` of whatever answers clients here; from:
+    the addresses that alone may come, empty for everybody. peers: addresses of the ranks that share a group with one
+    of this host's.
+    """
+
+    settings: Mapping[str, Any]
+    fleet: Mapping[str, Any]
+    slices: Mapping[str, Any]
+    apis: Sequence[Mapping[str, Any]] = ()
+    peers: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a reading of one host is asked by.
+
+    slice: the host's, of the plan. addresses: of all rails of the fleet where it has rails, else none. weights_days:
+    within how many days each file of weights is to be read byte by byte.
+    """
+
+    slice: Mapping[str, Any]
+    addresses: Sequence[str]
+    weights_days: int
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """A part of a host that could not be read or judged: neither clean nor drifted."""
+
+    host: str
+    part: str
+    why: str
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class View:
+    """One host as a subject's comparison sees it.
+
+    plan: the fleet's. states: what `host_info` read, by host, of all that could be read; an unknown part is None.
+    silent: hosts that were asked and did not answer.
+    """
+
+    host: str
+    plan: Mapping[str, Any]
+    states: Mapping[str, Mapping[str, Any]]
+    silent: Collection[str] = ()
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        return self.states[self.host]
+
+    @property
+    def slice(self) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self.plan["hosts"][self.host]
+        return found
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self.plan["drift"]
+        return found
+
+    @property
+    def our_units(self) -> list[str]:
+        """Units here that this inventory asked for, now or once."""
+        units = self.state["our_units"] or ()
+        return [one["unit"] for one in units if one["inventory"] == self.plan["inventory"]]
+
+    def converge(self) -> str:
+        """The remedy of what the playbook repairs."""
+        return f"ansible-playbook {SITE} -l {self.host}"
+
+    def differs(self, severity: Severity, rule: str, place: str, *, remedy: str = "", **words: str) -> Difference:
+        """A difference of this host. Without a remedy it is one that site.yml puts right.
+
+        words: found and expected, and reason, source, service and diff where there are any.
+        """
+        repair = {"remedy": remedy or self.converge(), "repairs": "" if remedy else SITE}
+        return Difference(severity, rule, place, host=self.host, **repair, **words)
+
+
+Obstacles = Iterator[Finding]
+
+
+@dataclass(frozen=True)
+class Look:
+    """One host before a change, as a subject's obstacles see it: its slice of the plan and what was read of it.
+
+    A part that could not be read is None or missing, and nothing is said of it.
+    """
+
+    host: str
+    slice: Mapping[str, Any]
+    state: Mapping[str, Any]
+
+    def part(self, name: str) -> Any:
+        """What was read; an empty map where it could not be."""
+        found = self.state.get(name)
+        return {} if found is None else found
+
+    def others_at(self, port: int, ours: Collection[str] = ()) -> str:
+        """Who else listens, ``nginx listens on port 443``; an empty text for nobody. ours: processes that may."""
+        holders = {one["process"] for one in self.state.get("listening") or () if one["port"] == port}
+        return f"{' and '.join(sorted(holders)) or 'a program'} listens on port {port}" if holders - {*ours} else ""
+
+    def of_another_inventory(self, part: Mapping[str, Any], subject: str) -> Obstacles:
+        """Where two inventories ask one host for the same units, each would write them anew at every run.
+
+        part: of the slice, with ``units`` and the ``inventory`` that asks for them. subject: `fleet_` declares it.
+        """
+        for one in self.state.get("our_units") or ():
+            if one["unit"] in part["units"] and one["inventory"] not in ("", part["inventory"]):
+                yield host_error(
+                    f"{subject}-foreign",
+                    f"fleet_{subject}",
+                    found=f"{one['unit']} was written by the inventory {one['inventory']}",
+                    expected=f"a unit of this inventory, {part['inventory']}",
+                    remedy=f"take fleet_{subject} out of one of the two inventories, or this host; where both are the "
+                    f"same inventory, write fleet_name: {one['inventory']} in its group_vars/all",
+                )
+
+    @property
+    def in_group(self) -> bool:
+        """Whether a rank of a service on several hosts is to run here."""
+        return bool(self.slice["needs"]["groups"])
+
+
+Differences = Iterator[Difference | Unknown]
+
+
+def _nothing_asked(_asked: Asked) -> Mapping[str, Any]:
+    return {}
+
+
+def _nothing_more(_view: View) -> Differences:
+    yield from ()
+
+
+def _nothing_in_the_way(_look: Look) -> Obstacles:
+    yield from ()
+
+
+@dataclass(frozen=True)
+class Subject:
+    """name: the key of its part in ``hosts.<host>`` of the plan.
+
+    spec: what ``fleet_host.<name>`` may say. slice: the part of one host; None where the plan decides it over all.
+    files: what is managed of a part. A part may also hold ``sysctl``, ``{key: value}`` of the running kernel, and
+    ``units``, ``{unit: enabled | started}``; drift compares all these by itself.
+    questions: what else a drift check asks of a host, for the parts that ``read`` names.
+    read: the subject's own readings, ``READS`` of its ``reading.py``. differences: what else differs.
+    obstacles: what of a host is in the way of its slice, or will hurt: for the preflight and doctor, before a change.
+    """
+
+    name: str
+    spec: Spec | None = None
+    slice: Callable[[Here], Any] | None = None
+    files: Callable[[Any], Iterable[Managed | ManagedJson]] = managed
+    questions: Callable[[Asked], Mapping[str, Any]] = _nothing_asked
+    read: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    differences: Callable[[View], Differences] = _nothing_more
+    obstacles: Callable[[Look], Obstacles] = _nothing_in_the_way
+
+
+def with_defaults(section: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What holds for GB10 with the host's own values over it; null leaves the thing alone."""
+    merged = {key: settings.get(key, entry["value"]) for key, entry in sorted(facts()[section].items())}
+    return {key: value for key, value in merged.items() if value is not None}
+
+
+def unified(want: str, have: str) -> str:
+    """A text that is wanted against the one that is there, as `Difference.diff`."""
+    lines = difflib.unified_diff(want.splitlines(), have.splitlines(), "want", "have", lineterm="", n=1)
+    return "\n".join(lines)

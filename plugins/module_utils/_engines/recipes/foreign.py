@@ -1,0 +1,508 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Recipes of spark-vllm-docker (eugr, version 1), of sparkrun (version 2), of NVIDIA's local-ai-inference-recipes and
+of vllm-project/recipes as recipes of ours.
+
+The first two write a shell command with ``{placeholders}`` and their values; the others are brought into that form
+(`_engines.recipes.formats`). What has no counterpart is reported, not dropped in silence: patches of the image, hooks,
+privileged containers, and what the plan decides itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..._base.findings import Finding, Severity, error, hint, ordered, warning
+from ..._base.gb10 import fact
+from ..._base.schema import Spec, check, describe
+from ..._facts.models.facts import config_name, model_of
+from ..._facts.models.purpose import CHAT
+from ..interface import EngineSpec
+from ..registry import DEFAULT, ENGINES
+from ..vllm.catalogue.releases import load
+from ..vllm.text.docker_command import words_of
+from ..vllm.text.flags import read_flags
+from ..vllm.text.image_facts import image_of
+from . import foreign_llama, foreign_python
+from .formats import as_known
+from .recipe import parse, planned_env, secrets
+from .spec import MODEL
+
+_TEXTS: Spec = {"type": "list", "default": [], "elements": {"type": "str"}}
+_VALUES: Spec = {
+    "type": "map",
+    "default": {},
+    "keys": {"type": "str"},
+    "values": {
+        "any_of": [
+            {"type": "str"},
+            {"type": "bool"},
+            {"type": "number", "min": -1e15, "max": 1e15},
+        ],
+    },
+}
+_COMMON: dict[str, Spec] = {
+    "container": {"type": "str", "required": True, "min": 1},
+    "description": {"type": "str"},
+    "defaults": _VALUES,
+    "env": _VALUES,
+    "mods": _TEXTS,
+    "solo_only": {"type": "bool", "default": False},
+    "cluster_only": {"type": "bool", "default": False},
+    "recipe_version": {},
+    "validated": {"type": "map", "default": {}},
+}
+_EUGR: dict[str, Spec] = {
+    **_COMMON,
+    "name": {"type": "str"},
+    "command": {"type": "str", "required": True},
+    "model": {"type": "str"},
+    "build_args": _TEXTS,
+}
+_SPARKRUN: dict[str, Spec] = {
+    **_COMMON,
+    "model": {"type": "str", "required": True},
+    "model_revision": {"type": "str", "nullable": True},
+    "metadata": {"type": "map", "default": {}},
+    "runtime": {"type": "str", "default": "vllm"},
+    "runtime_version": {},
+    "command": {"type": "str"},
+    "min_nodes": {"type": "int", "min": 1, "default": 1},
+    "max_nodes": {"type": "int", "min": 1, "nullable": True},
+}
+# sparkrun's keys that prepare, surround or measure the server instead of describing it.
+_LEFT_OUT = frozenset(
+    {
+        *(
+            "benchmark",
+            "builder",
+            "builder_config",
+            "executor_config",
+            "mode",
+            "post_commands",
+            "post_exec",
+            "pre_exec",
+        ),
+        *("runtime_config", "stop_after_post"),
+    }
+)
+
+# The defaults of sparkrun whose names are not vLLM's.
+_SPARKRUN_FLAGS = {"tensor_parallel": "tensor_parallel_size", "pipeline_parallel": "pipeline_parallel_size"}
+
+# What sparkrun's defaults say of a service, whichever engine serves it.
+_OF_ANY_ENGINE = frozenset(
+    {"tensor_parallel", "pipeline_parallel", "gpu_memory_utilization", "max_model_len", "max_num_seqs"}
+)
+
+# All projects serve by vLLM, sparkrun by others too.
+ENGINE = ENGINES[DEFAULT].spec
+# Local names that eugr's build script gives to what it pulls from the registry.
+_EUGR_IMAGES = {"vllm-node": "eugr/spark-vllm:latest", "vllm-node-b12x": "eugr/spark-vllm-b12x:latest"}
+
+# Mods whose effect we have by other means; every other one is a patch of the image that a recipe can't carry.
+_COVERED_MODS = {
+    "drop-caches": "the page cache is dropped before every start",
+    "gpu-mem-util-gb": "memory is planned in bytes",
+    "nemotron-nano": "the checkpoint brings the parser",
+}
+_FILE_FLAGS = ("chat-template", "reasoning-parser-plugin", "tool-parser-plugin")
+_SHIPPED_WITH_MODEL = frozenset({"nano_v3_reasoning_parser.py", "super_v3_reasoning_parser.py"})
+_OURS = frozenset(
+    {
+        *("distributed-executor-backend", "gpu-memory-utilization", "gpu-memory-utilization-gb"),
+        "kv-cache-memory-bytes",
+    }
+)
+
+
+def import_recipe(source: Any, name: str) -> tuple[dict[str, Any] | None, list[Finding]]:
+    """Return our recipe, named ``name``, and all that could not be carried over; no recipe where an error prevents it.
+
+    source: the other recipe's content as YAML gives it.
+    """
+    if not isinstance(source, Mapping):
+        return None, [error("import-format", name, found=describe(source), expected="a recipe of eugr or sparkrun")]
+    project, source = as_known(source)
+    is_sparkrun = bool({"runtime", "metadata", "model_revision", "min_nodes"} & source.keys())
+    spec = _SPARKRUN if is_sparkrun else _EUGR
+    known = {key: value for key, value in source.items() if key in spec}
+    theirs, findings = check({"type": "map", "options": spec}, known, name)
+    findings += _unknown_keys(source, spec, name)
+    if any(finding.severity == "error" for finding in findings):
+        return None, ordered(findings)
+    recipe = _convert(theirs, name, project or ("sparkrun" if is_sparkrun else "eugr"), findings)
+    if recipe is not None:
+        recipe, problems = parse(recipe, f"{name}: ")
+        findings += problems
+    return recipe or None, ordered(findings)
+
+
+def _unknown_keys(source: Mapping[Any, Any], spec: Mapping[str, Spec], name: str) -> Iterator[Finding]:
+    for key in source:
+        if key in spec:
+            continue
+        severity: Severity = "warning" if key in _LEFT_OUT else "hint"
+        yield Finding(
+            rule="import-left-out",
+            kind="input",
+            severity=severity,
+            place=f"{name}.{key}",
+            found="has no counterpart",
+            remedy="see that it isn't needed",
+        )
+
+
+def _convert(theirs: Mapping[str, Any], name: str, project: str, findings: list[Finding]) -> dict[str, Any] | None:
+    if theirs.get("runtime") == foreign_llama.RUNTIME:
+        return _of_llama_cpp(theirs, name, project, findings)
+    if theirs.get("runtime") in foreign_python.RUNTIMES:
+        return _of_catalogued(theirs, name, project, findings)
+    if not theirs.get("runtime", "vllm").removeprefix("eugr-").startswith("vllm") and "model" in theirs:
+        theirs = _of_another_engine(theirs, name, findings)
+    model, flags = _command(theirs, name, findings)
+    repository = theirs.get("model") or model
+    if repository is None or any(finding.severity == "error" for finding in findings):
+        return None
+    ranks = _take_ranks(theirs, flags, name, findings)
+    _take_files(flags, name, findings)
+    memory = _memory_wish(flags, project, name)
+    _take_planned(flags, name, findings)
+    findings += _mods(theirs["mods"], name)
+    recipe = {
+        "name": name,
+        "summary": _summary(theirs, repository),
+        "kind": _kind(flags, repository),
+        "host_counts": ranks,
+        "model": _model(theirs, repository, flags, name, findings),
+        "image": _image(theirs, name, findings),
+        "flags": flags,
+        "env": _environment(theirs["env"], ENGINE, name, findings),
+        "memory": memory,
+        "status": _status(theirs, project),
+        "sources": [f"{project}, {name}"],
+    }
+    return recipe
+
+
+def _status(theirs: Mapping[str, Any], project: str) -> dict[str, Any]:
+    return {
+        "state": "reported",
+        "by": theirs.get("validated", {}).get("by") or f"the author of {project}'s recipe",
+        "when": theirs.get("validated", {}).get("when"),
+        "hardware": "DGX Spark, as its author says",
+        "note": "imported; nothing of it was run by us",
+    }
+
+
+def _of_llama_cpp(theirs: Mapping[str, Any], name: str, project: str, findings: list[Finding]) -> dict[str, Any] | None:
+    words = None
+    if "command" in theirs:
+        written = _words(theirs, name, findings)
+        words, problems = foreign_llama.behind_program(written, name) if written is not None else (None, [])
+        findings += problems
+        if words is None:
+            return None
+    found = foreign_llama.served(theirs, words, name)
+    findings += [*found.findings, *_mods(theirs["mods"], name)]
+    model = {"repository": found.repository} | _revision(theirs, name, findings)
+    image = {**_image(theirs, name, findings), "family": "custom", "release": None}
+    return {
+        "name": name,
+        "summary": _summary(theirs, found.repository),
+        "engine": foreign_llama.ENGINE,
+        "kind": found.kind,
+        "host_counts": found.host_counts,
+        "model": model | ({"file": found.file} if found.file else {}),
+        "image": {key: value for key, value in image.items() if key != "entrypoint"},
+        "flags": found.flags,
+        "env": _environment(theirs["env"], ENGINES[foreign_llama.ENGINE].spec, name, findings),
+        "status": _status(theirs, project),
+        "sources": [f"{project}, {name}"],
+    }
+
+
+def _of_catalogued(
+    theirs: Mapping[str, Any], name: str, project: str, findings: list[Finding]
+) -> dict[str, Any] | None:
+    """Of an engine whose options we have a list of."""
+    written = _words(theirs, name, findings) if "command" in theirs else None
+    if "command" in theirs and written is None:
+        return None
+    found = foreign_python.served(theirs, written, name)
+    if isinstance(found, list):
+        findings += found
+        return None
+    engine = ENGINES[foreign_python.RUNTIMES[theirs["runtime"]].engine]
+    findings += [*found.findings, *_mods(theirs["mods"], name)]
+    image = _image(theirs, name, findings)
+    facts = engine.image_facts(image["reference"])
+    image |= {"family": facts.get("family") or "custom", "release": facts.get("release")}
+    return {
+        "name": name,
+        "summary": _summary(theirs, found.repository),
+        "engine": engine.spec.name,
+        "kind": found.kind,
+        "host_counts": found.host_counts,
+        "model": _model(theirs, found.repository, found.flags, name, findings),
+        "image": {key: value for key, value in image.items() if key != "entrypoint"},
+        "flags": found.flags,
+        "env": _environment(theirs["env"], engine.spec, name, findings),
+        "status": _status(theirs, project),
+        "sources": [f"{project}, {name}"],
+    }
+
+
+def _summary(theirs: Mapping[str, Any], repository: str) -> str:
+    described = theirs.get("description") or theirs.get("metadata", {}).get("description") or theirs.get("name")
+    return " ".join(str(described or repository).split()) or repository
+
+
+def _command(theirs: Mapping[str, Any], name: str, findings: list[Finding]) -> tuple[str | None, dict[str, Any]]:
+    """Model and flags from the command, or, where sparkrun writes none, from the defaults."""
+    if "command" not in theirs:
+        return None, {
+            _SPARKRUN_FLAGS.get(key, key).replace("_", "-"): value for key, value in theirs["defaults"].items()
+        }
+    words = _words(theirs, name, findings)
+    if words is None:
+        return None, {}
+    start = next((at + 2 for at in range(len(words)) if words[at : at + 2] == ["vllm", "serve"]), None)
+    operators = sorted({"&&", "||", "|", ";", "&"} & set(words))
+    if start is None or operators:
+        found = f"a program with {operators[0]}" if operators else "no vllm serve"
+        place, expected = f"{name}.command", "one command that begins with vllm serve"
+        findings.append(error("import-command", place, found=found, expected=expected))
+        return None, {}
+    return read_flags(words[start:], load())
+
+
+def _words(theirs: Mapping[str, Any], name: str, findings: list[Finding]) -> list[str] | None:
+    """The command's, with its values; None, with an error, where it is none."""
+    place = f"{name}.command"
+    text, missing = _filled(theirs["command"], theirs["defaults"] | {"model": theirs.get("model")})
+    for placeholder in missing:
+        found = f"{{{placeholder}}} has no value"
+        findings.append(
+            error("import-placeholder", place, found=found, expected="a value in defaults", remedy=f"add {placeholder}")
+        )
+    try:
+        return words_of(text)
+    except ValueError as cause:
+        findings.append(error("import-command", place, found=str(cause), expected="a shell command"))
+        return None
+
+
+def _filled(text: str, values: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """Put the defaults in place of ``{placeholders}``; doubled braces are single ones, as in Python's format."""
+    missing: list[str] = []
+
+    def replacement(match: re.Match[str]) -> str:
+        if match[0] in ("{{", "}}"):
+            return match[0][0]
+        if values.get(match[1]) is None:
+            missing.append(match[1])
+            return ""
+        return str(values[match[1]])
+
+    return re.sub(r"\{\{|\}\}|\{(\w+)\}", replacement, text), missing
+
+
+def _take_ranks(theirs: Mapping[str, Any], flags: dict[str, Any], name: str, findings: list[Finding]) -> list[int]:
+    """On how many hosts it may run; the tensor parallel size follows from that."""
+    tensor, pipeline = flags.pop("tensor-parallel-size", 1), flags.get("pipeline-parallel-size", 1)
+    whole = isinstance(tensor, int) and isinstance(pipeline, int)
+    ranks = max(1, tensor * pipeline if whole else 1, theirs.get("min_nodes", 1))
+    if pipeline == 1:
+        flags.pop("pipeline-parallel-size", None)
+    if theirs["solo_only"] or theirs.get("max_nodes") == 1:
+        if ranks > 1:
+            found = f"solo_only, with {ranks} ranks in its defaults"
+            findings.append(
+                hint("import-solo", f"{name}.solo_only", found=found, expected="one rank", remedy="taken as one host")
+            )
+        return [1]
+    return [ranks] if theirs["cluster_only"] or theirs.get("min_nodes", 1) > 1 else sorted({1, ranks})
+
+
+def _take_planned(flags: dict[str, Any], name: str, findings: list[Finding]) -> None:
+    """Take out what the plan decides, and report which values were given up."""
+    ours = sorted((ENGINE.planned_flags.keys() | _OURS) & flags.keys())
+    if flags.get("max-model-len") in ("auto", -1):
+        ours.append("max-model-len")
+    for flag in ours:
+        value = flags.pop(flag)
+        found, remedy = f"{flag} {value}", "write it in the service if you want that very value"
+        if flag == "api-key":
+            found, remedy = "an API key", "write api_key_file in the service"
+        if flag == "max-model-len":
+            remedy = "write the workload's max_model_len in the service"
+        findings.append(
+            hint("import-planned", f"{name}.command", found=found, expected="what the plan decides", remedy=remedy)
+        )
+
+
+def _take_files(flags: dict[str, Any], name: str, findings: list[Finding]) -> None:
+    """Options that name a file beside the other project's recipe: from the checkpoint; or left out and named, so that
+    the recipe is of use without it."""
+    for flag in _FILE_FLAGS:
+        written = flags.get(flag)
+        if not isinstance(written, str) or "{" in written:
+            continue
+        file = written.rsplit("/", maxsplit=1)[-1]
+        if file in _SHIPPED_WITH_MODEL:
+            flags[flag] = f"{{model_path}}/{file}"
+        elif not written.startswith("/"):
+            flags.pop(flag)
+            remedy = (
+                f"put {file} into overlays/ of your recipe folder, and write flags {flag}: /overlays/{file} and an "
+            )
+            remedy += f"overlay {{target: /overlays/{file}, file: {file}, reason: ..., source: ...}}"
+            findings.append(
+                warning(
+                    "import-file",
+                    f"{name}.command",
+                    found=f"{flag} {file}, a file beside their recipe, is left out",
+                    expected="the checkpoint's own, or the file",
+                    remedy=remedy,
+                )
+            )
+
+
+def _memory_wish(flags: Mapping[str, Any], project: str, name: str) -> dict[str, Any]:
+    """The author's share of the memory: the plan stays below it."""
+    share, fixed = flags.get("gpu-memory-utilization"), flags.get("gpu-memory-utilization-gb")
+    if isinstance(fixed, int | float) and not isinstance(fixed, bool):  # eugr's mod gpu-mem-util-gb
+        share = round(min(1.0, fixed * 2**20 / fact("hardware", "memory_total_kib")), 4)
+    if isinstance(share, int | float) and not isinstance(share, bool) and 0 < share <= 1:
+        return {"utilization": {"max": share, "source": f"{project}, {name}"}}
+    return {}
+
+
+def _kind(flags: Mapping[str, Any], repository: str) -> str:
+    pools = flags.get("runner") == "pooling" or flags.get("task") in ("embed", "score", "classify", "reward")
+    if not pools:
+        return CHAT
+    return "rerank" if "rerank" in repository.lower() else "embed"
+
+
+def _of_another_engine(theirs: Mapping[str, Any], name: str, findings: list[Finding]) -> dict[str, Any]:
+    """What holds for a model whatever serves it; options, variables and image of another engine don't."""
+    runtime = theirs["runtime"]
+    findings.append(
+        warning(
+            "import-runtime",
+            f"{name}.runtime",
+            found=f"{runtime}: its command, environment and image are left out",
+            expected="a vLLM runtime",
+            remedy="compare with vllm-project/recipes what the model needs of vLLM; nobody has shown this recipe",
+        )
+    )
+    facts = model_of({}, theirs["model"])
+    defaults = {key: value for key, value in theirs["defaults"].items() if key in _OF_ANY_ENGINE}
+    if facts.tool_parsers:
+        defaults |= {"enable_auto_tool_choice": True, "tool_call_parser": facts.tool_parsers[0]}
+    if facts.reasoning_parser:
+        defaults["reasoning_parser"] = facts.reasoning_parser
+    kept = {key: value for key, value in theirs.items() if key != "command"}
+    image = f"{fact('image', 'reference')}@{fact('image', 'digest')}"
+    return {**kept, "defaults": defaults, "env": {}, "mods": [], "container": image}
+
+
+def _mods(mods: list[str], name: str) -> Iterator[Finding]:
+    for mod in mods:
+        short = mod.rstrip("/").rsplit("/", maxsplit=1)[-1]
+        if short in _COVERED_MODS:
+            yield hint("import-mod", f"{name}.mods", found=short, remedy=f"nothing: {_COVERED_MODS[short]}")
+        else:
+            remedy = "use an image that has the change, or declare the changed files as overlays"
+            yield warning(
+                "import-mod", f"{name}.mods", found=f"{short} patches the image", expected="no patch", remedy=remedy
+            )
+
+
+def _model(
+    theirs: Mapping[str, Any], repository: str, flags: Mapping[str, Any], name: str, findings: list[Finding]
+) -> dict[str, Any]:
+    model: dict[str, Any] = {"repository": repository, "config": config_name(repository)}
+    if model["config"] is None:
+        remedy = f"ansible-playbook gb10.fleet.recipe_new -e model={repository} reads it: name it in model.config"
+        found = "the model's shape is not known, so that no KV pool can be planned"
+        findings.append(hint("import-config", f"{name}.model", found=found, expected="its config.json", remedy=remedy))
+    model |= _revision(theirs, name, findings)
+    written = str(flags.get("quantization") or theirs.get("metadata", {}).get("quantization") or "").lower()
+    if written in MODEL["options"]["quantization"]["choices"]:
+        model["quantization"] = written
+    draft = ENGINES[DEFAULT].draft(flags)
+    if draft:
+        model["draft"] = {"repository": draft}
+    return model
+
+
+def _revision(theirs: Mapping[str, Any], name: str, findings: list[Finding]) -> dict[str, str]:
+    revision = theirs.get("model_revision")
+    if revision is None or re.fullmatch("[0-9a-f]{40}", revision):
+        return {} if revision is None else {"revision": revision}
+    remedy = "write the commit that it stands for"
+    findings.append(
+        warning("import-revision", f"{name}.model_revision", found=revision, expected="a commit", remedy=remedy)
+    )
+    return {}
+
+
+def _image(theirs: Mapping[str, Any], name: str, findings: list[Finding]) -> dict[str, Any]:
+    written = theirs["container"]
+    reference, _, digest = _EUGR_IMAGES.get(written, written).partition("@")
+    if ":" not in reference.rsplit("/", maxsplit=1)[-1]:
+        reference += ":latest"
+    facts = image_of(reference)
+    family = facts.family
+    image: dict[str, Any] = {"reference": reference, "family": family, "release": facts.vllm}
+    if digest:
+        image["digest"] = digest
+    if "/" not in reference:
+        remedy = "write image.source {host: <a host that has it>} in the service"
+        findings.append(
+            warning("import-image", f"{name}.container", found=f"{written} is built by hand", remedy=remedy)
+        )
+    if family == "custom":
+        image["entrypoint"] = "/usr/bin/env"
+    for argument in theirs.get("build_args", []):
+        remedy = "see that the image has it"
+        findings.append(
+            warning("import-build", f"{name}.build_args", found=argument, expected="a finished image", remedy=remedy)
+        )
+    return image
+
+
+def _environment(theirs: Mapping[Any, Any], engine: EngineSpec, name: str, findings: list[Finding]) -> dict[str, str]:
+    environment: dict[str, str] = {}
+    for key, value in theirs.items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        place = f"{name}.env.{key}"
+        if key in secrets(engine):
+            findings.append(
+                warning(
+                    "import-secret",
+                    place,
+                    found="a secret",
+                    expected="a file",
+                    remedy="use api_key_file or HF's token file",
+                )
+            )
+        elif key in planned_env(engine):
+            found, remedy = f"{key} {text}", planned_env(engine)[key].partition("; ")[2]
+            findings.append(hint("import-planned", place, found=found, expected="what the plan decides", remedy=remedy))
+        elif "$" in text:
+            findings.append(
+                warning(
+                    "import-variable", place, found=text, expected="a value", remedy="write the value in the service"
+                )
+            )
+        else:
+            environment[key] = text
+    return environment

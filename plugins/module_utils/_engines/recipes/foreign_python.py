@@ -1,0 +1,101 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Recipes of sparkrun for engines whose options are catalogued (`_engines.options`): SGLang."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..._base.findings import Finding, hint
+from ..._facts.models.purpose import CHAT
+from ..options import Release, read_words
+from ..registry import ENGINES
+from ..sglang import catalogue as sglang_catalogue
+from ..sglang.spec import PIPELINE, TENSOR
+from .foreign_llama import behind_program, host_counts, take_planned
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """engine: as our recipes write it. programs: how a command may begin. names: sparkrun's own for options that are
+    called otherwise. ranks: options that divide the model over hosts. share: that give it a part of the memory.
+    embeds: the option of a model that gives vectors."""
+
+    engine: str
+    programs: Sequence[str]
+    names: Mapping[str, str]
+    ranks: Sequence[str]
+    share: Sequence[str]
+    embeds: str
+
+    @property
+    def release(self) -> Release:
+        return sglang_catalogue.load()[sglang_catalogue.NEWEST]
+
+
+# By sparkrun's names (src/sparkrun/runtimes/sglang.py, 2026-10).
+RUNTIMES = {
+    "sglang": Runtime(
+        engine="sglang",
+        programs=("sglang serve", "python3 -m sglang.launch_server", "python -m sglang.launch_server"),
+        names={
+            "tensor_parallel": TENSOR[0],
+            "pipeline_parallel": PIPELINE[0],
+            "gpu_memory_utilization": "mem-fraction-static",
+            "max_model_len": "context-length",
+            "max_num_seqs": "max-running-requests",
+            "chunked_prefill": "chunked-prefill-size",
+        },
+        ranks=(TENSOR[0], PIPELINE[0]),
+        share=("mem-fraction-static", "max-total-tokens"),
+        embeds="is-embedding",
+    ),
+}
+
+
+@dataclass
+class Served:
+    """repository: of the model. kind: what it is asked."""
+
+    repository: str
+    flags: dict[str, Any]
+    host_counts: list[int]
+    kind: str = CHAT
+    findings: list[Finding] = field(default_factory=list)
+
+
+def served(theirs: Mapping[str, Any], written: list[str] | None, name: str) -> Served | list[Finding]:
+    """written: the words of the command; None where the recipe has none, and its defaults say all. Findings where it
+    can't be taken."""
+    runtime = RUNTIMES[theirs["runtime"]]
+    spec = ENGINES[runtime.engine].spec
+    if written is None:
+        given = theirs["defaults"].items()
+        flags = {runtime.names.get(key, key.replace("_", "-")): value for key, value in given}
+    else:
+        words, findings = behind_program(written, name, runtime.programs)
+        if words is None:
+            return findings
+        path = [] if not words or words[0].startswith("-") else ["--model-path"]
+        flags = read_words([*path, *words], runtime.release)
+    kind = "embed" if flags.get(runtime.embeds) else CHAT
+    found = Served(str(flags.get("model-path") or theirs["model"]), flags, host_counts(theirs), kind)
+    found.findings += take_planned(flags, spec, name, ("model-path", "model", runtime.embeds))
+    divided = [flags.pop(option) for option in runtime.ranks if option in flags]
+    ranks = 1
+    for part in divided:
+        ranks *= part if isinstance(part, int) else 1
+    if ranks > 1:
+        found.host_counts = [ranks]
+    for option in runtime.share:
+        if option in flags:
+            shown = f"{option} {flags.pop(option)}"
+            remedy = "nothing: the workload decides it"
+            found.findings.append(
+                hint("import-planned", f"{name}.command", found=shown, expected="what the plan decides", remedy=remedy)
+            )
+    return found

@@ -1,0 +1,58 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""A recipe's overlays, decided: which small files a host gets, and what is mounted over the image and the model.
+
+The stores are never edited: every overlay is a file of its own, mounted read-only over the one that it replaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+from ..._base.findings import Finding, error
+from ..placed import Overlays
+from .recipe import Library
+
+
+def plan_overlays(
+    overlays: Sequence[Mapping[str, Any]],
+    library: Library,
+    place: str,
+    folder: str,
+    model_on_host: str,
+    model_in_container: str,
+) -> tuple[Overlays, list[Finding]]:
+    """Decide a service's overlays. folder: on the host, for this service's files alone. place: for the findings."""
+    planned, findings = Overlays(), list[Finding]()
+    for index, overlay in enumerate(overlays):
+        target = str(PurePosixPath(model_in_container) / overlay["target"])  # an absolute target stays as it is
+        source = f"{folder}/{index}-{PurePosixPath(target).name}"
+        if "model_file" in overlay:
+            source = f"{model_on_host}/{overlay['model_file']}"
+        elif "json_merge" in overlay:
+            original = f"{model_on_host}/{overlay['target']}"
+            planned.files.append({"path": source, "original": original, "json_merge": overlay["json_merge"]})
+        else:
+            content, problems = _content(library, overlay, f"{place}.overlays[{index}]")
+            findings += problems
+            if content is None:
+                continue
+            planned.files.append({"path": source, "content": content})
+        planned.mounts.append({"source": source, "target": target, "read_only": True})
+    return planned, findings
+
+
+def _content(library: Library, overlay: Mapping[str, Any], place: str) -> tuple[str | None, list[Finding]]:
+    path, findings = library.overlay(overlay, place)
+    if path is None:
+        return None, findings
+    try:
+        return path.read_text(encoding="utf-8"), findings
+    except (OSError, UnicodeDecodeError) as cause:
+        found = f"{path} can't be read as text: {cause}"
+        unreadable = error("recipe-overlay-missing", place, found=found, expected="a text file", remedy="put it there")
+        return None, [*findings, unreadable]

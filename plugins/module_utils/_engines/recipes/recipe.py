@@ -1,0 +1,536 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Recipes: how one model is served well on GB10, as data; what is wrong with one; which ones there are.
+
+Recipes live in folders, the user's own before the shipped one. Beside the YAML files a folder may hold ``configs/``
+with models' config.json files, ``overlays/`` with small files that are mounted over those of an image or a model, and
+``builds/`` with a folder for each image that a host builds itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..._base.findings import Finding, did_you_mean, error, warning
+from ..._base.foreign_files import content_of
+from ..._base.schema import below, check, describe
+from ..._base.yaml_text import read_yaml
+from ..._facts.builds.build import DOCKERFILE, Build
+from ..._facts.builds.build import read as read_build
+from ..._facts.models.facts import config_name, drafter_config
+from ..._stores.weights.reading import indexed_bytes
+from ..interface import Engine, EngineSpec
+from ..registry import DEFAULT, ENGINES
+from .spec import recipe_spec
+
+# What nobody sets by hand whatever the engine, each with what to do instead.
+_PLANNED_ENV = {"HF_HOME": "take it out; to take weights from a folder of the host, write model.source {path: FOLDER}"}
+# Bytes of an author's files: the largest that are shipped have a hundredth of it.
+_MOST_RECIPE = _MOST_CONFIG = _MOST_OVERLAY = 4 << 20
+_MOST_BUILD_FILE = 1 << 20
+_SECRETS = dict.fromkeys(("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"), "give the token to model_store")
+
+_TAKE = "write a number in its plain form, or take it out"
+_MEND = "correct the file"
+_FETCH = "take config.json from the model's repository"
+
+
+def parse(data: Any, place: str, engines: Mapping[str, Engine] = ENGINES) -> tuple[dict[str, Any], list[Finding]]:
+    """Return a recipe with its defaults filled in, and all that is wrong with it; ``{}`` when it can't be used.
+
+    data: the file's content as YAML gives it. place: the file, for the findings. engines: by the names that recipes
+    write.
+    """
+    engine, findings = _engine(data, place, engines)
+    if findings:
+        return {}, findings
+    recipe, findings = check(recipe_spec(engine.spec), data, place)
+    if not findings:
+        findings = [
+            *flag_problems(recipe["flags"], below(place, "flags"), engine.spec),
+            *environment_problems(recipe["env"], below(place, "env"), engine.spec),
+            *([] if engine.spec.single_files else _draft_problems(recipe, place, engine.draft(recipe["flags"]))),
+            *_overlay_problems(recipe, place),
+            *image_problems(recipe["image"], below(place, "image")),
+            *_reason_problems(recipe, place),
+            *_unpinned(recipe, place),
+            *_known_bad(recipe, place),
+        ]
+    usable = not any(finding.severity == "error" for finding in findings)
+    return (recipe if usable else {}), findings
+
+
+def _engine(data: Any, place: str, engines: Mapping[str, Engine]) -> tuple[Engine, list[Finding]]:
+    """What serves the recipe, and what says that the file is of no use before its shape is looked at."""
+    written = data if isinstance(data, Mapping) else {}
+    name = written.get("engine", DEFAULT)
+    findings = []
+    if not isinstance(name, str) or name not in engines:
+        unknown = error(
+            "recipe-engine",
+            below(place, "engine"),
+            found=f'"{name}"' if isinstance(name, str) else describe(name),
+            expected="one of " + ", ".join(sorted(engines)),
+            remedy=did_you_mean(str(name)[:80], engines),
+        )
+        findings, name = [unknown], DEFAULT
+    image = written.get("image")
+    findings += old_image_keys(image if isinstance(image, Mapping) else {}, below(place, "image"))
+    return engines[name], findings
+
+
+def old_image_keys(image: Mapping[Any, Any], place: str) -> Iterator[Finding]:
+    """The key that ``release`` had before 0.2."""
+    for name in (name for name in ENGINES if name in image):
+        yield error(
+            "recipe-old-key",
+            below(place, name),
+            found=f"the old name of {below(place, 'release')}",
+            expected="release: what the image holds of its engine",
+            remedy=f"write release: {str(image[name])[:40]} instead",
+        )
+
+
+def flag_problems(flags: Mapping[str, Any], place: str, engine: EngineSpec) -> Iterator[Finding]:
+    """What a schema can't say about flags of a recipe, a service or a host."""
+    for name, value in flags.items():
+        where = below(place, name)
+        planned = name if name in engine.planned_flags else _abbreviated(name, engine)
+        if planned is not None:
+            found, remedy = "set by hand", engine.planned_flags[planned]
+            found += "" if planned == name else f", as an abbreviation of {planned}"
+            yield error("recipe-planned-flag", where, found=found, expected="left to the plan", remedy=remedy)
+        elif _is_secret(name.split("-"), value):
+            yield _secret(where)
+        elif isinstance(value, list) and any(isinstance(one, str) and one.startswith("-") for one in value):
+            yield error(
+                "recipe-flag-value",
+                where,
+                found="a value that begins with a dash, which would be read as an option",
+                expected="values of this option alone",
+                remedy="write the other option under its own name",
+            )
+        elif value == []:
+            yield error(
+                "recipe-flag-value",
+                where,
+                found="an empty list",
+                expected="at least one value",
+                remedy="take it out or fill it",
+            )
+        elif name in engine.calculated_flags and value is not None:
+            yield from check(engine.calculated_flags[name], value, where)[1]
+        elif not _is_json(value):
+            yield error(
+                "recipe-flag-value",
+                where,
+                found="a value that JSON can't hold",
+                expected="text, numbers, maps, lists",
+                remedy=_TAKE,
+            )
+
+
+def _abbreviated(name: str, engine: EngineSpec) -> str | None:
+    """The planned option that argparse would take a name for."""
+    if not engine.abbreviates:
+        return None
+    return next((planned for planned in sorted(engine.planned_flags) if planned.startswith(name)), None)
+
+
+_SECRET_WORD = re.compile("apikey|auth|credentials?|key|pass(phrase|wd|word)?|pwd|secret|token", re.IGNORECASE)
+_NO_SECRET = re.compile(r"/.*|\d{0,6}|true|false", re.IGNORECASE)
+
+
+def _is_secret(words: Iterable[str], value: Any) -> bool:
+    """Whether a flag or a variable is named like a secret, and holds more than a path or a switch."""
+    named = any(map(_SECRET_WORD.fullmatch, words))
+    return named and isinstance(value, str) and not _NO_SECRET.fullmatch(value)
+
+
+def _secret(place: str) -> Finding:
+    """The value is not repeated: findings are printed and kept."""
+    return error(
+        "recipe-secret",
+        place,
+        found="a text under the name of a secret",
+        expected="no secret: `docker inspect`, ps and the plan show it",
+        remedy="let it name a file that the container mounts, or take it out",
+    )
+
+
+def planned_env(engine: EngineSpec) -> dict[str, str]:
+    """Variables that follow from the placement, each with what to do instead of setting it."""
+    return {**_PLANNED_ENV, **engine.planned_env}
+
+
+def secrets(engine: EngineSpec) -> dict[str, str]:
+    """Variables that hold a secret, each with what to do instead."""
+    return {**_SECRETS, **engine.secrets}
+
+
+def environment_problems(environment: Mapping[str, Any], place: str, engine: EngineSpec) -> Iterator[Finding]:
+    """What the plan decides, and secrets, which `docker inspect` would show."""
+    for name, remedy in sorted(planned_env(engine).items()):
+        if name in environment:
+            where = below(place, name)
+            yield error("recipe-planned-env", where, found="set by hand", expected="left to the plan", remedy=remedy)
+    for name, remedy in sorted(secrets(engine).items()):
+        if name in environment:
+            found = "a secret in the environment"
+            yield error("recipe-secret", below(place, name), found=found, expected="a file", remedy=remedy)
+    for name, value in sorted(environment.items()):
+        if name not in secrets(engine) and _is_secret(name.split("_"), value):
+            yield _secret(below(place, name))
+
+
+def image_problems(image: Mapping[str, Any], place: str) -> Iterator[Finding]:
+    """An image has a name of its own, or is built, and then its inputs name it."""
+    named = [key for key in ("reference", "build") if image.get(key)]
+    if len(named) != 1:
+        yield error(
+            "recipe-image",
+            place,
+            found=" and ".join(named) or "neither reference nor build",
+            expected="one of them",
+            remedy="write reference: with the image's name and tag, or build: with the name of a folder in builds",
+        )
+    elif named == ["build"]:
+        for key in ("digest", "identity"):
+            if image.get(key):
+                expected = "nothing: what goes into a build names it"
+                yield error("recipe-image", below(place, key), found="a pin", expected=expected, remedy="take it out")
+
+
+def _draft_problems(recipe: Mapping[str, Any], place: str, wanted: str | None) -> Iterator[Finding]:
+    """wanted: the draft model that the flags ask for."""
+    declared = recipe["model"].get("draft", {}).get("repository")
+    if wanted != declared:
+        yield error(
+            "recipe-draft",
+            below(place, "model", "draft", "repository"),
+            found=f"{declared or 'nothing'}, while speculative-config asks for {wanted or 'no draft model'}",
+            expected="the draft model that speculative-config names, so that it is staged with the model",
+            remedy=f'write "{wanted}"' if wanted else "take it out",
+        )
+
+
+def _overlay_problems(recipe: Mapping[str, Any], place: str) -> Iterator[Finding]:
+    for index, overlay in enumerate(recipe["overlays"]):
+        where = below(place, "overlays") + f"[{index}]"
+        kinds = [kind for kind in ("json_merge", "model_file", "file") if kind in overlay]
+        if len(kinds) != 1:
+            found = " and ".join(kinds) or "no content"
+            yield error(
+                "recipe-overlay",
+                where,
+                found=found,
+                expected="one of json_merge, model_file, file",
+                remedy="write exactly one",
+            )
+        elif kinds == ["json_merge"] and overlay["target"].startswith("/"):
+            expected = "a file below the model's folder, such as config.json"
+            yield error(
+                "recipe-overlay",
+                f"{where}.target",
+                found=overlay["target"],
+                expected=expected,
+                remedy="write the file's name",
+            )
+
+
+def _reason_problems(recipe: Mapping[str, Any], place: str) -> Iterator[Finding]:
+    for key in sorted(recipe["reasons"].keys() - recipe["flags"].keys() - recipe["env"].keys()):
+        expected = "a key of flags or env"
+        yield error(
+            "recipe-reason",
+            below(place, "reasons", key),
+            found="a reason for nothing",
+            expected=expected,
+            remedy="take it out",
+        )
+
+
+def _unpinned(recipe: Mapping[str, Any], place: str) -> Iterator[Finding]:
+    model, image = recipe["model"], recipe["image"]
+    if model["source"] == "hub" and model["revision"] is None:
+        yield _warning("recipe-unpinned-model", below(place, "model", "revision"), "a commit of 40 hex digits")
+    if image["source"] == "registry" and image["digest"] is None and "build" not in image:
+        yield _warning("recipe-unpinned-image", below(place, "image", "digest"), "sha256: and 64 hex digits")
+
+
+def _known_bad(recipe: Mapping[str, Any], place: str) -> Iterator[Finding]:
+    status = recipe["status"]
+    if status["state"] == "known-bad":
+        where, found = below(place, "status", "state"), f"known-bad, says {status['by']}"
+        remedy = status.get("note", "use another recipe")
+        yield warning("recipe-known-bad", where, found=found, expected="a recipe that works", remedy=remedy)
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except (ValueError, TypeError, RecursionError):
+        return False
+    return True
+
+
+def _warning(rule: str, place: str, expected: str) -> Finding:
+    return warning(
+        rule,
+        place,
+        found="not pinned",
+        expected=expected,
+        remedy="write what your first run puts into .fleet.lock beside the inventory, to which your runs keep anyway",
+        reason="what the name points to can change between two runs, and then hosts differ without a change of yours",
+    )
+
+
+# --- what lies on the disk -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A usable recipe and the file that it comes from."""
+
+    name: str
+    data: Mapping[str, Any]
+    path: Path
+
+
+@dataclass(frozen=True)
+class Library:
+    """All usable recipes by name, and the folders they were looked for in, the first ones preferred.
+
+    checkpoints: of models that were read once, by repository (`_facts.models.checkpoint`). unread: why others could not
+    be.
+    """
+
+    recipes: Mapping[str, Recipe]
+    folders: Sequence[Path]
+    checkpoints: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    unread: Mapping[str, Sequence[Finding]] = field(default_factory=dict)
+
+    def of_model(self, repository: str, hosts: int) -> Recipe | None:
+        """The recipe for a model that a service names without one: of several one that works, that was shown on so many
+        hosts, the owner's own before the shipped, and the newest."""
+        found = [one for one in self.recipes.values() if one.data["model"]["repository"] == repository]
+
+        def rank(one: Recipe) -> tuple[bool, bool, int]:
+            bad = one.data["status"]["state"] == "known-bad"
+            return bad, hosts not in one.data["host_counts"], _place_of(one.path, self.folders)
+
+        found.sort(key=lambda one: (one.data["status"]["when"] or "", one.name), reverse=True)
+        return min(found, key=rank, default=None)
+
+    def config_of(self, model: Mapping[str, Any], place: str) -> tuple[Mapping[str, Any] | None, list[Finding]]:
+        """config.json of a service's model: the one that is named, what was read of the model, or that of its base
+        model, whose shapes it has; None without."""
+        if model["config"]:
+            return self.config(model["config"], place)
+        read = self._checkpoint(model).get("config")
+        of_base = config_name(model["repository"]) if read is None else None
+        return self.config(of_base, place) if of_base and self._beside("configs", f"{of_base}.json") else (read, [])
+
+    def config_of_draft(self, model: Mapping[str, Any], place: str) -> tuple[Mapping[str, Any] | None, list[Finding]]:
+        """config.json of the model that drafts for a service's, as named, or that of a drafter that is known; None
+        without."""
+        draft = model.get("draft", {})
+        known = drafter_config(draft.get("repository"))
+        name = draft.get("config") or (known if known and self._beside("configs", f"{known}.json") else None)
+        return self.config(name, place) if name else (None, [])
+
+    def weights_of(self, recipe: str, model: Mapping[str, Any]) -> int | None:
+        """The weights' bytes of a service's model: by the index beside its recipe, as written, or as read.
+
+        recipe: its name; empty where the model isn't the recipe's own.
+        """
+        size: int | None = (self.weights_bytes(recipe) if recipe else None) or model["weights_bytes"]
+        return size or self._checkpoint(model).get("weights_bytes")
+
+    def _checkpoint(self, model: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What was read of a model, unless another commit is wanted."""
+        found = self.checkpoints.get(model["repository"], {})
+        wanted = model.get("revision")
+        return found if wanted is None or found.get("revision") in (None, wanted) else {}
+
+    def find(self, name: str, place: str) -> tuple[Recipe | None, list[Finding]]:
+        """The recipe that a service names at ``place``, or why there is none."""
+        if name in self.recipes:
+            return self.recipes[name], []
+        folders = ", ".join(map(str, self.folders))
+        of_hub = re.fullmatch(r"[\w.-]+/[\w.-]+", name)
+        remedy = f"write model: {name} instead of recipe" if of_hub else did_you_mean(name[:80], self.recipes)
+        return None, [
+            error(
+                "recipe-unknown",
+                place,
+                found=f'no recipe "{name}"',
+                expected=f"a usable recipe in {folders}",
+                remedy=remedy,
+            )
+        ]
+
+    def config(self, name: str, place: str) -> tuple[dict[str, Any] | None, list[Finding]]:
+        """A model's config.json from ``configs/``, or why there is none."""
+        path = self._beside("configs", f"{name}.json")
+        if path is None:
+            known = {file.stem for folder in self.folders for file in (folder / "configs").glob("*.json")}
+            return None, [
+                error(
+                    "recipe-config",
+                    place,
+                    found=f'no config "{name}"',
+                    expected="a config",
+                    remedy=did_you_mean(name, known),
+                )
+            ]
+        try:
+            config = json.loads(content_of(path, _MOST_CONFIG))
+        except (OSError, ValueError, RecursionError) as cause:
+            return None, [
+                error("recipe-config", str(path), found=f"unreadable: {cause}", expected="a JSON object", remedy=_FETCH)
+            ]
+        if not isinstance(config, dict):
+            return None, [
+                error("recipe-config", str(path), found=describe(config), expected="a JSON object", remedy=_FETCH)
+            ]
+        return config, []
+
+    def weights_bytes(self, recipe: str) -> int | None:
+        """The size in ``configs/<recipe>.index.json``, the checkpoint's own index; None without one."""
+        path = self._beside("configs", f"{recipe}.index.json")
+        return None if path is None else indexed_bytes(path)
+
+    def overlay(self, overlay: Mapping[str, Any], place: str) -> tuple[Path | None, list[Finding]]:
+        """The file in ``overlays/`` that an overlay names, with its sha256 checked if it is known, or what is wrong."""
+        path = self._beside("overlays", overlay["file"])
+        if path is None:
+            folder = self.folders[0] / "overlays"
+            where = f"; it comes from {overlay['where']}" if "where" in overlay else ""
+            remedy = f"put it there{where}"
+            return None, [
+                error(
+                    "recipe-overlay-missing",
+                    place,
+                    found=f"no file {overlay['file']}",
+                    expected=str(folder),
+                    remedy=remedy,
+                )
+            ]
+        try:
+            found = hashlib.sha256(content_of(path, _MOST_OVERLAY)).hexdigest()
+        except (OSError, ValueError) as cause:
+            return None, [
+                error(
+                    "recipe-overlay-missing",
+                    place,
+                    found=f"{path} can't be read: {cause}",
+                    expected=f"a text of at most {_MOST_OVERLAY} bytes",
+                    remedy="put the right file there",
+                )
+            ]
+        if overlay["sha256"] not in (None, found):
+            where = f"{path} with sha256 {overlay['sha256']}"
+            remedy = "put the right file there, or write its sha256 if you trust it"
+            return None, [
+                error("recipe-overlay-changed", place, found=f"sha256 {found}", expected=where, remedy=remedy)
+            ]
+        return path, []
+
+    def build(self, name: str, place: str) -> tuple[Build | None, list[Finding]]:
+        """The build that an image names at ``place``, the folder ``builds/<name>`` read whole; or why there is none."""
+        path = self._beside("builds", f"{name}/build.yml")
+        if path is None:
+            known = {file.parent.name for folder in self.folders for file in (folder / "builds").glob("*/build.yml")}
+            words = {"found": f'no build "{name}"', "expected": f"{self.folders[0] / 'builds' / name}/build.yml"}
+            return None, [error("build-unknown", place, **words, remedy=did_you_mean(name, known))]
+        try:
+            data = read_yaml(content_of(path, _MOST_RECIPE).decode("utf-8"))
+        except (OSError, ValueError) as cause:
+            unreadable = error("build-unreadable", str(path), found=str(cause), expected="a YAML map", remedy=_MEND)
+            return None, [unreadable]
+        named = data.get("files") if isinstance(data, Mapping) else None
+        paths = [DOCKERFILE, *(str(one) for one in (named if isinstance(named, Mapping) else ()))]
+        texts = {one: text for one in paths if (text := self._text(f"{name}/{one}")) is not None}
+        build, findings = read_build(name, data, texts, str(path.parent))
+        arguments = build.data["arguments"].items() if build else ()
+        where = f"{path}: arguments"
+        findings += [_secret(below(where, key)) for key, value in arguments if _is_secret(key.split("_"), value)]
+        return (None if any(one.severity == "error" for one in findings) else build), findings
+
+    def _text(self, name: str) -> str | None:
+        """A file of a build; None where it isn't there, or is no text of a size that a plan carries."""
+        path = self._beside("builds", name)
+        try:
+            return content_of(path, _MOST_BUILD_FILE).decode("utf-8") if path else None
+        except (OSError, ValueError):
+            return None
+
+    def _beside(self, kind: str, name: str) -> Path | None:
+        """A file in one of the folders. A link that leaves its folder is none: what it names would reach the host, and
+        the container of whoever wrote the recipe."""
+        candidates = ((folder / kind / name, folder.resolve()) for folder in self.folders)
+        return next((path for path, home in candidates if path.is_file() and path.resolve().is_relative_to(home)), None)
+
+
+def _place_of(path: Path, folders: Sequence[Path]) -> int:
+    return next((index for index, folder in enumerate(folders) if path.parent == folder), len(folders))
+
+
+def load_all(folders: Sequence[Path], engines: Mapping[str, Engine] = ENGINES) -> tuple[Library, list[Finding]]:
+    """Read every recipe of the folders. A recipe with an error is left out and says why; the others are usable.
+
+    A name that two folders have is the first folder's: that is how a user replaces a shipped recipe.
+    """
+    findings: list[Finding] = []
+    recipes: dict[str, Recipe] = {}
+    for folder in folders:
+        if not folder.is_dir():
+            findings.append(
+                error(
+                    "recipe-folder",
+                    str(folder),
+                    found="no such folder",
+                    expected="a folder of recipes",
+                    remedy="make it",
+                )
+            )
+        for path in sorted([*folder.glob("*.yml"), *folder.glob("*.yaml")]):
+            recipe, problems = load(path, engines)
+            findings += problems
+            if recipe and recipe.name not in recipes:
+                recipes[recipe.name] = recipe
+            elif recipe and recipes[recipe.name].path.parent == folder:
+                found = f"also in {recipes[recipe.name].path.name}"
+                findings.append(
+                    error("recipe-duplicate", str(path), found=found, expected="one file a recipe", remedy="remove one")
+                )
+    return Library(recipes, tuple(folders)), findings
+
+
+def load(path: Path, engines: Mapping[str, Engine] = ENGINES) -> tuple[Recipe | None, list[Finding]]:
+    """Read one recipe's file; never raises for what the file holds."""
+    try:
+        data = read_yaml(content_of(path, _MOST_RECIPE).decode("utf-8"))
+    except (OSError, ValueError) as cause:
+        return None, [
+            error("recipe-unreadable", str(path), found=str(cause), expected="a YAML map", remedy="correct the file")
+        ]
+    recipe, findings = parse(data, f"{path}: ", engines)
+    if recipe and recipe["name"] != path.stem:
+        expected = f'"{path.stem}", the file\'s name'
+        findings.append(
+            error(
+                "recipe-name", f"{path}: name", found=f'"{recipe["name"]}"', expected=expected, remedy="make them equal"
+            )
+        )
+        return None, findings
+    return (Recipe(recipe["name"], recipe, path) if recipe else None), findings

@@ -1,0 +1,144 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""``tracing`` of a service: the collector that its engine sends OpenTelemetry spans to, and headers for it that are
+secret."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from ..._base import secret_files
+from ..._base.findings import Finding, error, warning
+from ..._base.schema import Spec
+
+GRPC, HTTP = "grpc", "http/protobuf"
+TRACING: Spec = {
+    "type": "map",
+    "options": {
+        "endpoint": {
+            "type": "str",
+            "required": True,
+            "max": 2048,
+            "pattern": r"https?://[^\s/?#]+(/[^\s?#]*)?",
+            "expected": "a URL, http://HOST:PORT or https://HOST/PATH",
+        },
+        "protocol": {"type": "str", "choices": [HTTP, GRPC], "default": HTTP},
+        "headers_file": {"type": "str", "min": 1, "expected": "a file on the controller with lines NAME: VALUE"},
+    },
+}
+# Where OTLP over HTTP takes spans, below a base address (OpenTelemetry's protocol exporter specification).
+_HTTP_PATH = "/v1/traces"
+_HEADERS_BYTES = 8192
+# The token of RFC 9110, and what a field's value may hold.
+_HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*:[ \t]*([\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?)")
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+def decide(service_name: str, service: dict[str, Any], folder: Path) -> Iterator[Finding]:
+    """``tracing`` of a checked service gets its whole endpoint, and an absolute ``headers_file``, None without one.
+
+    folder: of the inventory. A file that isn't there or can't be sent would be missed when the service starts.
+    """
+    tracing = service.get("tracing")
+    if tracing is None:
+        return
+    place = f"fleet_services.{service_name}.tracing"
+    tracing = service["tracing"] = {"headers_file": None, **tracing}
+    endpoint = urlsplit(tracing["endpoint"])
+    if endpoint.path in ("", "/") and tracing["protocol"] == HTTP:
+        tracing["endpoint"] = f"{endpoint.scheme}://{endpoint.netloc}{_HTTP_PATH}"
+    yield from _endpoint_problems(f"{place}.endpoint", tracing["endpoint"], tracing["protocol"])
+    if tracing["headers_file"] is None:
+        return
+    path = folder / tracing["headers_file"]
+    tracing["headers_file"] = str(path)
+    yield from _file_problems(f"{place}.headers_file", path)
+    if endpoint.scheme == "http":
+        yield warning(
+            "service-tracing-clear",
+            f"{place}.endpoint",
+            found=f"headers that are secret, to {endpoint.netloc} without encryption",
+            expected="https://",
+            remedy="give the collector a certificate; or write what is not secret nowhere, and take headers_file out",
+        )
+
+
+def _endpoint_problems(place: str, written: str, protocol: str) -> Iterator[Finding]:
+    try:
+        endpoint = urlsplit(written)
+        host, _port, credentials = endpoint.hostname, endpoint.port, "@" in endpoint.netloc
+    except ValueError:
+        host, credentials = None, False
+    if credentials:
+        found, remedy = "a user's name or password in the URL", "write them as a header into headers_file"
+    elif not host:
+        found, remedy = "no host, or no port that can be", "write http://HOST:PORT or https://HOST/PATH"
+    elif host in _LOOPBACK:
+        found, remedy = f"{host}, which in a container is the container", "write the collector's address in the network"
+    elif protocol == GRPC and endpoint.path.strip("/"):
+        found, remedy = f"{endpoint.path}, a path, which gRPC has none of", f"take it out, or write protocol: {HTTP}"
+    else:
+        return
+    yield error(
+        "input-tracing-endpoint",
+        place,
+        found=found,
+        expected="the URL of a collector, as the service's container reaches it",
+        remedy=remedy,
+    )
+
+
+def _file_problems(place: str, path: Path) -> Iterator[Finding]:
+    try:
+        content = secret_files.read(path, _HEADERS_BYTES)
+    except OSError as problem:
+        yield _unusable(place, f"{path} can't be read: {problem.strerror}")
+        return
+    if content is not None:
+        yield from headers_problems(place, path, content)
+        yield from secret_files.others_may_read("input-tracing-headers", place, path)
+
+
+def headers_problems(place: str, path: Path, content: bytes) -> Iterator[Finding]:
+    """Why headers can't be sent. Their values are nowhere in a finding."""
+    try:
+        headers_text(content.decode("utf-8", "replace"))
+    except ValueError as problem:
+        yield _unusable(place, f"{path}: {problem}")
+
+
+def _unusable(place: str, found: str) -> Finding:
+    return error(
+        "input-tracing-headers",
+        place,
+        found=found,
+        expected="a file of this machine with one header a line, as Authorization: Bearer ...",
+        remedy="write them into it, mode 0600 or encrypted with ansible-vault; or take headers_file out",
+    )
+
+
+def headers_text(lines: str) -> str:
+    """Lines ``NAME: VALUE`` as OpenTelemetry's variable has them, ``name=value,...``, values percent-encoded: what it
+    can't read it writes into the log. ValueError, without any value, for what is no header."""
+    if len(lines) > _HEADERS_BYTES:
+        raise ValueError(f"more than {_HEADERS_BYTES} bytes")
+    headers: dict[str, str] = {}
+    for number, line in enumerate(lines.splitlines(), 1):
+        if not line.strip():
+            continue
+        found = _HEADER.fullmatch(line.strip())
+        if not found:
+            raise ValueError(f"line {number} is no header, NAME: VALUE")
+        name = found[1].lower()
+        if name in headers:
+            raise ValueError(f"line {number} names {name} again")
+        headers[name] = found[2]
+    if not headers:
+        raise ValueError("it is empty")
+    return ",".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in headers.items()) + "\n"

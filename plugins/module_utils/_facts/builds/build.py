@@ -1,0 +1,265 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""A build as its owner declares it: the form of ``builds/NAME/build.yml``, and the image's name by all that goes in.
+
+Everything that goes in is named by its hash: files of the folder by sha256, images by digest, repositories by commit.
+What BuildKit fetches by itself it compares with those; steps have no network unless the build says why.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..._base.findings import Finding, error, warning
+from ..._base.gb10 import fact
+from ..._base.schema import Spec, below, check
+from .dockerfile import problems
+
+DOCKERFILE = "Dockerfile"
+# Never a registry's name: nobody pulls, under the name of a build of ours, what somebody else has put there.
+_REPOSITORY = "localhost"
+_LABEL = "gb10.fleet.build"
+_TAG_DIGITS = 16
+
+_TEXT: Spec = {"type": "str", "required": True, "min": 1, "pattern": r"[^\x00-\x1f\x7f]+", "expected": "one line"}
+_SHA256: Spec = {"type": "str", "pattern": "[0-9a-f]{64}", "expected": "64 hex digits, as sha256sum prints them"}
+# As BuildKit takes names of contexts: those of images.
+_CONTEXT: Spec = {
+    "type": "str",
+    "pattern": r"[a-z0-9][a-z0-9._/:-]{0,200}",
+    "expected": "a name as the Dockerfile writes it behind FROM or --from=, in small letters",
+}
+
+BUILD: Spec = {
+    "type": "map",
+    "options": {
+        "summary": _TEXT,
+        "dockerfile": {**_SHA256, "required": True},
+        "target": {"type": "str", "nullable": True, "default": None, "pattern": r"[a-z][a-z0-9_.-]*"},
+        "files": {
+            "type": "map",
+            "default": {},
+            "keys": {
+                "type": "str",
+                "pattern": r"(?!\.|Dockerfile$)[A-Za-z0-9_.-]+(/(?!\.)[A-Za-z0-9_.-]+)*",
+                "expected": "a file below the build's folder",
+            },
+            "values": _SHA256,
+        },
+        "bases": {
+            "type": "map",
+            "default": {},
+            "keys": _CONTEXT,
+            "values": {
+                "type": "str",
+                "nullable": True,
+                "pattern": "sha256:[0-9a-f]{64}",
+                "expected": "sha256: and 64 hex digits (docker buildx imagetools inspect NAME), or null until you know",
+            },
+        },
+        "repositories": {
+            "type": "map",
+            "default": {},
+            "keys": _CONTEXT,
+            "values": {
+                "type": "map",
+                "options": {
+                    "url": {
+                        "type": "str",
+                        "required": True,
+                        "pattern": r"(https|git)://[\w.-]+(:\d+)?/[\w./~-]+\.git",
+                        "expected": "https://... or git://..., ending in .git",
+                    },
+                    "commit": {
+                        "type": "str",
+                        "required": True,
+                        "pattern": "[0-9a-f]{40}",
+                        "expected": "a commit of 40 hex digits: a branch or a tag names another one tomorrow",
+                    },
+                },
+            },
+        },
+        "arguments": {
+            "type": "map",
+            "default": {},
+            "keys": {"type": "str", "pattern": "[A-Za-z_][A-Za-z0-9_]*", "expected": "the name of an ARG"},
+            "values": {"type": "str", "pattern": r"[^\x00-\x1f\x7f]*", "expected": "text on one line (quote numbers)"},
+        },
+        "jobs": {
+            "type": "map",
+            "options": {
+                "argument": {"type": "str", "required": True, "pattern": "[A-Za-z_][A-Za-z0-9_]*"},
+                "gib": {"type": "number", "min": 0.5, "max": 128, "default": fact("build", "job_gib")},
+            },
+        },
+        "network": {
+            "type": "map",
+            "options": {
+                "reason": _TEXT,
+                "fetched": {"type": "list", "required": True, "min": 1, "elements": {"type": "str"}},
+            },
+        },
+        "disk_gib": {"type": "number", "min": 0, "max": 4096, "default": fact("build", "disk_gib")},
+        "note": _TEXT | {"required": False},
+        "sources": {"type": "list", "required": True, "min": 1, "elements": _TEXT},
+    },
+}
+
+
+@dataclass(frozen=True)
+class Build:
+    """A build without a fault. data: of form `BUILD`. files: the content of the Dockerfile and of
+    ``files``, by name."""
+
+    name: str
+    data: Mapping[str, Any]
+    files: Mapping[str, str]
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """All that decides what comes out, each by its hash or its words; the image's labels."""
+        data = self.data
+        network = data.get("network")
+        found = {
+            "dockerfile": data["dockerfile"],
+            "target": data["target"] or "",
+            **{f"file.{name}": value for name, value in data["files"].items()},
+            **{f"base.{name}": value for name, value in data["bases"].items()},
+            **{f"repository.{name}": f"{one['url']}#{one['commit']}" for name, one in data["repositories"].items()},
+            **{f"argument.{name}": value for name, value in data["arguments"].items()},
+            "network": " ".join(network["fetched"]) if network else "none",
+        }
+        return {f"{_LABEL}.{key}": value for key, value in sorted(found.items())}
+
+    @property
+    def reference(self) -> str:
+        """The image's name: another input is another name, so that a build that is here is never made again."""
+        digest = hashlib.sha256(json.dumps(self.inputs, sort_keys=True).encode()).hexdigest()
+        return f"{_REPOSITORY}/{self.name}:{digest[:_TAG_DIGITS]}"
+
+    @property
+    def order(self) -> dict[str, Any]:
+        """What the host is given that builds it."""
+        data = self.data
+        pinned = {name: f"docker-image://{name}@{digest}" for name, digest in data["bases"].items()}
+        commits = {name: f"{one['url']}#{one['commit']}" for name, one in data["repositories"].items()}
+        jobs = data.get("jobs")
+        return {
+            "files": dict(self.files),
+            "target": data["target"],
+            "contexts": {**pinned, **commits},
+            "arguments": dict(data["arguments"]),
+            "labels": self.inputs,
+            "network": "default" if data.get("network") else "none",
+            "jobs": {"argument": jobs["argument"] if jobs else None, "most": fact("build", "most_jobs")},
+            "job_gib": jobs["gib"] if jobs else fact("build", "job_gib"),
+            "floor_gib": fact("memory", "floor_gib"),
+            "disk_gib": data["disk_gib"],
+        }
+
+
+def read(name: str, data: Any, files: Mapping[str, str], place: str) -> tuple[Build | None, list[Finding]]:
+    """A build, or why it can't be used.
+
+    data: what its ``build.yml`` holds. files: the texts of its folder by name, as far as they are there. place: the
+    folder, for the findings.
+    """
+    where = f"{place}/build.yml: "
+    checked, findings = check(BUILD, data, where)
+    if findings:
+        return None, findings
+    wanted = {DOCKERFILE: checked["dockerfile"], **checked["files"]}
+    findings = [
+        *(one for path, digest in wanted.items() for one in _file(path, digest, files, place)),
+        *_unknown(checked, where),
+        *_arguments(checked, where),
+    ]
+    if not findings:
+        contexts = [*checked["bases"], *checked["repositories"]]
+        findings = [*problems(files[DOCKERFILE], contexts, checked["arguments"], f"{place}/{DOCKERFILE}")]
+        findings += _network(checked, files, where)
+    if any(finding.severity == "error" for finding in findings):
+        return None, findings
+    return Build(name, checked, {path: files[path] for path in wanted}), findings
+
+
+def _file(path: str, digest: str, files: Mapping[str, str], place: str) -> Iterator[Finding]:
+    where = f"{place}/{path}"
+    if path not in files:
+        yield error("build-file", where, found="no such text", expected="a file of the build", remedy="put it there")
+        return
+    found = hashlib.sha256(files[path].encode()).hexdigest()
+    if found != digest:
+        yield error(
+            "build-file-changed",
+            where,
+            found=f"sha256 {found}",
+            expected=f"{digest}, as build.yml says",
+            remedy="put the right file there, or write its sha256 into build.yml if you trust it",
+        )
+
+
+def _unknown(data: Mapping[str, Any], place: str) -> Iterator[Finding]:
+    for name, digest in data["bases"].items():
+        if digest is None:
+            yield error(
+                "build-unpinned",
+                below(place, "bases", name),
+                found="not pinned",
+                expected="sha256: and 64 hex digits",
+                remedy=f"docker buildx imagetools inspect {name} prints it as Digest: write that",
+                reason="a tag names another image tomorrow, and then the same inputs give another build",
+            )
+
+
+def _arguments(data: Mapping[str, Any], place: str) -> Iterator[Finding]:
+    jobs = data.get("jobs", {}).get("argument")
+    for name in data["arguments"]:
+        if name == jobs:
+            found, expected = "set by hand", "left to the memory that is free on the host"
+        elif name == "BUILDKIT_SYNTAX":
+            found, expected = "another reader of Dockerfiles, fetched at each build", "the one that is part of Docker"
+        else:
+            continue
+        yield error("build-argument", below(place, "arguments", name), found=found, expected=expected, remedy=_OUT)
+
+
+_OUT = "take it out"
+
+
+def _network(data: Mapping[str, Any], files: Mapping[str, str], place: str) -> Iterator[Finding]:
+    """With a network, every entry of the lists that it fetches by has its sum; what that means, the owner is told."""
+    network = data.get("network")
+    if not network:
+        return
+    for index, name in enumerate(network["fetched"]):
+        where = below(place, "network", "fetched") + f"[{index}]"
+        if name not in data["files"]:
+            expected = "a file of files, which lists what is fetched, each with its sha256"
+            yield error("build-fetched", where, found=f'"{name}"', expected=expected, remedy="name it there")
+            continue
+        entries = re.sub(r"\\\n", " ", files[name]).splitlines()
+        for entry in (line.strip() for line in entries):
+            if entry and not entry.startswith(("#", "-")) and not re.search(r"\b[0-9a-f]{64}\b", entry):
+                yield error(
+                    "build-fetched",
+                    where,
+                    found=f"{entry[:80]}, without a sum",
+                    expected="a sha256 of 64 hex digits in each entry, as `pip --require-hashes` wants it",
+                    remedy="write it (uv pip compile --generate-hashes does)",
+                )
+    yield warning(
+        "build-network",
+        below(place, "network"),
+        found=f"steps reach the network: {network['reason']}",
+        expected="steps without one",
+        remedy=f"see that each of them fetches by {', '.join(network['fetched'])} alone: nobody can check that for you",
+        reason="what a step fetches besides is another thing tomorrow",
+    )

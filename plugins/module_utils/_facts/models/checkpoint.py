@@ -1,0 +1,202 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What is read of a model once, before it is anywhere: from the hub's answers, or from a folder that holds it.
+
+``CHECKPOINT`` is its shape, on its way in and in the file that is kept of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..._base.findings import FleetError, error
+from ..._base.schema import Spec, check
+
+CONFIG, QUANTIZATION, INDEX = "config.json", "hf_quant_config.json", "model.safetensors.index.json"
+TOKENIZER = "tokenizer_config.json"
+# The files that are read, and how long each may be: an index names each tensor of a model once, a tokenizer's file may
+# hold its added words.
+WANTED = {CONFIG: 4 << 20, QUANTIZATION: 4 << 20, INDEX: 64 << 20, TOKENIZER: 16 << 20}
+_TEMPLATES = ("chat_template.jinja", "chat_template.json")
+# Beside the safetensors of the hub's form some publishers ship the same weights in their own.
+_SAME_AGAIN = ("consolidated", "original", "adapter_")
+_MOST_BYTES = 1 << 50
+_MOST_FILES = 100_000
+# Numbers of layers, heads and experts; sizes of vocabularies and contexts.
+_LARGEST = 1 << 40
+_DEEPEST = 40
+
+_WORD: Spec = {"type": "str", "nullable": True, "default": None, "pattern": r"[\w.-]{1,80}"}
+CHECKPOINT: Spec = {
+    "type": "map",
+    "options": {
+        "repository": {"type": "str", "required": True, "pattern": r"[\w.-]+/[\w.-]+", "max": 200},
+        "revision": {"type": "str", "nullable": True, "default": None, "pattern": "[0-9a-f]{40}"},
+        "config": {"type": "map", "required": True, "min": 1},
+        "quantization": {"type": "map", "default": {}},
+        "weights_bytes": {"type": "int", "nullable": True, "default": None, "min": 1, "max": _MOST_BYTES},
+        "gated": {"type": "bool", "default": False},
+        "task": _WORD,
+        "library": _WORD,
+        "chat_template": {"type": "bool", "default": False},
+        "draft_layers": {"type": "bool", "nullable": True, "default": None},
+        "source": {"type": "str", "required": True, "pattern": r"[ -~]{1,300}"},
+    },
+}
+_ANSWER: Spec = {
+    "type": "map",
+    "options": {
+        "sha": {"type": "str", "required": True, "pattern": "[0-9a-f]{40}"},
+        "siblings": {
+            "type": "list",
+            "required": True,
+            "max": _MOST_FILES,
+            "elements": {
+                "type": "map",
+                "options": {
+                    "rfilename": {"type": "str", "required": True, "min": 1, "max": 1000},
+                    "size": {"type": "int", "required": True, "min": 0, "max": _MOST_BYTES},
+                },
+            },
+        },
+        "pipeline_tag": _WORD,
+        "library_name": _WORD,
+    },
+}
+
+
+def sizes_of(answer: Mapping[str, Any], repository: str) -> tuple[str, dict[str, int]]:
+    """Commit and files, by name with their sizes, of what the hub's API says of a revision. Raises FleetError."""
+    known = {key: answer[key] for key in ("sha", "pipeline_tag", "library_name") if isinstance(answer.get(key), str)}
+    rows = answer.get("siblings")
+    if isinstance(rows, list):
+        keys = ("rfilename", "size")
+        known["siblings"] = [{key: row[key] for key in keys if key in row} for row in rows if isinstance(row, Mapping)]
+    checked, problems = check(_ANSWER, known, f"the hub's answer about {repository}: ")
+    if problems:
+        raise FleetError(*problems)
+    return checked["sha"], {row["rfilename"]: row["size"] for row in checked["siblings"]}
+
+
+def checkpoint_of(
+    repository: str,
+    revision: str | None,
+    sizes: Mapping[str, int],
+    texts: Mapping[str, bytes],
+    source: str,
+    answer: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """A checkpoint of what was read. Raises FleetError for what is not in its form.
+
+    sizes: of all files, in bytes. texts: those of `WANTED` that are there. source: where it was read, in words. answer:
+    the hub's.
+    """
+    answered = answer or {}
+    config = _object(texts.get(CONFIG), CONFIG, repository, source)
+    quantization = _object(texts[QUANTIZATION], QUANTIZATION, repository, source) if QUANTIZATION in texts else {}
+    tokenizer = _object(texts[TOKENIZER], TOKENIZER, repository, source) if TOKENIZER in texts else {}
+    index = _object(texts[INDEX], INDEX, repository, source) if INDEX in texts else {}
+    raw = {
+        "repository": repository,
+        "revision": revision,
+        "config": config,
+        "quantization": quantization,
+        "weights_bytes": _weights(sizes) or None,
+        "gated": answered.get("gated") not in (None, False),
+        "task": answered.get("pipeline_tag"),
+        "library": answered.get("library_name"),
+        "chat_template": bool(tokenizer.get("chat_template")) or any(name in sizes for name in _TEMPLATES),
+        "draft_layers": _has_draft_layers(index, config),
+        "source": source,
+    }
+    return require(raw, f"{repository}, from {source}: ")
+
+
+def require(data: Any, place: str) -> dict[str, Any]:
+    """A checkpoint in its shape. Raises FleetError."""
+    checked, problems = check(CHECKPOINT, data, place)
+    if not problems:
+        problems = [*_numbers(checked["config"], f"{place}config"), *_numbers(checked["quantization"], place)]
+    if problems:
+        raise FleetError(*problems)
+    found: dict[str, Any] = checked
+    return found
+
+
+def _weights(sizes: Mapping[str, int]) -> int:
+    """The weights as they are loaded: those at the top, each once."""
+    for ending in (".safetensors", ".bin"):
+        files = [name for name in sizes if "/" not in name and name.endswith(ending)]
+        main = [name for name in files if not name.startswith(_SAME_AGAIN)] or files
+        if main:
+            return sum(sizes[name] for name in main)
+    return 0
+
+
+def _has_draft_layers(index: Mapping[str, Any], config: Mapping[str, Any]) -> bool | None:
+    """Whether the tensors of its prediction layer came with it; None where there is no list of tensors.
+
+    Qwen's and Nemotron's begin with ``mtp.``; DeepSeek's and GLM's are a layer behind the last.
+    """
+    names = index.get("weight_map")
+    if not isinstance(names, Mapping):
+        return None
+    text = next((config[key] for key in ("text_config", "llm_config") if isinstance(config.get(key), Mapping)), config)
+    layers = text.get("num_hidden_layers")
+    behind = f".layers.{layers}."
+    return any(str(name).startswith("mtp.") or ".mtp." in str(name) or behind in str(name) for name in names)
+
+
+def _object(content: bytes | None, name: str, repository: str, source: str) -> dict[str, Any]:
+    place = f"{name} of {repository}, from {source}"
+    if content is None:
+        raise FleetError(
+            error(
+                "model-read",
+                place,
+                found="no such file",
+                expected="a model in the hub's form: config.json and safetensors",
+                remedy="name the repository that holds the model itself; GGUF files alone are not served",
+            )
+        )
+    try:
+        value = json.loads(content.decode("utf-8"), parse_constant=_no_number)
+    except (ValueError, RecursionError) as problem:
+        raise FleetError(_unusable(place, " ".join(str(problem).split())[:200])) from None
+    if not isinstance(value, dict):
+        raise FleetError(_unusable(place, "no JSON object"))
+    return value
+
+
+def _numbers(value: Any, place: str, depth: int = 0) -> Iterator[Any]:
+    """Figures that no model has would make the plan calculate for ever."""
+    if depth > _DEEPEST:
+        yield _unusable(place, f"maps in each other more than {_DEEPEST} deep")
+    elif isinstance(value, Mapping):
+        for key, child in value.items():
+            yield from _numbers(child, f"{place}.{str(key)[:60]}" if depth < 4 else place, depth + 1)
+    elif isinstance(value, list):
+        for child in value:
+            yield from _numbers(child, place, depth + 1)
+    elif isinstance(value, int) and abs(value) > _LARGEST:
+        yield _unusable(place, "a whole number that no model has")
+
+
+def _unusable(place: str, found: str) -> Any:
+    return error(
+        "model-read",
+        place,
+        found=found,
+        expected="what a model's publisher writes there",
+        remedy="look at the file; a recipe of your own needs none of it",
+    )
+
+
+def _no_number(word: str) -> float:
+    if word in ("Infinity", "-Infinity"):
+        return 0.0  # a bound of some models' sampling, which nothing here calculates with
+    raise ValueError(f"{word} is no number")

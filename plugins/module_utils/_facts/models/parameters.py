@@ -1,0 +1,313 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The size of a model's weights from its config.json and how they are quantized, where nobody has seen the files.
+
+Counted by part, since quantizers treat parts differently: embeddings, norms, routers and the encoder for images stay as
+they are; experts and dense MLPs are what every method is for; of attention, recurrent layers, the output layer and a
+prediction layer some quantize all and some none. That, and nothing else, makes the bounds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .config import ConfigJson, number
+
+# Bytes an element with its scales: blocks of 128 x 128 with one of 4 bytes; 16 with one byte, 32 with one; groups of
+# 128 with one of 2 bytes and half a byte for the zero.
+_FP8, _NVFP4, _MXFP4, _INT4, _INT8, _WHOLE = 1.0003, 0.5625, 0.53125, 0.5195, 1.0157, 2.0
+_ALGORITHMS = {"fp8": _FP8, "nvfp4": _NVFP4, "mxfp4": _MXFP4, "int4": _INT4, "int8": _INT8, "none": _WHOLE}
+# What a repository's name says, where neither its config.json nor its recipe does.
+_NAMES = (
+    ("nvfp4", r"nvfp4|fp4"),
+    ("mxfp4", r"mxfp4"),
+    ("fp8", r"fp8"),
+    ("int4", r"awq|gptq|int4|w4a16|4bit|autoround"),
+    ("int8", r"int8|w8a8|w8a16"),
+)
+# What publishers themselves trained or published these in; their repositories' names don't say so.
+_NATIVE = {
+    "DeepseekV3ForCausalLM": "fp8",
+    "DeepseekV4ForCausalLM": "mxfp4",
+    "GptOssForCausalLM": "mxfp4",
+    "MiMoV2FlashForCausalLM": "fp8",
+    "MiniMaxM2ForCausalLM": "fp8",
+}
+# How much of attention and recurrent layers NVFP4 checkpoints of mixtures leave as it is: between none (Gemma-4-26B,
+# Nemotron-3 Nano) and most (Nemotron-3 Super). How far the count of parameters is off, over 39 models of known size.
+_VARYING_LEFT, _SHAPES = 0.3, 0.015
+_METHODS = {
+    "modelopt_fp4": "nvfp4",
+    "fp8": "fp8",
+    "awq": "int4",
+    "gptq": "int4",
+    "auto-round": "int4",
+    "mxfp4": "mxfp4",
+}
+
+
+@dataclass(frozen=True)
+class WeightsSize:
+    """Bytes of what is loaded: expected, and between which they are. quantized: the algorithm. copied: what each rank
+    of several holds."""
+
+    low: int
+    expected: int
+    high: int
+    quantized: str
+    copied: int
+
+
+@dataclass
+class Parameters:
+    """Numbers of parameters. kept: as trained in every checkpoint, copied: of these what no rank shares out. output:
+    what makes logits, quantized by few. main: quantized by every method. varying: what some leave as it is. drafting:
+    the prediction layers, which some leave out. is_mixture: of experts."""
+
+    is_mixture: bool = False
+    kept: float = 0
+    copied: float = 0
+    output: float = 0
+    main: float = 0
+    varying: float = 0
+    drafting: float = 0
+
+    @property
+    def total(self) -> float:
+        """All but the prediction layers."""
+        return self.kept + self.output + self.main + self.varying
+
+
+def size_of_weights(
+    config: Mapping[str, Any], repository: str = "", quantization: str | None = None, *, drafts: bool = False
+) -> WeightsSize | None:
+    """The weights' size; None where config.json lacks the shape. quantization: the checkpoint's method. drafts: whether
+    the prediction layers are loaded, which vLLM leaves out otherwise."""
+    counted = parameters(config)
+    if counted is None:
+        return None
+    algorithm = _algorithm(config, repository, quantization)
+    each, drafting = _ALGORITHMS[algorithm], counted.drafting if drafts else 0
+    kept, whole = _WHOLE * counted.kept, _WHOLE * counted.output
+    least = kept + whole + each * (counted.main + counted.varying)
+    low = least - (_WHOLE - each) * counted.output
+    high = kept + whole + each * counted.main + _WHOLE * (counted.varying + drafting)
+    if algorithm == "mxfp4" and ConfigJson(config).text.get("expert_dtype") == "fp4":  # DeepSeek-V4: all else is FP8
+        expected = kept + whole + each * (counted.main + drafting) + _FP8 * counted.varying
+    elif algorithm == "mxfp4":
+        expected = high
+    elif algorithm == "nvfp4":
+        left = _VARYING_LEFT if counted.is_mixture else 0
+        expected = least + left * (_WHOLE - each) * counted.varying + _WHOLE * drafting
+    else:
+        expected = least + each * drafting
+    return WeightsSize(
+        low=round((1 - _SHAPES) * low),
+        expected=round(expected),
+        high=round((1 + _SHAPES) * high),
+        quantized=algorithm,
+        copied=round(_WHOLE * counted.copied),
+    )
+
+
+def _algorithm(config: Mapping[str, Any], repository: str, quantization: str | None) -> str:
+    written = ConfigJson(config).quantization
+    text = " ".join(str(written.get(key, "")) for key in ("quant_algo", "format", "quant_method")).lower()
+    groups = written.get("config_groups")
+    if isinstance(groups, Mapping):
+        text += " " + str(list(groups.values())).lower()
+    for algorithm, pattern in (*_NAMES[:3], ("int4", r"pack-quantized|'num_bits': 4|awq|gptq|auto-round|int4")):
+        if re.search(pattern, text):
+            return algorithm
+    named = next((one for one, pattern in _NAMES if re.search(pattern, repository.lower())), None)
+    if named or "bf16" in repository.lower():
+        return named or "none"
+    if str(quantization).startswith("modelopt"):
+        return "nvfp4"
+    return _METHODS.get(str(quantization)) or _NATIVE.get(str(ConfigJson(config).architecture), "none")
+
+
+def parameters(config: Mapping[str, Any]) -> Parameters | None:
+    """What a model's parts count; None for a config.json without the shape of its layers."""
+    file = ConfigJson(config)
+    text = file.text
+    hidden, kinds = number(text, "hidden_size"), _layers(text)
+    if not hidden or not kinds or not file.vocabulary:
+        return None
+    found = Parameters(is_mixture=file.is_mixture)
+    tied = config.get("tie_word_embeddings", text.get("tie_word_embeddings", False)) is True or _is_encoder(text)
+    found.kept += file.vocabulary * hidden
+    found.output = 0 if tied else file.vocabulary * hidden
+    for index, kind in enumerate(kinds):
+        _add_layer(found, text, kind, index, len(kinds))
+    found.copied += _vision(config)
+    found.kept += found.copied
+    found.drafting = _drafting(text, found, kinds)
+    return found
+
+
+def _layers(text: Mapping[Any, Any]) -> list[str]:
+    """What each layer is: attention, sliding, linear, mamba, mlp, experts, or attention+mlp by another name."""
+    pattern = text.get("hybrid_override_pattern") or text.get("layers_block_type")
+    if isinstance(pattern, str):
+        letters = {"M": "mamba", "*": "attention alone", "E": "experts", "-": "mlp"}
+        return [letters.get(letter, "mlp") for letter in pattern]
+    if isinstance(pattern, list):
+        names = {"mamba": "mamba", "attention": "attention alone", "moe": "experts", "mlp": "mlp"}
+        return [names.get(str(name), "mlp") for name in pattern]
+    count = number(text, "num_hidden_layers")
+    names_of = text.get("layer_types")
+    if isinstance(names_of, list) and len(names_of) == count:
+        return [_KINDS.get(str(name), "attention") for name in names_of]
+    every = number(text, "full_attention_interval")
+    if every and number(text, "linear_num_value_heads"):
+        return ["attention" if (index + 1) % every == 0 else "linear" for index in range(min(count, 4096))]
+    if isinstance(pattern := text.get("hybrid_layer_pattern"), list) and len(pattern) == count:
+        return ["sliding" if one == 1 else "attention" for one in pattern]
+    return ["attention"] * min(count, 4096)
+
+
+_KINDS = {"linear_attention": "linear", "sliding_attention": "sliding", "full_attention": "attention"}
+
+
+def _add_layer(found: Parameters, text: Mapping[Any, Any], kind: str, index: int, layers: int) -> None:
+    hidden = number(text, "hidden_size")
+    found.copied += 2 * hidden
+    if kind == "mamba":
+        found.varying += _mamba(text, hidden)
+    elif kind == "linear":
+        found.varying += _delta_net(text, hidden)
+    elif kind not in ("mlp", "experts"):
+        found.varying += _attention(text, hidden, kind)
+    if kind in {"attention alone", "mamba"}:
+        return
+    if kind == "experts" or (kind != "mlp" and _has_experts(text, index)):
+        _add_experts(found, text, hidden)
+    if kind == "mlp" or (kind != "experts" and (not _has_experts(text, index) or text.get("enable_moe_block") is True)):
+        inner = number(text, "dense_intermediate_size") or number(text, "intermediate_size")
+        found.main += _gated(text) * hidden * inner
+
+
+def _gated(text: Mapping[Any, Any]) -> int:
+    """Matrices of an MLP: without a gate they are two."""
+    return 2 if text.get("mlp_hidden_act") == "relu2" or _is_encoder(text) else 3
+
+
+def _is_encoder(text: Mapping[Any, Any]) -> bool:
+    """One of BERT's kind, whose config.json counts kinds of tokens."""
+    return "type_vocab_size" in text
+
+
+def _has_experts(text: Mapping[Any, Any], index: int) -> bool:
+    if not ConfigJson(text).is_mixture:
+        return False
+    written = text.get("mlp_layer_types")
+    if isinstance(written, list) and index < len(written):
+        return bool(written[index] == "sparse")
+    every = text.get("moe_layer_freq")
+    if isinstance(every, list) and index < len(every):
+        return bool(every[index])
+    only = text.get("mlp_only_layers")
+    if isinstance(only, list) and index in only:
+        return False
+    return index >= number(text, "first_k_dense_replace")
+
+
+def _add_experts(found: Parameters, text: Mapping[Any, Any], hidden: int) -> None:
+    count = ConfigJson(text).experts
+    inner = number(text, "moe_intermediate_size") or number(text, "intermediate_size")
+    outer = number(text, "moe_latent_size") or hidden
+    found.main += count * _gated(text) * outer * inner
+    if outer != hidden:
+        found.varying += 2 * hidden * outer
+    shared = next((n for key in _SHARED if (n := number(text, key))), 0)
+    shared = shared or number(text, "n_shared_experts") * inner
+    found.varying += _gated(text) * hidden * shared
+    found.copied += count * hidden + (hidden if shared else 0)
+
+
+_SHARED = ("shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "shared_intermediate_size")
+
+
+def _attention(text: Mapping[Any, Any], hidden: int, kind: str) -> float:
+    heads = number(text, "num_attention_heads")
+    width = number(text, "head_dim") or hidden // max(heads, 1)
+    if number(text, "kv_lora_rank"):
+        return _latent(text, hidden, heads)
+    if number(text, "o_lora_rank"):
+        return _latent_v4(text, hidden, heads, width)
+    values, kv_heads = number(text, "v_head_dim") or width, number(text, "num_key_value_heads") or heads
+    if kind == "sliding" and number(text, "swa_num_key_value_heads"):
+        kv_heads = number(text, "swa_num_key_value_heads")
+    shared = 2
+    if kind == "attention" and number(text, "global_head_dim"):
+        width = values = number(text, "global_head_dim")
+        kv_heads = number(text, "num_global_key_value_heads") or kv_heads
+        shared = 1 if text.get("attention_k_eq_v") is True else 2
+    queries = heads * width * (2 if text.get("attn_output_gate") is True else 1)
+    keys = kv_heads * (width + values) if shared == 2 else kv_heads * width
+    return hidden * (queries + keys + heads * values)
+
+
+def _latent(text: Mapping[Any, Any], hidden: int, heads: int) -> float:
+    rank, rope, nope = (number(text, key) for key in ("kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim"))
+    values, queries = number(text, "v_head_dim"), number(text, "q_lora_rank")
+    asked = hidden * queries + queries * heads * (nope + rope) if queries else hidden * heads * (nope + rope)
+    indexer = number(text, "index_n_heads") * number(text, "index_head_dim")
+    kept = hidden * (rank + rope) + rank * heads * (nope + values) + heads * values * hidden
+    return asked + kept + (indexer * queries + hidden * number(text, "index_head_dim") if indexer else 0)
+
+
+def _latent_v4(text: Mapping[Any, Any], hidden: int, heads: int, width: int) -> float:
+    queries, out, groups = number(text, "q_lora_rank"), number(text, "o_lora_rank"), number(text, "o_groups")
+    asked = hidden * queries + queries * heads * width
+    indexer = queries * number(text, "index_n_heads") * number(text, "index_head_dim")
+    return asked + hidden * width + heads * width * out + groups * out * hidden + indexer
+
+
+def _mamba(text: Mapping[Any, Any], hidden: int) -> float:
+    inner = number(text, "mamba_num_heads") * number(text, "mamba_head_dim")
+    state = 2 * number(text, "n_groups") * number(text, "ssm_state_size")
+    return hidden * (2 * inner + state + number(text, "mamba_num_heads")) + inner * hidden
+
+
+def _delta_net(text: Mapping[Any, Any], hidden: int) -> float:
+    keys = number(text, "linear_num_key_heads") * number(text, "linear_key_head_dim")
+    heads = number(text, "linear_num_value_heads")
+    values = heads * number(text, "linear_value_head_dim")
+    return hidden * (2 * keys + 2 * values + 2 * heads) + values * hidden
+
+
+def _vision(config: Mapping[str, Any]) -> float:
+    """The encoder for images: its layers, its patches and what brings its output to the model's width."""
+    tower = config.get("vision_config")
+    if not isinstance(tower, Mapping):
+        return 0
+    hidden = number(tower, "hidden_size")
+    depth = min(number(tower, "depth") or number(tower, "num_hidden_layers"), 4096)
+    inner = number(tower, "intermediate_size")
+    gated = 3 if str(tower.get("model_type")).startswith(("gemma4", "pixtral", "mistral")) else 2
+    merged = hidden * (number(tower, "spatial_merge_size") or 1) ** 2
+    out = number(tower, "out_hidden_size")
+    stacked = tower.get("deepstack_visual_indexes")
+    mergers = 1 + (len(stacked) if isinstance(stacked, list) else 0)
+    return depth * (4 * hidden * hidden + gated * hidden * inner) + mergers * merged * (merged + out)
+
+
+def _drafting(text: Mapping[Any, Any], found: Parameters, kinds: list[str]) -> float:
+    """The prediction layers that a checkpoint brings: each like the last layer, and a matrix that joins two inputs."""
+    keys = ("mtp_num_hidden_layers", "num_nextn_predict_layers")
+    count = next((n for key in keys if (n := number(text, key))), 0)
+    if not count:
+        return 0
+    one = Parameters()
+    hidden = number(text, "hidden_size")
+    kinds = ["attention alone", "experts"] if "mamba" in kinds else ["attention"]
+    for kind in kinds:
+        _add_layer(one, text, kind, 1 << 20, 1)
+    return min(count, 8) * (one.total + one.copied + 2 * hidden * hidden)

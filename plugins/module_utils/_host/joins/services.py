@@ -1,0 +1,74 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Over the services of a host: which of them changed, and what they read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from posixpath import dirname
+from typing import Any
+
+from ..._base.layout import model_folder
+
+Service = Mapping[str, Any]
+
+
+def changed_services(
+    services: Sequence[Service],
+    results: Sequence[Any],
+    program: bool,
+    read: Mapping[str, Mapping[str, Any]],
+    brought: Iterable[str] = (),
+) -> list[str]:
+    """The services to be started anew: all, where their supervisor's program changed in this run.
+
+    services: of the host's slice. results: registered results of loops over services or their names, or over
+    ``[service, ...]`` of either; a task that was skipped has none; or of `service_credentials`, which names them.
+    program: whether it changed. read: of each service, as `_subjects.services.starts` reads it. brought: the models of
+    which this run brings files, in check mode would.
+    """
+    names = [str(service["name"]) for service in services]
+    if program:
+        return names
+    folders = tuple(f"{dirname(model_folder(model, None))}/" for model in brought)
+    items = [item for result in results for item in (result.get("results") or () if result else ())]
+    changed = {_name(item["item"]) for item in items if item.get("changed")}
+    changed |= {name for result in results for name in (result or {}).get("changed_services", ())}
+    changed |= {name for name, one in read.items() if one["newer"] or one["other_image"]}
+    changed |= {service["name"] for service in services for path in service["models"] if path.startswith(folders)}
+    return [name for name in names if name in changed]
+
+
+def _name(item: Any) -> str:
+    service = item if isinstance(item, Mapping | str) else item[0]
+    return service if isinstance(service, str) else str(service["name"])
+
+
+def service_starts(services: Iterable[Service], program: Iterable[str]) -> list[dict[str, Any]]:
+    """``{name, unit, container, image, started, files}`` of each service. program: the paths of its supervisor.
+
+    started: the file that its supervisor leaves when it begins. files: that supervisor or container read then.
+    """
+    return [
+        {
+            "name": service["name"],
+            "unit": service["unit"],
+            "container": service["container"]["name"],
+            "image": service["container"]["image"],
+            "started": f"{dirname(service['status_file'])}/started",
+            "files": [*sorted(program), *_files(service)],
+        }
+        for service in services
+    ]
+
+
+def _files(service: Service) -> list[str]:
+    """Weights are folders of links, which are made anew whenever a file of theirs was brought."""
+    secrets = [service[kind]["path"] for kind in ("key", "secret") if service[kind]]
+    # of a host that fetches its slice itself, which names no secret (`_operations.pull.published`)
+    secrets += service.get("held", ())
+    secrets += [service["tls"][kind]["path"] for kind in ("certificate", "key")] if service["tls"] else []
+    written = [path for path, file in service["files"].items() if file["content"] is not None]
+    return sorted([*written, *secrets, *(one["path"] for one in service["merged"]), *service["models"]])

@@ -1,0 +1,162 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Reads files: what they are, their sums, owners and modes. Opens nothing that it was not asked for, writes nothing."""
+
+from __future__ import annotations
+
+import grp
+import hashlib
+import hmac
+import json
+import pwd
+import re
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from ..settings.json_settings import merged
+from .parts import Part
+
+# Larger files are compared by their sums alone.
+TEXT_LIMIT = 1 << 16
+PROFILES = "/etc/NetworkManager/system-connections"
+NETPLAN_FOLDERS = ("/lib/netplan", "/etc/netplan", "/run/netplan")
+
+
+def read_files(wanted: Sequence[Mapping[str, Any]], salt: str) -> dict[str, dict[str, Any]]:
+    """wanted: ``{path, sha256, secret, salted}``. A text of another sum than wanted comes along, unless it is secret.
+
+    Of a file that is salted, the salted digest and its size come.
+    """
+    found = {one["path"]: _file(Path(one["path"]), one["sha256"], one["secret"]) for one in wanted}
+    for one in wanted:
+        if one["salted"] and found[one["path"]]["kind"] == "file":
+            content = Path(one["path"]).read_bytes()
+            found[one["path"]] |= {"salted": salted(content, salt), "size": len(content)}
+    return found
+
+
+def salted(content: bytes, salt: str) -> str:
+    """What distinguishes two secrets for those who know the salt, and nothing to others."""
+    return hmac.digest(salt.encode(), content, "sha256").hex()
+
+
+def _file(path: Path, wanted: str | None, secret: bool) -> dict[str, Any]:
+    """``{kind, mode, owner, group, sha256, target, text, why}``, what applies.
+
+    kind: absent, file, folder, link, other, or unreadable with the reason in why.
+    """
+    try:
+        return _readable(path, wanted, secret)
+    except (FileNotFoundError, NotADirectoryError):
+        return {"kind": "absent"}
+    except OSError as error:
+        return {"kind": "unreadable", "why": str(error)}
+
+
+def _readable(path: Path, wanted: str | None, secret: bool) -> dict[str, Any]:
+    status = path.lstat()
+    found = {"mode": f"{stat.S_IMODE(status.st_mode):04o}", **_owner(status.st_uid, status.st_gid)}
+    if stat.S_ISLNK(status.st_mode):
+        return {"kind": "link", "target": str(path.readlink())}
+    if stat.S_ISDIR(status.st_mode):
+        return {"kind": "folder", **found}
+    if not stat.S_ISREG(status.st_mode):
+        return {"kind": "other", **found}
+    if wanted is None:
+        return {"kind": "file", **found}
+    content = path.read_bytes()
+    digest = hashlib.sha256(content).hexdigest()
+    shown = {"text": content.decode("utf-8", "replace")} if digest != wanted and _showable(content, secret) else {}
+    return {"kind": "file", **found, "sha256": digest, **shown}
+
+
+def _showable(content: bytes, secret: bool) -> bool:
+    return not secret and len(content) <= TEXT_LIMIT and b"\0" not in content
+
+
+def _owner(uid: int, gid: int) -> dict[str, str]:
+    try:
+        owner = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        owner = str(uid)
+    try:
+        group = grp.getgrgid(gid).gr_name
+    except KeyError:
+        group = str(gid)
+    return {"owner": owner, "group": group}
+
+
+def read_json(wanted: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any] | None]:
+    """JSON files that others also write, as far as they are ours: ``{key: value}``; None where there is no such file.
+
+    wanted: ``{path, keys}``, the values of these keys; with ``original`` and ``settings`` each key that differs from
+    the original with the settings merged into it, as ``[want, have]``; with ``names_of`` only the names below that key,
+    since its values are secret.
+    """
+    return {one["path"]: _json(one) for one in wanted}
+
+
+def _json(one: Mapping[str, Any]) -> dict[str, Any] | None:
+    document = _document(Path(one["path"]))
+    if document is None:
+        return None
+    if one.get("names_of"):
+        return {one["names_of"]: sorted(document.get(one["names_of"]) or {})}
+    if one.get("original"):
+        want = merged(_document(Path(one["original"])) or {}, one["settings"])
+        pairs = {key: [want.get(key), document.get(key)] for key in sorted({*want, *document})}
+        return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
+    return {key: document.get(key) for key in one["keys"]}
+
+
+def _document(path: Path) -> dict[str, Any] | None:
+    try:
+        text = path.read_text(encoding="utf-8")
+        document = json.loads(text) if text.strip() else {}
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise ValueError(f"{path} holds no JSON: {error}; mend it, or move it away") from None
+    if not isinstance(document, dict):
+        raise ValueError(f"{path} holds no JSON map")
+    return document
+
+
+def read_netplan(interfaces: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Every netplan file and every profile of NetworkManager's own, with the interfaces that it names or matches, and
+    the first line that does.
+
+    interfaces: name -> MAC address, may be empty.
+    """
+    paths = [path for folder in NETPLAN_FOLDERS for path in sorted(Path(folder).glob("*.yaml"))]
+    paths += [path for path in sorted(Path(PROFILES).glob("*")) if path.is_file()]
+    found = [(path, claims(path.read_text("utf-8", "replace"), interfaces)) for path in paths]
+    return [{**_file(path, None, True), "path": str(path), "claims": [*lines], "lines": lines} for path, lines in found]
+
+
+def claims(text: str, interfaces: Mapping[str, str]) -> dict[str, int]:
+    """The interfaces that a netplan text speaks of, by name, by a pattern of names, or by MAC address; and the first
+    line that does.
+
+    By words, since Python alone has no YAML: a comment does not count.
+    """
+    lines: dict[str, int] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        words = {word.rstrip(":") for word in re.findall(r"[\w*?:.@-]+", line.split("#", 1)[0])}
+        patterns = [word for word in words if "*" in word or "?" in word]
+        addresses = {word.lower() for word in words if word.count(":") == 5}
+        for name, mac in interfaces.items():
+            if name in words or mac.lower() in addresses or any(fnmatchcase(name, pattern) for pattern in patterns):
+                lines.setdefault(name, number)
+    return dict(sorted(lines.items()))
+
+
+READS: Mapping[str, Part] = {
+    "files": lambda _run, ask: read_files(ask["files"], ask["salt"]),
+    "json": lambda _run, ask: read_json(ask["json"]),
+}

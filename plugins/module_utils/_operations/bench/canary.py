@@ -1,0 +1,138 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Whether a service is slower than it was: a short benchmark of the nightly drift check against one that was kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..._base.findings import Difference
+from .compare import Difference as Compared
+from .compare import differences
+from .conditions import NAMES, differing
+from .form import BETTER
+from .sweep import Point, points
+
+# A minute or two of a service. More rounds than a comparison needs at least, since an hour lies between its two sides.
+PROMPTS, CONCURRENCY, ANSWER, ROUNDS = (512, 256), (4,), 64, 6
+# What changes although nothing else was declared; whatever else differs was the owner's wish.
+BY_ITSELF = ("driver", "kernel")
+_DECLARED = tuple(name for name in NAMES if name not in BY_ITSELF)
+_Values = Mapping[str, Mapping[str, Sequence[float]]]  # as `differences` takes them
+
+
+@dataclass(frozen=True)
+class Night:
+    """What a night's run of a service says. keep: whether it is what later nights are compared with."""
+
+    findings: tuple[Difference, ...]
+    keep: bool
+
+
+def name_of(service: str) -> str:
+    """Of the run that nights are compared with; no run by hand is called so, and ``against`` takes it."""
+    return f"{service}-canary"
+
+
+def night_points(pool: Mapping[str, Any]) -> list[Point]:
+    """pool: ``kv`` of the plan's service."""
+    lengths = (pool["context"], pool["max_concurrency"])
+    return points(*lengths, PROMPTS[:1], CONCURRENCY, ANSWER) or points(*lengths, PROMPTS[1:], CONCURRENCY, ANSWER)
+
+
+def night(
+    host: str, service: str, kept: Mapping[str, Any] | None, tonight: Mapping[str, Any], slower_percent: float
+) -> Night:
+    """host: of the endpoint. kept: the run that nights are compared with, None where there is none yet; tonight: a run;
+    both as `form.RUN`. slower_percent: what is tolerated."""
+    if kept is None:
+        return Night((_hint(host, service, "a run to compare with", "none yet: tonight's was kept"),), keep=True)
+    changed = [
+        *(
+            one.place.partition(" of ")[0]
+            for one in differing(kept["conditions"], tonight["conditions"], BY_ITSELF, "")
+        ),
+        *(["workload"] if kept["points"] != tonight["points"] else []),
+    ]
+    if changed:
+        found = f"{', '.join(changed)} changed since {kept['at']}: tonight's run was kept instead"
+        return Night((_hint(host, service, "the service that was measured", found),), keep=True)
+    slower = _certainly_slower(kept["values"], tonight["values"], 1 + slower_percent / 100)
+    return Night(tuple(_slower(host, service, kept, tonight, slower)), keep=False)
+
+
+def slower_than(
+    before: Mapping[str, _Values],
+    after: Mapping[str, _Values],
+    least: float,
+) -> list[str]:
+    """A sentence for each figure that is certainly below ``least`` of the speed before. before, after: by service."""
+    return [
+        f"{name}: {one.point}: {_words(one)}; before it was {one.before:.4g}"
+        for name in sorted(before.keys() & after.keys())
+        for one in _certainly_slower(before[name], after[name], 1 / least)
+    ]
+
+
+def skipped(host: str, service: str, why: str) -> Difference:
+    """Others asked: no figure of such a night says anything."""
+    return _hint(host, service, "nobody else asks for two minutes", f"not measured tonight: {why}")
+
+
+def _certainly_slower(before: _Values, after: _Values, limit: float) -> list[Compared]:
+    """Those that have all of their interval beyond what is tolerated, ``limit`` times as slow."""
+    return [
+        one
+        for one in differences(before, after, BETTER, paired=False)
+        if (one.high < 1 / limit if BETTER[one.figure] else one.low > limit)
+    ]
+
+
+def _words(one: Compared) -> str:
+    return f"{one.after:.4g} {one.figure}, {one.ratio:.3f} times it ({one.low:.3f} to {one.high:.3f})"
+
+
+def _slower(
+    host: str, service: str, kept: Mapping[str, Any], tonight: Mapping[str, Any], found: Sequence[Compared]
+) -> Iterator[Difference]:
+    """One finding of all its figures."""
+    if not found:
+        return
+    before, after = kept["conditions"], tonight["conditions"]
+    moved = [f"{name} {before[name]}, now {after[name]}" for name in BY_ITSELF if before[name] != after[name]]
+    also = f" -e changed={','.join(name for name in BY_ITSELF if before[name] != after[name])}" if moved else ""
+    sizes = {"prompts": "prompt", "concurrency": "at_once"}
+    sent = " ".join(
+        f"-e {option}={','.join(str(value) for value in sorted({point[key] for point in kept['points']}))}"
+        for option, key in sizes.items()
+    )
+    again = (
+        f"ansible-playbook gb10.fleet.bench -e service={service} -e against={kept['name']} {sent} -e answer={ANSWER}"
+    )
+    yield Difference(
+        "warning",
+        "bench-slower",
+        _place(service),
+        found="; ".join(f"{one.point}: {_words(one)}" for one in found),
+        expected="; ".join(f"{one.point}: {one.before:.4g} {one.figure}" for one in found)
+        + f", as measured at {kept['at']}",
+        remedy=f"measure it again by {again}{also}; if it is to stay so, remove {kept['name']}.json, and the next "
+        "night's run is kept in its place",
+        reason="; ".join(moved) or "neither driver nor kernel nor anything that was declared has changed since",
+        host=host,
+        service=service,
+    )
+
+
+def _hint(host: str, service: str, expected: str, found: str) -> Difference:
+    return Difference(
+        "hint", "bench-night", _place(service), found=found, expected=expected, host=host, service=service
+    )
+
+
+def _place(service: str) -> str:
+    return f"speed of {service}"

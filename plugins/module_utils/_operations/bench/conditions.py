@@ -1,0 +1,98 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Under what a service was measured, and whether two runs differ in more than was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ..._base.findings import Finding, error
+
+# Whatever makes a service faster or slower and is no disturbance.
+NAMES = ("driver", "engine", "flags", "hosts", "image", "kernel", "model", "release", "variables")
+# What differs between services that are alike: where they listen, and what they are called.
+_OWN = ("--port", "--served-model-name", "--host", "--ssl-certfile", "--ssl-keyfile")
+
+
+def conditions(service: Mapping[str, Any], slice_: Mapping[str, Any], seen: Mapping[str, Any]) -> dict[str, Any]:
+    """service: of the plan's ``services``. slice_: of its head's ``services``. seen: what the head says, as
+    `form.ANSWER`."""
+    container = slice_["container"]
+    return {
+        "driver": seen["driver"],
+        "engine": service["engine"],
+        "flags": _flags([*container["arguments"], *(slice_["exec"] or ())]),
+        "hosts": len(service["hosts"]),
+        "image": seen["image"],
+        "kernel": seen["kernel"],
+        "model": seen["model"],
+        "release": service["image"]["release"],
+        "variables": dict(container["env"]),
+    }
+
+
+def _flags(words: Sequence[str]) -> list[str]:
+    """Options with their values, each one text."""
+    found: list[str] = []
+    for word in words:
+        if word.startswith("--") or not found:
+            found.append(word)
+        else:
+            found[-1] += f" {word}"
+    return sorted(text for text in found if text.partition(" ")[0] not in _OWN)
+
+
+def differing(
+    before: Mapping[str, Any], after: Mapping[str, Any], asked: Sequence[str], name: str
+) -> Iterator[Finding]:
+    """What differs and was not asked for. before, after: `conditions`. asked: of `NAMES`. name: of what is compared
+    with."""
+    for key in NAMES:
+        if before[key] != after[key] and key not in asked:
+            yield error(
+                "bench-differs",
+                f"{key} of {name}",
+                found=_shown(before[key], after[key]),
+                expected=_shown(after[key], before[key]),
+                remedy=f"write -e changed={','.join([*asked, key])} if that is what you compare",
+            )
+
+
+def _shown(value: Any, other: Any) -> str:
+    """What one has and the other has not."""
+    if isinstance(value, list):
+        return ", ".join(one for one in value if one not in other) or "nothing more"
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={one}" for key, one in value.items() if other.get(key) != one) or "nothing more"
+    return str(value)
+
+
+def other_profile(profile: str, before: Mapping[str, Any]) -> Iterator[Finding]:
+    """Another load generator counts in another way. before: as `form.RUN`."""
+    if before["profile"] != profile:
+        yield error(
+            "bench-differs",
+            f"the profile of {before['name']}",
+            found=before["profile"],
+            expected=profile,
+            remedy=f"write -e profile={before['profile']}",
+        )
+
+
+def unlike(points: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]], name: str) -> Iterator[Finding]:
+    """Another workload can't be compared, whatever was asked. points: of this run; others: of the earlier one."""
+    if list(points) != list(others):
+        yield error(
+            "bench-differs",
+            f"the workload of {name}",
+            found=", ".join(_point(one) for one in others),
+            expected=", ".join(_point(one) for one in points),
+            remedy="measure with the same prompts, concurrency, rates, depths, images and answer",
+        )
+
+
+def _point(point: Mapping[str, Any]) -> str:
+    return f"{point['name']} ({point['answer']} answered, {point['requests']} requests)"

@@ -1,0 +1,129 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""One run of an engine's own load generator on the host of the endpoint, in the service's own container."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ..._host.probe.system import read_driver
+from ..._on_host.rank.client import fetch, trusting
+from ..._on_host.rank.endpoint import Access, metrics
+from ..._on_host.rank.listener import stranger
+from ..._on_host.rank.probes import Metrics
+from ..._on_host.rank.service import read_key
+
+# words, variables beside the environment: status, output, errors
+Run = Callable[[Sequence[str], Mapping[str, str]], tuple[int, str, str]]
+
+# Where OpenAI's clients look for their key; a variable is in no list of processes.
+_KEY = "OPENAI_API_KEY"
+_IDLE_S, _ASK_S = 20.0, 30.0
+_MOST_WORDS = 600
+# Docker's status and words for a command that never began: seen in one of 600 starts on a busy machine, and in
+# moby/moby#40399 of a check every ten seconds.
+_NOT_BEGUN = (126, "OCI runtime exec failed")
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Of the endpoint. busy: requests that run or wait; answered, prompted: tokens since it started."""
+
+    busy: float
+    answered: float
+    prompted: float
+
+
+def load(run: Run, asked: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
+    """`form.ANSWER`. asked: ``{container, url, certificate, key_file, key_form, metrics, file}``. words: of the load
+    generator, with ``{model}`` in place of where the model lies; none to look alone.
+
+    Nothing is sent where requests of others run: ``before`` says so. ValueError with a sentence where it can't be asked
+    or the load generator fails.
+    """
+    code, out, err = run(
+        ["docker", "inspect", "--format", "{{.State.Pid}} {{.Image}}", asked["container"]],
+        {},
+    )
+    if code:
+        raise ValueError(
+            f"its container {asked['container']} does not run ({err.strip()[:_MOST_WORDS]}): start it first"
+        )
+    init, _, image = out.strip().partition(" ")
+    problem = stranger(asked["url"], int(init))
+    if problem:
+        raise ValueError(f"{problem}, so that nothing is measured")
+    access = Access(asked["url"], read_key(asked["key_file"], asked["key_form"]), trusting(asked["certificate"]))
+    model = _model(access)
+    seen = {
+        "driver": read_driver(lambda one: run(one, {})),
+        "image": image,
+        "kernel": os.uname().release,
+        "model": model,
+    }
+    names = Metrics(**asked["metrics"])
+    before = _idle(access, names)
+    if before.busy or not words:
+        return {"seen": seen, "before": asdict(before)}
+    began = time.monotonic()
+    result = _generated(run, asked, [word.replace("{model}", model) for word in words], access.key)
+    seconds = time.monotonic() - began
+    return {
+        "seen": seen,
+        "result": result,
+        "seconds": seconds,
+        "before": asdict(before),
+        "after": asdict(_traffic(access, names)),
+    }
+
+
+def _generated(run: Run, asked: Mapping[str, Any], words: Sequence[str], key: str) -> str:
+    inside = ["docker", "exec", "--env", _KEY, asked["container"]]
+    variables = {_KEY: key or "none"}
+    _code, _out, _err = run([*inside, "rm", "-f", asked["file"]], variables)
+    code, out, err = run([*inside, *words], variables)
+    if code == _NOT_BEGUN[0] and _NOT_BEGUN[1] in out + err:
+        code, out, err = run([*inside, *words], variables)  # nothing was sent yet
+    if code:
+        printed = (err.strip() or out.strip())[-_MOST_WORDS:]
+        raise ValueError(f"the load generator ended with {code}: {printed}")
+    code, out, err = run([*inside, "cat", asked["file"]], variables)
+    if code:
+        raise ValueError(f"the load generator left no result: {err.strip()[-_MOST_WORDS:]}")
+    return out
+
+
+def _model(access: Access) -> str:
+    """Where the engine has its model from, by its own words: the load generator takes the tokenizer from there."""
+    reply = fetch(f"{access.url}/v1/models", access.key, _ASK_S, tls=access.tls)
+    try:
+        root = json.loads(reply.text)["data"][0]["root"] if reply.status == 200 else None
+    except (ValueError, LookupError, TypeError):
+        root = None
+    # a word that begins so would be an option
+    if not isinstance(root, str) or not root or root.startswith("-"):
+        found = f"{reply.status or 'no answer'}: {reply.text[:_MOST_WORDS]}"
+        raise ValueError(f"/v1/models gave {found}; expected its model: status.yml says whether it serves")
+    return root
+
+
+def _traffic(access: Access, names: Metrics) -> Traffic:
+    found = metrics(access, names, _ASK_S)
+    if found is None:
+        raise ValueError(f"{names.path} gave no answer, so that nobody knows whether others ask meanwhile")
+    return Traffic(found.running + found.waiting, found.answered, found.tokens - found.answered)
+
+
+def _idle(access: Access, names: Metrics) -> Traffic:
+    """Waits for what the supervisor itself has asked; others' requests may last longer."""
+    until = time.monotonic() + _IDLE_S
+    while (found := _traffic(access, names)).busy and time.monotonic() < until:
+        time.sleep(1)
+    return found

@@ -1,0 +1,267 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The folders that a bundle lies in: files are found in them, read, and written so that a half one is none.
+
+Several folders count as one, the newest first: a bundle that holds only what is new is used with those before it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ..._base.findings import Finding, FleetError, error, refusal
+from .manifest import FILE, KEY, MOST_BYTES, SIGNATURE, Part, parse, parts_of
+from .signature import require_signed
+
+_BLOCK = 1 << 20
+_MOST_KEY = 1 << 20
+_PARTIAL = ".partial"
+_AGAIN = "copy the bundle again, or bring another copy of it; no host was changed"
+
+Counted = Callable[[int], None]
+
+
+class Bundle:
+    """The files that a manifest names, in one folder or more. folders: the newest first, which has the manifest."""
+
+    def __init__(self, folders: Sequence[Path], manifest: Mapping[str, Any]) -> None:
+        self.folders, self.manifest = tuple(folders), manifest
+
+    @classmethod
+    def of(cls, folders: Sequence[Path], trusted: Path | None) -> Bundle:
+        """The bundle in these folders, whose manifest is signed by the key in ``trusted``, or its own without one.
+
+        Raises FleetError for a folder without a bundle, a manifest that nobody signed, and one that is none.
+        """
+        first = folders[0]
+        content = _document(first / FILE, MOST_BYTES, "a bundle, as gb10.fleet.bundle makes it")
+        key, signature = _document(first / KEY, _MOST_KEY), _document(first / SIGNATURE, _MOST_KEY)
+        if trusted is not None and trusted.read_bytes() != key:
+            raise refusal(
+                "bundle-key",
+                str(first / KEY),
+                found="another key",
+                expected=f"the one in {trusted}",
+                remedy=f"bring a bundle that your own machine made; if its key is new, remove {trusted}",
+                reason="whoever can write to the medium could put anything on it",
+            )
+        require_signed(first / FILE, content, signature, key)
+        return cls(folders, parse(content, str(first / FILE)))
+
+    def parts(self, path: str) -> list[Part]:
+        return parts_of(path, self.manifest["files"][path]["bytes"], self.manifest["part_bytes"])
+
+    def place(self, part: Part) -> Path:
+        """Where a part lies that is there."""
+        return next(folder / part.path for folder in self.folders if self._has(folder, part))
+
+    @staticmethod
+    def _has(folder: Path, part: Part) -> bool:
+        path = folder / part.path
+        return path.is_file() and not path.is_symlink() and path.stat().st_size == part.size
+
+    def open(self, part: Part) -> BinaryIO | None:
+        """The first folder's file that has the part's size; None where no folder has one. Links are not followed."""
+        for folder in self.folders:
+            try:
+                descriptor = os.open(folder / part.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            except OSError:
+                continue
+            stream = os.fdopen(descriptor, "rb", buffering=0)
+            status = os.fstat(descriptor)
+            if stat.S_ISREG(status.st_mode) and status.st_size == part.size:
+                return stream
+            stream.close()
+        return None
+
+    def chunks(self, path: str) -> Iterator[bytes]:
+        """The bytes of a file, over its parts. EOFError where one is missing or too short."""
+        for part in self.parts(path):
+            stream = self.open(part)
+            if stream is None:
+                raise EOFError(part.path)
+            with stream:
+                while block := stream.read(_BLOCK):
+                    yield block
+
+    def lacking(self, paths: Iterable[str]) -> list[Finding]:
+        """The files of which a part is missing or has another size, by looking at the folders alone."""
+        found = []
+        for path in paths:
+            for part in self.parts(path):
+                stream = self.open(part)
+                if stream is None:
+                    found.append(self._missing(part))
+                    break
+                stream.close()
+        return found
+
+    def damaged(self, paths: Iterable[str], counted: Counted = lambda count: None) -> list[Finding]:
+        """The files that are missing or are not what the manifest says: every byte is read. counted: gets them."""
+        found = []
+        for path in paths:
+            if problem := self.lacking([path]):
+                found += problem
+                continue
+            wanted, read = self.manifest["files"][path]["sha256"], hashlib.sha256()
+            try:
+                for block in self.chunks(path):
+                    read.update(block)
+                    counted(len(block))
+            except (OSError, EOFError) as problem:
+                found.append(self._broken(path, f"it can't be read ({problem})"))
+                continue
+            if read.hexdigest() != wanted:
+                found.append(self._broken(path, f"sha256 {read.hexdigest()}"))
+        return found
+
+    def _missing(self, part: Part) -> Finding:
+        where = self.folders[0] / part.path
+        sizes = [(folder / part.path).stat().st_size for folder in self.folders if (folder / part.path).is_file()]
+        found = f"{sizes[0]} bytes" if sizes else "it is missing"
+        return error("bundle-file", str(where), found=found, expected=f"{part.size} bytes", remedy=_AGAIN)
+
+    def _broken(self, path: str, found: str) -> Finding:
+        names = " and ".join(str(self.folders[0] / part.path) for part in self.parts(path)[:2])
+        expected = f"sha256 {self.manifest['files'][path]['sha256']}, as the manifest says"
+        return error("bundle-file", names, found=found, expected=expected, remedy=_AGAIN)
+
+
+def _document(path: Path, most: int, expected: str = "a part of every bundle") -> bytes:
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(most + 1)
+    except OSError as problem:
+        raise refusal(
+            "bundle-file",
+            str(path),
+            found=problem.strerror or str(problem),
+            expected=expected,
+            remedy="see the path in -e bundle=, and whether the medium is mounted",
+        ) from None
+    if len(content) > most:
+        raise refusal("bundle-file", str(path), found="it is too large", expected=f"{most} bytes", remedy=_AGAIN)
+    return content
+
+
+# Writing ------------------------------------------------------------------------------------------------------------
+
+
+def earlier(folder: Path) -> Mapping[str, Any]:
+    """The manifest that a folder has from before; one without anything where there is none. Raises FleetError."""
+    if not (folder / FILE).exists():
+        return {"serial": 0, "part_bytes": None, "files": {}, "images": [], "models": [], "packages": [], "wheels": []}
+    return parse(_document(folder / FILE, MOST_BYTES), str(folder / FILE))
+
+
+def sum_of(path: Path) -> tuple[int, str]:
+    """A file's size and sha256."""
+    read, size = hashlib.sha256(), 0
+    with path.open("rb") as stream:
+        while block := stream.read(_BLOCK):
+            read.update(block)
+            size += len(block)
+    return size, read.hexdigest()
+
+
+class Target:
+    """The folder that a bundle is written to.
+
+    before: the manifest that it has from before. base: the manifest of a bundle whose files this one need not hold.
+    part_bytes: the most that a file on the medium may have. files: the manifest's, as they are written.
+    """
+
+    def __init__(
+        self, folder: Path, before: Mapping[str, Any], base: Mapping[str, Any] | None, part_bytes: int | None
+    ) -> None:
+        self.folder, self._before, self._part_bytes = folder, before, part_bytes
+        self._in_base = base["files"] if base else {}
+        self._known: dict[str, bool] = {}
+        self.files: dict[str, dict[str, Any]] = {}
+        self.new_bytes = 0
+
+    def holds(self, path: str, size: int, sha256: str) -> bool:
+        """Whether the file need not be brought: the base has it, or it lies here, which is read once to be sure."""
+        entry = {"bytes": size, "sha256": sha256}
+        if self._in_base.get(path) == entry:
+            return True
+        if path not in self._known:
+            same = {"part_bytes": self._part_bytes, "files": {path: entry}}
+            self._known[path] = not Bundle([self.folder], same).damaged([path])
+        return self._known[path]
+
+    def known(self, path: str) -> dict[str, Any] | None:
+        """What an earlier bundle says of a file that need not be brought; None for any other."""
+        entry: dict[str, Any] | None = self._in_base.get(path) or self._before["files"].get(path)
+        return entry if entry and self.holds(path, entry["bytes"], entry["sha256"]) else None
+
+    def name(self, path: str) -> None:
+        """Name a file that is held."""
+        entry = self.known(path)
+        assert entry, path
+        self.files[path] = entry
+
+    def put(self, path: str, source: Path) -> None:
+        """Name a file, written unless it is held: into a partial one that gets its name when all is on the disk."""
+        size, sha256 = sum_of(source)
+        self.files[path] = {"bytes": size, "sha256": sha256}
+        if self.holds(path, size, sha256):
+            return
+        with source.open("rb") as stream:
+            for part in parts_of(path, size, self._part_bytes):
+                self._write(part, stream)
+        self._known[path] = True
+        self.new_bytes += size
+
+    def write(self, path: str, content: bytes) -> None:
+        """The same of a small file."""
+        self.files[path] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+        write_whole(self.folder / path, content)
+
+    def _write(self, part: Part, stream: BinaryIO) -> None:
+        final = self.folder / part.path
+        final.parent.mkdir(parents=True, exist_ok=True)
+        partial, left = final.with_name(final.name + _PARTIAL), part.size
+        with partial.open("wb") as out:
+            while left:
+                block = stream.read(min(_BLOCK, left))
+                if not block:
+                    raise FleetError(
+                        error("bundle-file", str(final), found="it became shorter", expected=f"{part.size} bytes")
+                    )
+                out.write(block)
+                left -= len(block)
+            out.flush()
+            os.fsync(out.fileno())
+        partial.replace(final)
+
+    def drop_unnamed(self) -> list[str]:
+        """Remove the files that the bundle here had before and has no more; their paths."""
+        now = {
+            part.path for path, file in self.files.items() for part in parts_of(path, file["bytes"], self._part_bytes)
+        }
+        dropped = []
+        for path, file in self._before["files"].items():
+            for part in parts_of(path, file["bytes"], self._before["part_bytes"]):
+                if part.path not in now and (self.folder / part.path).is_file():
+                    (self.folder / part.path).unlink()
+                    dropped.append(part.path)
+        return dropped
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Also on a medium that knows neither modes nor owners."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + _PARTIAL)
+    with partial.open("wb") as out:
+        out.write(content)
+        out.flush()
+        os.fsync(out.fileno())
+    partial.replace(path)

@@ -1,0 +1,49 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Locks of hashes by which roles install with pip on hosts of a plan, and the wheels that each pins."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..._base.managed import content_of
+from ..._subjects.phoenix.plan import LOCK
+
+_LOCKED = re.compile(r"^([\w.-]+)==([\w.!+-]+)", re.MULTILINE)
+# By the part of a host's slice that names the folder of a virtual environment, ``tool``.
+TOOLS: Mapping[str, str] = {"phoenix": LOCK}
+
+
+def tools_of(host: Mapping[str, Any]) -> list[str]:
+    """What a host of the plan installs so."""
+    return [name for name in TOOLS if host[name]["tool"]]
+
+
+def text_of(tool: str) -> str:
+    return content_of({"source": TOOLS[tool]}) or ""
+
+
+def sum_of(tool: str) -> str:
+    """By which a bundle says that it has all wheels of a lock."""
+    return hashlib.sha256(text_of(tool).encode()).hexdigest()
+
+
+def pins(lock: str) -> set[tuple[str, str]]:
+    """``(name, version)`` of what it pins, on any system."""
+    return {(plain(name), version) for name, version in _LOCKED.findall(lock)}
+
+
+def wheels_of(tool: str, manifest: Mapping[str, Any]) -> Iterator[str]:
+    """The paths of its wheels in a bundle."""
+    pinned = pins(text_of(tool))
+    yield from (one["file"] for one in manifest["wheels"] if (plain(one["name"]), one["version"]) in pinned)
+
+
+def plain(name: str) -> str:
+    """One spelling of a project's name, of which ``huggingface-hub`` and ``huggingface_hub`` are two (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", name).lower()

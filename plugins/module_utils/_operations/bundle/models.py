@@ -1,0 +1,82 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Models of a bundle: the hub's own tool brings them into a model store of the bundle's, which verifies and seals them
+as on a host; then their files go by their sums."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..._base.staging import Progress
+from ..._facts.models.stored import repository_of
+from ..._stores.transfer.places import Places
+from ..._stores.weights.cache import Cache
+from ..._stores.weights.hub import Hub
+from ..._stores.weights.hub_api import HubApi, HubError
+from ..._stores.weights.store import ModelStore, Wanted
+from .folder import Target
+from .manifest import weight
+
+
+def held(wanted: Mapping[str, Any], before: Iterable[Mapping[str, Any]], target: Target) -> dict[str, Any] | None:
+    """The entry of an earlier run for a model that need not be brought, its files named; None for any other.
+
+    before: the entries of earlier runs. A model without a pinned or locked revision is the one that the hub's ``main``
+    is by now.
+    """
+    revision = wanted["revision"] or (wanted["lock"] or {}).get("revision")
+    revision = revision or _asked(wanted["repository"], None).get("sha")
+    for model in before:
+        if (model["repository"], model["revision"]) == (wanted["repository"], revision):
+            files = {
+                weight(file["sha256"]): {"bytes": file["size"], "sha256": file["sha256"]} for file in model["files"]
+            }
+            if all(target.holds(path, file["bytes"], file["sha256"]) for path, file in files.items()):
+                target.files |= files
+                return dict(model)
+    return None
+
+
+def fetch(
+    wanted: Mapping[str, Any], hf: str, token_file: Path | None, target: Target, work: Path, progress: Progress
+) -> dict[str, Any]:
+    """The manifest's entry of a model, whose files are held from then on. wanted: an entry of the plan.
+
+    hf: the hub's tool. work: a folder for what is under way; it stays where a download breaks.
+    """
+    places = Places(work / "notes", work / "hf")
+    store = ModelStore(places, Hub(hf, places.downloads, token_file), progress)
+    (step,) = store.examine([Wanted.from_plan({**wanted, "peers": []})])
+    manifest = store.apply(step)
+    for file in manifest.files:
+        target.put(weight(file.sha256), Cache(places.models, manifest.repository).blob(file.sha256))
+    shutil.rmtree(Cache(places.models, manifest.repository).folder)
+    shutil.rmtree(places.folder)
+    files = [{"path": file.path, "size": file.size, "sha256": file.sha256} for file in manifest.files]
+    return {
+        "repository": manifest.repository,
+        "revision": manifest.revision,
+        "seal": manifest.seal,
+        "files": files,
+        "licence": _licence(_asked(manifest.repository, manifest.revision)),
+        "origin": f"{HubApi.of_environment().address}/{repository_of(manifest.repository)}",
+    }
+
+
+def _asked(repository: str, revision: str | None) -> Mapping[str, Any]:
+    try:
+        return HubApi.of_environment().model(repository_of(repository), revision)
+    except HubError:
+        return {}
+
+
+def _licence(page: Mapping[str, Any]) -> str | None:
+    """By the model's card, as the hub's page says it."""
+    card = page.get("cardData")
+    found = card.get("license") if isinstance(card, dict) else None
+    return found[:1024] if isinstance(found, str) else None

@@ -1,0 +1,48 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Runs the programs of the field that fetch: skopeo, apt, pip."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ..._base.findings import refusal
+from ..._base.received import one_line
+
+
+def run(
+    arguments: Sequence[str], what: str, environment: Mapping[str, str] | None = None, folder: Path | None = None
+) -> bytes:
+    """What a program prints. what: it is for, in messages. environment: besides this process's. Raises FleetError."""
+    try:
+        done = subprocess.run(
+            [*arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            env={**os.environ, **(environment or {})},
+            cwd=folder,
+        )
+    except FileNotFoundError:
+        raise refusal(
+            "bundle-program",
+            arguments[0],
+            found="there is no such program on this machine",
+            expected=f"what fetches {what}",
+            remedy=f"apt install {arguments[0].split('/')[-1]}, and run again",
+        ) from None
+    if done.returncode:
+        words = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
+        raise refusal(
+            "bundle-fetch",
+            what,
+            found=one_line("; ".join(words[-3:]) or f"{arguments[0]} failed without a word", 600),
+            expected=f"{Path(arguments[0]).name} to bring it",
+            remedy="see to what it says, and run again: what has come is kept",
+        )
+    return done.stdout

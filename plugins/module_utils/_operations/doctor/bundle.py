@@ -1,0 +1,220 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""A bundle: what was read of one host and what is planned for it, as far as it can be posted in an issue.
+
+Only what is named here gets in, and every text is gone through once more: a public address, a MAC address, a key or a
+long number becomes a word that stands for it, the same word wherever it comes again, so that a bundle is judged like
+the host.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..._base.findings import FleetError, refusal
+from ..._base.schema import Spec, check
+from ..._subjects.container_engine.reading import SHOWN
+from ..._subjects.state import READS
+
+FORMAT = 1
+# A file of more is none of ours.
+LIMIT = 4 << 20
+_ANY: Spec = {"type": "map", "required": True}
+BUNDLE: Spec = {
+    "type": "map",
+    "options": {
+        "format": {"type": "int", "required": True, "choices": [FORMAT], "expected": f"format {FORMAT}"},
+        "host": {"type": "str", "required": True},
+        "slice": _ANY,
+        "drift": _ANY,
+        "state": _ANY,
+        "unknown": _ANY,
+        "changes": {"type": "list", "required": True, "elements": {"type": "str"}},
+        "together": {"type": "list", "required": True, "elements": {"type": "map"}},
+    },
+}
+
+# Parts of a reading that nothing private is in once addresses and numbers are replaced.
+_PARTS = (
+    "apt",
+    "architecture",
+    "asked_between",
+    "cdi",
+    "clock",
+    "closed",
+    "containers",
+    "disks",
+    "driver",
+    "engine",
+    "fabric",
+    "firmware",
+    "fragments",
+    "gpu",
+    "installs",
+    "iommu",
+    "listening",
+    "listening_udp",
+    "memory_bytes",
+    "netplan",
+    "network",
+    "packages",
+    "paths",
+    "platform",
+    "reach",
+    "sudo",
+)
+# Words of the kernel's command line that say something of GB10; the others may name a disk or hold a key.
+_CMDLINE = ("kho", "iommu", "iommu.passthrough", "pci", "init_on_alloc", "crashkernel", "initcall_blacklist", "quiet")
+
+
+def make_bundle(
+    host: str, plan: Mapping[str, Any], state: Mapping[str, Any], unknown: Mapping[str, str], changes: list[str]
+) -> dict[str, Any]:
+    """plan: the fleet's. state, unknown: as `host_info` read them. changes: the places that site.yml will change."""
+    document = {
+        "format": FORMAT,
+        "host": host,
+        "slice": _slice(plan["hosts"][host]),
+        "drift": {key: plan["drift"][key] for key in ("free", "clock_s")},
+        "state": _state(state),
+        "unknown": {part: why for part, why in unknown.items() if part in READS or part in state},
+        "changes": changes,
+        "together": [],
+    }
+    redacted: dict[str, Any] = Redaction()(document)
+    return redacted
+
+
+def _slice(mine: Mapping[str, Any]) -> dict[str, Any]:
+    engine = mine["container_engine"]
+    return {
+        "needs": {**mine["needs"], "launches": []},
+        "fabric": {key: value for key, value in mine["fabric"].items() if key not in ("files", "units")},
+        "firewall": {key: mine["firewall"][key] for key in ("state", "open", "neighbours", "shut")},
+        "host_tuning": {
+            "swap": mine["host_tuning"].get("swap"),
+            "sysctl": dict.fromkeys(mine["host_tuning"]["sysctl"], "(not shown)"),
+            **{key: value for key, value in mine["host_tuning"].items() if key == "default_target"},
+        },
+        "container_engine": {
+            "daemon": {key: value if key in SHOWN else "(not shown)" for key, value in engine["daemon"].items()},
+            "reloadable": engine["reloadable"],
+            "restart": engine["restart"],
+        },
+        "versions": mine["versions"],
+        "images": [{"reference": one["reference"], "digest": one["digest"]} for one in mine["images"]],
+        "services": [{"name": one["name"], "memory_bytes": one["memory_bytes"]} for one in mine["services"]],
+    }
+
+
+def _state(state: Mapping[str, Any]) -> dict[str, Any]:
+    kernel, daemon = state.get("kernel"), state.get("daemon")
+    models = (state.get("models") or {}).get("models", {})
+    return {
+        **{part: state.get(part) for part in _PARTS},
+        "kernel": kernel
+        and {
+            "release": kernel["release"],
+            "cmdline": " ".join(word for word in kernel["cmdline"].split() if word.partition("=")[0] in _CMDLINE),
+            "reboot_required": kernel["reboot_required"],
+        },
+        "daemon": daemon,
+        "images": {name: bool(found) for name, found in (state.get("images") or {}).items()},
+        "models": {"models": {name: bool(found) for name, found in models.items()}},
+        "our_units": [
+            {key: one[key] for key in ("unit", "unproved")} for one in state.get("our_units") or () if one["unproved"]
+        ],
+    }
+
+
+# Redaction --------------------------------------------------------------------------------------------------------
+
+_SECRETS = re.compile(
+    r"-----BEGIN [^-]+-----.*?(?:-----END [^-]+-----|$)"
+    r"|ssh-(?:rsa|ed25519|dss) \S+|ecdsa-sha2-\S+ \S+"
+    r"|(?<=://)[^/@\s]+@"
+    r"|(?:hf_|nvapi-|ghp_|github_pat_|glpat-|sk-|xox[a-z]-|AKIA)[A-Za-z0-9_-]{8,}"
+    r"|(?i:(?<=password=)|(?<=passwd=)|(?<=token=)|(?<=secret=)|(?<=api_key=)|(?<=api-key=)|(?<=psk=))[^\s,;&]+"
+    r"|(?i:(?<=bearer )|(?<=basic ))[A-Za-z0-9._~+/=-]{8,}",
+    re.DOTALL,
+)
+_ACCOUNT = re.compile(r"(?<=/home/)[^/\s]+")
+_MAC = re.compile(r"\b(?:[0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}\b")
+_LONG = re.compile(r"\b[A-Za-z0-9+_-]{32,}={0,2}")
+_ADDRESS = re.compile(r"(?<![\w.:])(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F]{0,4}(?::[0-9a-fA-F]{0,4}){2,7})(?![\w:])")
+
+
+class Redaction:
+    """Goes through a document. What is replaced gets a number by the order of its coming, one for each kind."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, dict[str, str]] = {}
+
+    def __call__(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self._text(value)
+        if isinstance(value, Mapping):
+            return {self._text(str(key)): self(item) for key, item in value.items()}
+        return [self(item) for item in value] if isinstance(value, list | tuple) else value
+
+    def _text(self, text: str) -> str:
+        text = _SECRETS.sub("(removed)", text)
+        text = _ACCOUNT.sub(self._as("account"), text)
+        text = _MAC.sub(self._as("mac"), text)
+        text = _LONG.sub(self._long, text)
+        return _ADDRESS.sub(self._address, text)
+
+    def _as(self, kind: str) -> Callable[[re.Match[str]], str]:
+        return lambda match: self._number(kind, match[0])
+
+    def _number(self, kind: str, found: str) -> str:
+        known = self._known.setdefault(kind, {})
+        return known.setdefault(found, f"{kind}-{len(known) + 1}")
+
+    def _long(self, match: re.Match[str]) -> str:
+        """A digest, an id or a key; names of models and images have small words between hyphens."""
+        word = match[0]
+        parts = re.split(r"[-_]", word)
+        is_name = len(parts) > 2 and all(len(part) < 16 for part in parts)
+        return word if is_name else self._number("number", word)
+
+    def _address(self, match: re.Match[str]) -> str:
+        try:
+            address = ipaddress.ip_address(match[0])
+        except ValueError:
+            return match[0]
+        return self._number("public-address", match[0]) if address.is_global else match[0]
+
+
+# Reading one again ------------------------------------------------------------------------------------------------
+
+
+def parse_bundle(text: bytes, place: str) -> dict[str, Any]:
+    """A bundle as it was written, maybe by somebody else; FleetError for anything that is none."""
+    try:
+        document = json.loads(text) if len(text) <= LIMIT else None
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, Mapping):
+        raise refusal(
+            "doctor-bundle",
+            place,
+            found="no JSON map" if len(text) <= LIMIT else f"more than {LIMIT >> 20} MiB",
+            expected="a file that doctor.yml wrote",
+            remedy="give the file as it lies in .fleet/doctor beside the inventory, or as it was posted",
+        )
+    checked, findings = check(BUNDLE, dict(document), place)
+    if findings:
+        raise FleetError(*findings)
+    result: dict[str, Any] = checked
+    return result
+
+
+def as_text(bundle: Mapping[str, Any]) -> str:
+    return json.dumps(bundle, indent=1, sort_keys=True) + "\n"

@@ -1,0 +1,48 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Drift that somebody accepted: with a reason, and until a day."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from ..._base.findings import Difference
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """host, resource, rule: patterns. until: the last day that it holds, ``2026-12-31``."""
+
+    host: str
+    resource: str
+    rule: str
+    reason: str
+    until: str
+
+    def fits(self, one: Difference) -> bool:
+        patterns = ((one.host, self.host), (one.place, self.resource), (one.rule, self.rule))
+        return all(fnmatchcase(value, pattern) for value, pattern in patterns)
+
+
+def sort_out(
+    differences: Iterable[Difference], accept: Iterable[Mapping[str, Any]], today: str
+) -> tuple[list[Difference], list[tuple[Difference, Acceptance]]]:
+    """What counts, and what is accepted today. One whose acceptance has ended counts again, and says so."""
+    known = [Acceptance(**one) for one in accept]
+    counted, accepted = [], []
+    for one in differences:
+        fitting = [acceptance for acceptance in known if acceptance.fits(one)]
+        valid = next((acceptance for acceptance in fitting if acceptance.until >= today), None)
+        if valid:
+            accepted.append((one, valid))
+        elif fitting:
+            ended = f"its acceptance ended on {fitting[0].until} ({fitting[0].reason})"
+            counted.append(replace(one, reason="; ".join(filter(None, (one.reason, ended)))))
+        else:
+            counted.append(one)
+    return counted, accepted

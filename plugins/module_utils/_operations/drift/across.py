@@ -1,0 +1,51 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What is the same on all hosts of a group, or should be: ranks with other drivers or images hang or answer wrongly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..._base.findings import Difference
+from ..._subjects.system.subject import versions
+
+_EQUAL = ("kernel", "driver", "nic_firmware", "docker")
+
+
+def of_groups(plan: Mapping[str, Any], states: Mapping[str, Mapping[str, Any]]) -> Iterator[Difference]:
+    """Each rank's host against the head's, for those that could be read."""
+    for name, service in plan["services"].items():
+        head, *others = service["hosts"]
+        facts = {host: _facts(plan, host, states[host]) for host in (head, *others) if host in states}
+        for host in others if head in facts else ():
+            if host in facts:
+                yield from _pair(name, head, host, facts)
+
+
+def _pair(service: str, head: str, host: str, facts: Mapping[str, Mapping[str, str | None]]) -> Iterator[Difference]:
+    wanted, found = facts[head], facts[host]
+    for what in sorted(wanted.keys() & found.keys()):
+        if None not in (wanted[what], found[what]) and wanted[what] != found[what]:
+            yield Difference(
+                host=host,
+                rule="rank-differs",
+                severity="error",
+                place=f"rank of {service}: {what}",
+                found=str(found[what]),
+                expected=f"{wanted[what]}, as on {head}",
+                remedy=f"bring both hosts to the same {what}",
+                reason="ranks of one service that differ hang, or answer wrongly",
+                service=service,
+            )
+
+
+def _facts(plan: Mapping[str, Any], host: str, state: Mapping[str, Any]) -> dict[str, str | None]:
+    facts = {name: value for name, value in versions(state).items() if name in _EQUAL}
+    for reference, image in (state["images"] or {}).items():
+        facts[f"image {reference}"] = image and image["identity"].removeprefix("sha256:")[:12]
+    for repository, model in (state["models"] or {"models": {}})["models"].items():
+        facts[f"weights {repository}"] = model["seal"] and model["seal"][:12]
+    return facts

@@ -1,0 +1,118 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Files, folders, links and our keys of others' JSON files: content, owner, mode."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..._base.findings import Difference
+from ..._base.managed import Managed, ManagedJson
+from ..._base.subject import Unknown, View, unified
+from ..._host.settings.json_settings import merged
+from .managed import managed_files, managed_json
+
+NOT_THERE = "no such file"
+_KINDS = {"file": "a file", "folder": "a folder", "link": "a link", "absent": NOT_THERE, "other": "something else"}
+
+
+def of_files(view: View) -> Iterator[Difference | Unknown]:
+    """Every managed path against what lies there."""
+    found = view.state["files"]
+    for one in managed_files(view.slice) if found is not None else ():
+        have = found[one.path]
+        if have["kind"] == "unreadable":
+            yield Unknown(view.host, f"file {one.path}", have["why"])
+        elif have["kind"] != one.kind:
+            yield _path(view, one, "file-kind", _described(one), _shown(have))
+        elif one.kind == "link" and have["target"] != one.target:
+            yield _path(view, one, "file-target", f"a link to {one.target}", f"a link to {have['target']}")
+        elif one.kind in ("file", "folder"):
+            yield from _content(view, one, have)
+            yield from _secret(view, one, have)
+            yield from _access(view, one, have) if one.mode else ()
+
+
+def _described(one: Managed) -> str:
+    return f"a link to {one.target}" if one.kind == "link" else _KINDS[one.kind]
+
+
+def _shown(have: Mapping[str, Any]) -> str:
+    return f"a link to {have['target']}" if have["kind"] == "link" else _KINDS[have["kind"]]
+
+
+def _content(view: View, one: Managed, have: Mapping[str, Any]) -> Iterator[Difference]:
+    if one.content is not None and have["sha256"] != one.sha256:
+        want = f"sha256 {str(one.sha256)[:12]}"
+        diff = unified(one.content, have["text"]) if "text" in have else ""
+        yield _path(view, one, "file-content", want, f"sha256 {have['sha256'][:12]}", diff)
+
+
+def _secret(view: View, one: Managed, have: Mapping[str, Any]) -> Iterator[Difference | Unknown]:
+    if one.source and have["same"] is None:
+        yield Unknown(view.host, f"file {one.path}", have["why"])
+    elif one.source and not have["same"]:
+        yield _path(view, one, "file-content", f"what {one.source} holds", "another content")
+
+
+def _access(view: View, one: Managed, have: Mapping[str, Any]) -> Iterator[Difference]:
+    want = f"root:root {one.mode}"
+    found = f"{have['owner']}:{have['group']} {have['mode']}"
+    if want != found:
+        yield _path(view, one, "file-access", want, found)
+
+
+def _path(view: View, one: Managed, rule: str, want: str, have: str, diff: str = "") -> Difference:
+    return view.differs(
+        "error" if one.secret or one.service else "warning",
+        rule,
+        f"file {one.path}",
+        found=have,
+        expected=want,
+        service=one.service,
+        diff=diff,
+    )
+
+
+def of_json(view: View) -> Iterator[Difference]:
+    """Our keys of JSON files that others also write."""
+    found = view.state["json"]
+    for one in managed_json(view.slice) if found is not None else ():
+        have = found[one.path]
+        if have is not None:  # a missing file is reported by `of_files`
+            yield from _keys(view, one, have)
+
+
+def _keys(view: View, one: ManagedJson, have: Mapping[str, Any]) -> Iterator[Difference]:
+    if one.names_of:
+        for name in one.names:
+            if name not in have[one.names_of]:
+                yield _key(view, one, f"{one.names_of}.{name}", "a login", "none")
+        return
+    if one.original:
+        for key, (want, there) in have.items():
+            yield _key(view, one, key, _compact(want), _compact(there))
+        return
+    for key, value in sorted(one.settings.items()):
+        want = merged({key: have.get(key)} if have.get(key) is not None else {}, {key: value}).get(key)
+        if want != have.get(key):
+            yield _key(view, one, key, _compact(want), _compact(have.get(key)))
+
+
+def _key(view: View, one: ManagedJson, key: str, want: str, have: str) -> Difference:
+    return view.differs(
+        "error" if one.service else "warning",
+        f"json-key {key}",
+        f"file {one.path}",
+        found=f"{key}: {have}",
+        expected=f"{key}: {want}",
+        service=one.service,
+    )
+
+
+def _compact(value: Any) -> str:
+    return "not set" if value is None else json.dumps(value, sort_keys=True)

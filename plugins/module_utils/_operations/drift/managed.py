@@ -1,0 +1,29 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""All files, folders and links of a host's slice, and its keys in files of others, over all subjects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..._base.managed import Managed, ManagedJson
+from ..._subjects.registry import SUBJECTS
+
+
+def managed_files(host: Mapping[str, Any]) -> list[Managed]:
+    """By path. host: the host's slice of the plan."""
+    found = {one.path: one for one in _all(host) if isinstance(one, Managed)}
+    return [found[path] for path in sorted(found)]
+
+
+def managed_json(host: Mapping[str, Any]) -> list[ManagedJson]:
+    """The JSON files of which a part is ours."""
+    return [one for one in _all(host) if isinstance(one, ManagedJson)]
+
+
+def _all(host: Mapping[str, Any]) -> Iterator[Managed | ManagedJson]:
+    for subject in SUBJECTS:
+        yield from subject.files(host[subject.name])

@@ -1,0 +1,120 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What `host_info` is asked of a host: everything that the plan says something about, and nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from ..._base import layout
+from ..._base.managed import content_of
+from ..._base.subject import Asked
+from ..._host.joins.services import service_starts
+from ..._host.netplan.document import PATH as NETPLAN
+from ..._subjects.fabric.hotplug import MARKER
+from ..._subjects.fabric.subject import rail_addresses
+from ..._subjects.registry import SUBJECTS
+from .managed import managed_files, managed_json
+from .running import declared_sysctl, declared_units, sysctl_files
+
+# Of the role `fabric`.
+RDMA_PACKAGES = ("ibverbs-utils", "perftest", "rdma-core")
+# What roles look at on a host, and no slice names.
+GPU_DEVICE = "/dev/nvidiactl"
+DOCKER_HOOK = "/usr/bin/nvidia-container-runtime-hook"
+# Weights that one night does not come to are read the next.
+DEEP_SECONDS = 1800
+
+
+def host_view(plan: Mapping[str, Any], host: str) -> dict[str, Any]:
+    """`Asked` as a map: all of the plan that one host's reading goes by, whatever the number of the others."""
+    mine = plan["hosts"][host]
+    return {
+        "slice": mine,
+        "addresses": rail_addresses(plan) if mine["fabric"]["interfaces"] else [],
+        "weights_days": plan["drift"]["weights_days"],
+    }
+
+
+def questions(view: Mapping[str, Any], deep: Mapping[str, Any]) -> dict[str, Any]:
+    """The questions for one host.
+
+    view: of `host_view`. deep: which weights to read byte by byte: ``{days, today, seconds, seen: {file: day}}``;
+    seconds 0: none.
+    """
+    mine = view["slice"]
+    asked: dict[str, Any] = {
+        "folder": layout.STATE,
+        "models_folder": layout.MODELS,
+        "files": [
+            {"path": one.path, "sha256": one.sha256, "secret": one.secret, "salted": bool(one.source) or one.shared}
+            for one in managed_files(mine)
+        ],
+        "json": [
+            {
+                "path": one.path,
+                "keys": sorted(one.settings),
+                "settings": dict(one.settings),
+                "original": one.original,
+                "names_of": one.names_of,
+            }
+            for one in managed_json(mine)
+        ],
+        "sysctl": sorted(declared_sysctl(mine)),
+        "sysctl_files": sysctl_files(mine),
+        "units": sorted(declared_units(mine)),
+        "deep": dict(deep),
+    }
+    for subject in SUBJECTS:
+        for name, question in subject.questions(Asked(**view)).items():
+            asked[name] = question
+    return asked
+
+
+def before_change(view: Mapping[str, Any]) -> dict[str, Any]:
+    """The questions of a converge: nothing is read byte by byte, and what roles look at themselves is asked, too."""
+    mine, nothing = view["slice"], {"days": 1, "today": 0, "seconds": 0, "seen": {}}
+    asked = questions(view, nothing)
+    asked["packages"] = sorted({*asked["packages"], *packages(mine)})
+    path, sha256 = hub_tool(mine)
+    if path:
+        asked["files"] += [{"path": path, "sha256": sha256, "secret": False, "salted": False}]
+    return asked | {
+        "before_change": {
+            "folder": layout.STATE,
+            "models_folder": layout.MODELS,
+            "images": mine["images"],
+            "models": mine["models"],
+            "services": [
+                *service_starts(mine["services"], mine["supervisor"]["files"]),
+                *(one["start"] for one in mine["clients"]),
+            ],
+        }
+    }
+
+
+def paths_before_change(host: Mapping[str, Any]) -> list[str]:
+    """Whose presence a converge asks for besides. host: the host's slice of the plan."""
+    return sorted(
+        {NETPLAN, MARKER, GPU_DEVICE, DOCKER_HOOK, layout.HOTPLUG, layout.trusted_link(host["tls"]["path"])}
+    )
+
+
+def packages(host: Mapping[str, Any]) -> list[str]:
+    """The packages that roles install on a host, but for Docker's and NVIDIA's, which have several."""
+    rdma = RDMA_PACKAGES if host["fabric"]["sysctl"] else ()
+    closing = ("nftables",) if host["firewall"]["state"] != "open" else ()
+    others = [*host["gateway"].get("packages", []), *host["monitoring"]["packages"], *host["phoenix"]["packages"]]
+    return sorted([*rdma, *closing, *others])
+
+
+def hub_tool(host: Mapping[str, Any]) -> tuple[str, str]:
+    """Where it stands by which lock the hub's tool was installed, and the sum of ours; empty without need of it."""
+    if not any(one["source"]["kind"] == "hub" and not one["peers"] for one in host["models"]):
+        return "", ""
+    lock = str(content_of({"source": "roles/model_store/files/hub.txt"})).strip() + "\n"
+    return f"{layout.STATE}/tools/hf/.lock", hashlib.sha256(lock.encode()).hexdigest()

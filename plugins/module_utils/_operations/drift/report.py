@@ -1,0 +1,124 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""A check's result as data for machines and as text for a person at a terminal."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ..._base.report import table
+from .compare import EXIT_CODES, Result
+from .files import NOT_THERE
+from .history import tally
+
+_HEADLINES = {
+    "clean": "everything is as declared",
+    "drift": "not everything is as declared",
+    "unknown": "unknown: not everything could be read",
+}
+_WIDTH = 44
+_MANY = 6  # files missing on a host, from which on they are shown as one finding
+
+
+def report(result: Result, since: Mapping[str, str], generated: str) -> dict[str, Any]:
+    """One map. ``generated`` and each ``since`` are times; all else is the same for a fleet in the same state."""
+    return {
+        "generated": generated,
+        "verdict": result.verdict,
+        "exit_code": EXIT_CODES[result.verdict],
+        "hosts": [{"host": host, **tally(result, host)} for host in result.hosts],
+        "findings": [{**one.as_dict(), "since": since.get(one.id, generated)} for one in result.differences],
+        "accepted": [{**one.as_dict(), "accepted": why.reason, "until": why.until} for one, why in result.accepted],
+        "unknown": [one.as_dict() for one in result.unknown],
+    }
+
+
+def as_json(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, indent=2, sort_keys=True) + "\n"
+
+
+def as_text(document: Mapping[str, Any]) -> str:
+    """The table, then for each finding what to do and its diff, what could not be read, and the verdict in one line."""
+    findings = [*_folded(document["findings"])]
+    parts = [
+        table([_row(finding) for finding in findings]),
+        "\n\n".join("\n".join(_details(finding)) for finding in findings),
+        "\n".join(f"unknown: {one['host']}: {one['part']}: {_line(one['why'])}" for one in document["unknown"]),
+        "\n".join(
+            f"accepted until {one['until']}: {one['host']}: {_line(one['resource'])} ({one['accepted']})"
+            for one in document["accepted"]
+        ),
+        summary(document),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _folded(findings: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """What is missing on a host that has not been converged is one finding, not one for each file."""
+    missing: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for one in findings:
+        if one["rule"] == "file-kind" and one["have"] == NOT_THERE and one["repairs"]:
+            missing.setdefault((one["host"], one["remedy"]), []).append(one)
+    for one in findings:
+        same = missing.get((one["host"], one["remedy"]), [])
+        if len(same) < _MANY or one not in same:
+            yield one
+        elif one is same[0]:
+            names = ", ".join(each["resource"] for each in same[:3])
+            yield {
+                **one,
+                "resource": f"{len(same)} files, folders and links",
+                "want": "as declared",
+                "reason": f"{names} and {len(same) - 3} more; -e drift_format=json lists them",
+            }
+
+
+def summary(document: Mapping[str, Any]) -> str:
+    """The verdict in one line."""
+    hosts, findings = len(document["hosts"]), document["findings"]
+    counts = [
+        (sum(finding["severity"] == severity for finding in findings), severity)
+        for severity in ("error", "warning", "hint")
+    ]
+    counted = [_count(number, word) for number, word in counts if number]
+    counted += [_count(len(document["unknown"]), "unknown")] if document["unknown"] else []
+    counted += [f"{len(document['accepted'])} accepted"] if document["accepted"] else []
+    return f"drift: {_HEADLINES[document['verdict']]}: " + ", ".join([_count(hosts, "host"), *counted])
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" + ("s" if number != 1 and word != "unknown" else "")
+
+
+def _row(finding: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        "host": finding["host"],
+        "severity": finding["severity"],
+        "resource": _line(finding["resource"]),
+        "want": _short(finding["want"]),
+        "have": _short(finding["have"]),
+        "since": finding["since"][:10],
+    }
+
+
+def _details(finding: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{finding['host']}: {_line(finding['resource'])}"
+    for label in ("want", "have", "reason", "remedy", "source"):
+        if finding[label]:
+            yield f"    {label}: {_line(finding[label])}"
+    if finding["diff"]:
+        yield from (f"        {_line(line)}" for line in finding["diff"].splitlines())
+
+
+def _short(text: str) -> str:
+    return textwrap.shorten(_line(text), _WIDTH, placeholder=" ...") or "-"
+
+
+def _line(text: str) -> str:
+    """A host may have written anything, also what would move the terminal's cursor."""
+    return "".join(character if character.isprintable() else " " for character in text).rstrip()

@@ -1,0 +1,124 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What the slices say of the running system: kernel settings and systemd's units, over all subjects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..._base.findings import Difference
+from ..._base.subject import Differences, Unknown, View
+from ..._host.settings.kernel_settings import normalised
+from ..._subjects.registry import SUBJECTS
+
+DOCKER_UNIT = "docker.service"
+
+
+def declared_sysctl(host: Mapping[str, Any]) -> dict[str, Any]:
+    """Kernel settings, ``{key: value}``, of a host's slice of the plan."""
+    parts = (host[subject.name] for subject in SUBJECTS)
+    return {key: value for part in parts if isinstance(part, Mapping) for key, value in part.get("sysctl", {}).items()}
+
+
+def sysctl_files(host: Mapping[str, Any]) -> dict[str, str]:
+    """``{key: the file of ours that sets it at boot}``."""
+    found: dict[str, str] = {}
+    for part in (host[subject.name] for subject in SUBJECTS):
+        for path in part.get("files", {}) if isinstance(part, Mapping) and part.get("sysctl") else ():
+            if "/sysctl.d/" in path:
+                found |= dict.fromkeys(part["sysctl"], path)
+    return found
+
+
+def declared_units(host: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """``{unit: (state, service)}``: ``enabled``, or ``started`` too; service: whose it is, if it is one service's."""
+    found: dict[str, tuple[str, str]] = {}
+    for part in (host[subject.name] for subject in SUBJECTS):
+        if isinstance(part, Mapping):
+            found |= {unit: (state, "") for unit, state in part.get("units", {}).items()}
+        else:
+            found |= {one["unit"]: ("started", one["name"]) for one in part if "unit" in one}
+    return found
+
+
+def of_sysctl(view: View) -> Iterator[Difference]:
+    """Live values: a file can be right and the kernel not, or the other way round."""
+    live, declared = view.state["sysctl"], declared_sysctl(view.slice)
+    for later in view.state["sysctl_later"] or ():
+        expected = normalised(str(declared[later["key"]]))
+        if later["value"] != expected:
+            yield view.differs(
+                "warning",
+                "sysctl-later",
+                f"{later['file']}, line {later['line']}",
+                found=f"{later['key']} = {later['value']}",
+                expected=f"{expected}, as declared: at boot this file is read after ours and wins",
+                remedy="take the line out, or declare its value for this host: fleet_host.host_tuning.sysctl",
+            )
+    if live is None:
+        return
+    for key, value in sorted(declared.items()):
+        expected, found = normalised(str(value)), live[key]
+        if expected != found:
+            yield view.differs(
+                "warning", "sysctl-live", f"sysctl {key}", found=found or "no such setting", expected=expected
+            )
+
+
+def of_units(view: View) -> Differences:
+    """Each unit that is to run: enabled, active, read anew since its file changed."""
+    found = view.state["units"]
+    for name, (state, service) in sorted(declared_units(view.slice).items()) if found is not None else ():
+        yield from _unit(view, name, state, found[name], service)
+
+
+def _unit(view: View, name: str, state: str, have: Mapping[str, Any], service: str) -> Differences:
+    place = f"unit {name}"
+    if have["load"] != "loaded":
+        # a file that is missing is reported with the files
+        if name == DOCKER_UNIT or have["load"] != "not-found":
+            yield view.differs("error", "unit-load", place, found=have["load"], expected="loaded", service=service)
+        return
+    if have["enabled"] != "enabled":
+        found = have["enabled"] or "not enabled"
+        yield view.differs("error", "unit-enabled", place, found=found, expected="enabled", service=service)
+    if have["stale"]:
+        yield view.differs(
+            "warning",
+            "unit-stale",
+            place,
+            found="systemd has not read its file since it changed",
+            expected="what its file says",
+            remedy=f"systemctl daemon-reload; systemctl restart {name}",
+            service=service,
+        )
+    for path in have["drop_ins"] if service else ():
+        yield view.differs(
+            "warning",
+            "unit-drop-in",
+            place,
+            found=f"{path} changes it",
+            expected="the unit as it was written",
+            remedy=f"look at it: systemctl cat {name}; what it changes wins over the plan: systemctl revert {name}",
+            service=service,
+        )
+    if state == "enabled":  # it does its work at boot and rests
+        return
+    if have["active"] == "activating" and have["sub"] != "auto-restart" and not have["restarts"]:
+        yield Unknown(view.host, place, "it is starting")
+    elif have["active"] != "active":
+        found = f"{have['active']} ({have['sub']})"
+        yield view.differs("error", "unit-active", place, found=found, expected="active", service=service)
+    elif have["restarts"]:
+        yield view.differs(
+            "warning",
+            "unit-restarts",
+            place,
+            found=f"{have['restarts']}",
+            expected="no restart since it was started",
+            remedy=f"journalctl -u {name} says why; systemctl reset-failed {name} counts anew",
+            service=service,
+        )

@@ -1,0 +1,193 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Which hosts a converge has something to do on: by the comparison that a drift check makes, and by what roles look at.
+
+Whatever is not certain is a reason to converge: a role that finds nothing to do changes nothing. A host is left out
+only where every role would have found all as declared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from ..._base import layout
+from ..._base.received import one_line
+from ..._base.subject import Differences, Unknown, View
+from ..._host.netplan.document import PATH as NETPLAN
+from ..._subjects.fabric.hotplug import MARKER
+from ..._subjects.registry import SUBJECTS
+from .files import of_files, of_json
+from .questions import DOCKER_HOOK, GPU_DEVICE, hub_tool, packages
+from .running import of_sysctl, of_units
+from .secrets import same_on_all
+
+# Subjects whose differences are of the machine, or are looked at where they are needed: `netplan_apply` compares the
+# interfaces, whose neighbours are asked at the end of the run.
+_OF_THE_MACHINE = ("versions", "fabric")
+_STAGED = ("images", "models")
+# What no role changes, whoever finds it: a drift check names it, and what a person can do.
+_NOT_OURS = (
+    "container-undeclared",
+    "memlock-later",
+    "memlock-live",
+    "model-undeclared",
+    "port-undeclared",
+    "sysctl-later",
+    "unit-drop-in",
+    "unit-restarts",
+)
+# A shorter secret is none: a run that was cut off has left it.
+_SECRET_BYTES = 32
+_RUNTIME = {"path": "nvidia-container-runtime", "args": []}
+
+State = Mapping[str, Any]
+
+
+def unconverged(
+    plan: Mapping[str, Any], states: Mapping[str, State | None], interfaces: Mapping[str, bool]
+) -> dict[str, list[str]]:
+    """Why each host has to be converged, by host; an empty list for one that is as declared.
+
+    states: what `host_info` read of each host of the run by `questions.before_change`, ``{state, unknown}``; None of
+    one that could not be compared. interfaces: by host whether `netplan_apply` would change it; missing where there are
+    none. Hosts that depend on each other are converged together: a role may need what another host's has read.
+    """
+    found = {
+        host: _judged(plan, host, states, partial(_reasons, netplan=interfaces.get(host, False))) for host in states
+    }
+    try:
+        apart = {one.host: f"{one.place}: {one.found}" for one in same_on_all(plan, _read(states))}
+    except Exception as problem:
+        apart = dict.fromkeys(states, _unusable(problem))
+    for host, reason in apart.items():
+        found[host].append(reason)
+    return {host: found[host] or _of_others(plan, host, found) for host in states}
+
+
+def unstaged(plan: Mapping[str, Any], states: Mapping[str, State | None]) -> dict[str, list[str]]:
+    """Why images or models have to be brought to each host, or to one that it gives to or fetches from; as above."""
+    found = {host: _judged(plan, host, states, _to_stage) for host in states}
+    return {host: found[host] or _of_others(plan, host, found) for host in states}
+
+
+def _judged(
+    plan: Mapping[str, Any],
+    host: str,
+    states: Mapping[str, State | None],
+    reasons: Callable[[View], Iterator[str]],
+) -> list[str]:
+    try:
+        return [*_unread(states[host])] or [*reasons(View(host, plan, _read(states)))]
+    except Exception as problem:  # whatever a host has answered: it is converged, and the roles judge it
+        return [_unusable(problem)]
+
+
+def _unusable(problem: Exception) -> str:
+    return one_line(f"it can't be compared: {type(problem).__name__}: {problem}", 200)
+
+
+def _read(states: Mapping[str, State | None]) -> dict[str, State]:
+    return {host: answer["state"] for host, answer in states.items() if answer}
+
+
+def _of_others(plan: Mapping[str, Any], host: str, found: Mapping[str, list[str]]) -> list[str]:
+    """The hosts of the run that have to be converged and on which this one depends, over any number of others."""
+    seen, more = {host}, [host]
+    while more:
+        fresh = {other for name in more for other in _partners(plan, name)} & found.keys() - seen
+        seen |= fresh
+        more = sorted(fresh)
+    return [f"{name} has to be converged" for name in sorted(seen) if found[name]]
+
+
+def _partners(plan: Mapping[str, Any], host: str) -> set[str]:
+    """Whose ranks are in a group with this host's, and who fetches from whom; either way round."""
+    mine = plan["hosts"][host]
+    grouped = {name for service in plan["services"].values() if host in service["hosts"] for name in service["hosts"]}
+    return grouped | {*mine["peer_access"]["reads"]} | {*mine["peer_access"]["readers"]}
+
+
+def _reasons(view: View, netplan: bool) -> Iterator[str]:
+    compared = (subject.differences for subject in SUBJECTS if subject.name not in _OF_THE_MACHINE)
+    yield from _ours(view, (of_files, of_json, of_sysctl, of_units, *compared))
+    yield from ["the network differs"] if netplan else []
+    yield from _beside(view.slice, view.state)
+
+
+def _to_stage(view: View) -> Iterator[str]:
+    yield from _ours(view, [subject.differences for subject in SUBJECTS if subject.name in _STAGED])
+    yield from _brought(view.slice, view.state)
+
+
+def _unread(answer: State | None) -> Iterator[str]:
+    if not answer:
+        yield "it could not be compared"
+    else:
+        yield from (f"{part} could not be read" for part in answer["unknown"])
+
+
+def _ours(view: View, checks: Iterable[Callable[[View], Differences]]) -> Iterator[str]:
+    for check in checks:
+        for one in check(view):
+            if isinstance(one, Unknown):
+                yield f"{one.part} is not known"
+            elif one.rule not in _NOT_OURS:
+                yield f"{one.place}: {one.found}"
+
+
+def _beside(mine: Mapping[str, Any], state: State) -> Iterator[str]:
+    """What roles bring or look at, and no drift check compares."""
+    there = {path for path, found in state["paths"].items() if found["exists"]}
+    yield from (f"package {name} is missing" for name in packages(mine) if state["packages"][name] is None)
+    yield from _fabric(mine["fabric"], there)
+    yield from _container_engine(mine["container_engine"], state, there)
+    yield from _peers(mine["peer_access"], state)
+    yield from _brought(mine, state)
+    if mine["tls"]["source"] and layout.trusted_link(mine["tls"]["path"]) not in there:
+        yield "the local CA is not trusted"
+    for path in (one["secret"]["path"] for one in mine["services"] if one["secret"]):
+        if state["files"][path].get("size", 0) < _SECRET_BYTES:
+            yield f"file {path} holds no secret"
+    for name, start in state["starts"].items():
+        if not start["runs"] or not start["enabled"] or start["stale"] or start["newer"] or start["other_image"]:
+            yield f"{name} has to be started"
+
+
+def _fabric(fabric: Mapping[str, Any], there: set[str]) -> Iterator[str]:
+    if not fabric["interfaces"] and NETPLAN in there:
+        yield f"file {NETPLAN} is there"
+    switched_off = fabric["hotplug"] == "off" and fabric["sysctl"]
+    if (MARKER if switched_off else layout.HOTPLUG) in there:
+        yield "the adapter's hot-plug is not as declared"
+
+
+def _container_engine(engine: Mapping[str, Any], state: State, there: set[str]) -> Iterator[str]:
+    if engine["registries"]:
+        yield "logins to registries are compared by their role alone"
+    if not state["engine"]["running"]:
+        yield "Docker gives no answer"
+    runtimes = state["daemon"]["settings"].get("runtimes", {})
+    if GPU_DEVICE in there and (DOCKER_HOOK not in there or runtimes.get("nvidia") != _RUNTIME):
+        yield "NVIDIA's container toolkit is not set up"
+
+
+def _peers(access: Mapping[str, Any], state: State) -> Iterator[str]:
+    if access["readers"] and not state["peers_account"]:
+        yield "the account of readers is missing"
+    if access["reads"] and not state["peers"]["public_key"]:
+        yield "this host has no key to read with"
+
+
+def _brought(mine: Mapping[str, Any], state: State) -> Iterator[str]:
+    yield from (f"image {name} has to be brought" for name in state["images_changing"])
+    yield from (f"model {name} has to be brought" for name in state["models_changing"])
+    for kind in ("images", "models"):
+        if any(not one["lock"] or one.get("renew") for one in mine[kind]):
+            yield f"{kind} are not locked"
+    path, sha256 = hub_tool(mine)
+    if path and state["files"][path].get("sha256") != sha256:
+        yield "the hub's tool is not the locked one"

@@ -1,0 +1,95 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""A service as all exports take it from the plan, and what each makes of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from ..._base.findings import Finding, warning
+from ..._base.ranks import rank_of
+
+Document = dict[str, Any]
+KEEP = "or leave it with gb10.fleet"  # the end of a remedy
+
+
+@dataclass(frozen=True)
+class Secret:
+    """What a person makes before the pods start. name: of the Secret. files: by its keys the controller's file, and the
+    form that it gets (`_engines.interface.KeyFile`; empty: as it is)."""
+
+    name: str
+    files: Mapping[str, tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Carried:
+    """One service: its objects, the Secrets that they refer to, and what is to be said of it. With an error among the
+    findings there are no objects."""
+
+    documents: Sequence[Document]
+    secrets: Sequence[Secret]
+    findings: Sequence[Finding]
+
+
+@dataclass(frozen=True)
+class Rank:
+    """A rank as the plan has it. slice: of its host's ``services``. supervisor: the file of its supervisor."""
+
+    host: str
+    slice: Mapping[str, Any]
+    supervisor: Mapping[str, Any]
+
+    @property
+    def container(self) -> Mapping[str, Any]:
+        container: Mapping[str, Any] = self.slice["container"]
+        return container
+
+
+def ranks_of(plan: Mapping[str, Any], name: str) -> list[Rank]:
+    """Head first."""
+    ranks = []
+    for host in plan["services"][name]["hosts"]:
+        rank = rank_of(plan, name, host)
+        ranks.append(Rank(host, rank, json.loads(rank["files"][rank["rank_file"]]["content"])))
+    return ranks
+
+
+def image_of(plan: Mapping[str, Any], name: str) -> tuple[str, bool]:
+    """As others ask for it, by its digest where it has one; and whether they can have it of a registry."""
+    planned = plan["services"][name]
+    reference, digest = planned["image"]["reference"], planned["image"]["digest"]
+    pulled = _source(plan, planned["hosts"][0], reference) == "registry"
+    return f"{reference}@{digest}" if pulled and digest else reference, pulled
+
+
+def _source(plan: Mapping[str, Any], host: str, reference: str) -> str:
+    """Where the head has its image from."""
+    kinds = (one["source"]["kind"] for one in plan["hosts"][host]["images"] if one["reference"] == reference)
+    return str(next(kinds))
+
+
+def listens_at(head: Rank) -> str:
+    """The one address of the host that it answers at; empty for all of them, where its own host asks by loopback."""
+    published = head.container["ports"]
+    if published:
+        return "" if published[0]["address"] == "0.0.0.0" else str(published[0]["address"])
+    address = urlsplit(head.supervisor["endpoint"]["url"]).hostname
+    return "" if address == "127.0.0.1" else str(address)
+
+
+def image_moves(name: str, image: str) -> Finding:
+    """It comes from a registry, and is not pinned."""
+    return warning(
+        "export-image-moves",
+        f"fleet_services.{name}.image",
+        found=f"{image} without a digest",
+        expected="sha256: and 64 hex digits, so that each host has the same image",
+        remedy="run gb10.fleet.stage, which writes it into .fleet.lock, and export again",
+    )

@@ -1,0 +1,169 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What is published for a host: the plan as far as it is about it, without anything that lies on the controller.
+
+A published slice is read by whoever reaches the folder, so that it names no secret: those lie on the host since
+`gb10.fleet.pull` was run for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from typing import Any
+
+from ..._base.findings import Finding, host_error, refusal
+from ..._base.schema import Spec, check
+
+FORMAT = 1
+NAMESPACE = "gb10-fleet"  # ssh-keygen(1), -n: a signature of this key for anything else is none of ours
+SIGNER = "publisher"
+MOST_BYTES = 16 << 20
+MOST_SERIAL = 1 << 53
+_SITE = "leave it to site.yml, which reaches the host from here"
+# What a service has that lies on the controller, by its key in the slice, and in words.
+_SECRETS = {"key": "its API key", "secret": "its group's secret", "trace_headers": "the headers for its collector"}
+# What owners set for roles of site.yml beside the plan.
+OPTIONS = (
+    "fabric_foreign",
+    "fabric_packages",
+    "fabric_ssh_interface",
+    "model_store_hf",
+    "model_store_pip_arguments",
+    "model_store_token_file",
+)
+_TEXT: Spec = {"type": "str", "required": True}
+_MAP: Spec = {"type": "map", "required": True}
+_TEXTS: Spec = {"type": "list", "required": True, "max": 10_000, "elements": {"type": "str"}}
+_HELD: Spec = {"type": "map", "options": dict.fromkeys(("path", "what"), _TEXT)}
+_SPEC: Spec = {
+    "type": "map",
+    "options": {
+        "format": {"type": "int", "required": True, "choices": [FORMAT]},
+        **dict.fromkeys(("host", "inventory", "published", "collection", "lock"), _TEXT),
+        "serial": {"type": "int", "required": True, "min": 1, "max": MOST_SERIAL},
+        "units": _TEXTS,
+        "held": {"type": "list", "required": True, "max": 10_000, "elements": _HELD},
+        "fleet": {
+            "type": "map",
+            "required": True,
+            "options": {**dict.fromkeys(("plan", "removal"), _MAP), **dict.fromkeys(("hosts", "services"), _TEXTS)},
+        },
+    },
+}
+
+
+def refused(host: str, slice_: Mapping[str, Any], variables: Container[str]) -> Iterator[Finding]:
+    """Why a host can't be left to itself with this slice. variables: the names of this host's, of the inventory."""
+    for name in OPTIONS:
+        if name in variables:
+            yield _refused(host, "pull-options", f"{name} is set for it, and no slice holds options of roles")
+    for part, what in (("gateway", "the gateway"), ("clients", "clients of the gateway")):
+        if slice_[part]:
+            yield _refused(host, "pull-secrets", f"it runs {what}, whose keys and settings are made here")
+    if slice_["monitoring"]["secrets"]:
+        yield _refused(host, "pull-secrets", "it runs the monitoring, which is given keys from here")
+    if slice_["phoenix"]["secrets"]:
+        yield _refused(host, "pull-secrets", "it keeps traces, by a key from here")
+    if slice_["container_engine"]["registries"]:
+        yield _refused(host, "pull-secrets", "it logs in to registries, by passwords from here")
+    if slice_["tls"]["source"] or any(service["tls"] for service in slice_["services"]):
+        yield _refused(
+            host, "pull-certificates", "its certificates, or the CA that it trusts, are made and renewed here"
+        )
+    for name, pin, entry in _brought(slice_):
+        if entry["lock"] is None and entry[pin] is None:
+            yield host_error(
+                "pull-unlocked",
+                f"{host}: {name}",
+                found="neither the lock nor a pin says by what it is known",
+                expected="the same on every host, whoever fetches it first",
+                remedy=f"bring it to one host by gb10.fleet.site or .stage, which locks it; or pin its {pin}",
+            )
+
+
+def _refused(host: str, rule: str, found: str) -> Finding:
+    return host_error(rule, host, found=found, expected="a host that needs nothing from here", remedy=_SITE)
+
+
+def _brought(slice_: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    for image in slice_["images"]:
+        yield f"image {image['reference']}", "digest", image
+    for model in slice_["models"]:
+        yield f"model {model['repository']}", "revision", model
+
+
+def content(fleet: Mapping[str, Any], host: str, collection: str, lock: str) -> dict[str, Any]:
+    """What is published for a host, but for ``serial`` and ``published``.
+
+    fleet: what `gb10.fleet.plan` returned. collection: the SHA-256 of the collection's archive. lock: the lock's text.
+    """
+    plan, own = fleet["plan"], fleet["plan"]["hosts"][host]
+    services = {name: one for name, one in plan["services"].items() if host in one["hosts"]}
+    at_home = {
+        **own,
+        # a service starts anew when one of these was changed, as by a pull from the controller
+        "services": [
+            {**service, **dict.fromkeys(_SECRETS), "held": [one["path"] for one in _held(service)]}
+            for service in own["services"]
+        ],
+        "needs": {**own["needs"], "secrets": []},
+    }
+    return {
+        "format": FORMAT,
+        "host": host,
+        "inventory": plan["inventory"],
+        "collection": collection,
+        "lock": lock,
+        "held": [one for service in own["services"] for one in _held(service)],
+        "units": [service["unit"] for service in own["services"]],
+        "fleet": {
+            "plan": {
+                "inventory": plan["inventory"],
+                "drift": {**plan["drift"], "hook": []},
+                "hosts": {host: at_home},
+                "services": services,
+                "summary": [row for row in plan["summary"] if row["service"] in services],
+                "findings": [],
+                "gateway": None,
+                "clients": [],
+                "monitoring": None,
+                "phoenix": None,
+            },
+            "hosts": [host],
+            "services": sorted(services),
+            "removal": {**fleet["removal"], "hosts": [host], "retire": []},
+        },
+    }
+
+
+def _held(service: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """The files that the host must have, of what no slice holds: ``{path, what}``."""
+    for key, what in _SECRETS.items():
+        if service[key]:
+            yield {"path": service[key]["path"], "what": f"{service['name']}: {what}"}
+
+
+def is_same(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> bool:
+    """Whether what is published says the same, whenever it was published."""
+    old = before or {}
+    return {key: old.get(key) for key in now} == {**now}
+
+
+def checked(value: Any, file: str) -> dict[str, Any]:
+    """A published slice, if it is in its form. FleetError with the place of what is not."""
+    found, problems = check(_SPEC, value, "")
+    if problems:
+        raise refusal(
+            "pull-form",
+            f"{file}: {problems[0].place or 'the slice'}",
+            found=problems[0].found,
+            expected="a slice that gb10.fleet.publish of this release has written",
+            remedy="publish it anew, or run gb10.fleet.pull for this host",
+        )
+    slices: Mapping[str, Any] = found["fleet"]["plan"].get("hosts") or {}
+    if [*slices] != [found["host"]]:
+        raise refusal("pull-form", file, found=f"slices of {', '.join(slices) or 'nobody'}", expected=found["host"])
+    result: dict[str, Any] = found
+    return result

@@ -1,0 +1,60 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The files by which a host itself ends a trial that its controller has left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..._base import layout
+
+_PROGRAM = "plugins/module_utils/_on_host/trial.py"
+_EVERY_S = 30
+
+
+def guard(service: str, inventory: str) -> dict[str, Any]:
+    """``{timer, files, gone}``. files: as `host_files` takes them; gone: the same without them."""
+    timer, unit = (f"{layout.UNITS}/{layout.trial(service)}.{kind}" for kind in ("timer", "service"))
+    program = layout.trial_program(service)
+    words = (
+        f"{program} --folder {layout.way_back(service)} --deadline {layout.deadline(service)} "
+        f"--unit {layout.unit(service)} --own {timer} {unit}"
+    )
+    texts = {
+        unit: f"""[Unit]
+Description=Put back what {service} went by before a trial that was left alone
+After=docker.service
+
+[Service]
+Type=oneshot
+ExecStart=/usr/bin/python3 -I {words}
+
+[X-Gb10Fleet]
+Inventory={inventory}
+""",
+        timer: f"""[Unit]
+Description=Look whether a trial of {service} was left alone
+
+[Timer]
+OnActiveSec={_EVERY_S}
+OnUnitInactiveSec={_EVERY_S}
+AccuracySec=1
+
+[Install]
+WantedBy=timers.target
+
+[X-Gb10Fleet]
+Inventory={inventory}
+""",
+    }
+    kept = (layout.deadline(service), f"{layout.deadline(service)}.lock")
+    return {
+        "timer": f"{layout.trial(service)}.timer",
+        "files": {
+            program: {"mode": "0644", "source": _PROGRAM},
+            **{path: {"mode": "0644", "content": text} for path, text in texts.items()},
+        },
+        "gone": {path: {"mode": "0644", "content": None} for path in (*texts, program, *kept)},
+    }

@@ -1,0 +1,189 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Which replicas move, one after the other, and what keeps them from it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..._base.findings import Finding, did_you_mean, error
+from ..._base.ranks import head_of
+
+_SERVING = "serving"
+# What clients and gateways know a service by.
+_ENDPOINT = ("url", "model", "key_file", "certificate")
+
+
+@dataclass(frozen=True)
+class Replica:
+    """One service of those that share a model's requests.
+
+    hosts: of its ranks, head first. wanted: the plan's definition; found: that of each host, None where it has none.
+    unproved: a rollout that was cut off changed it.
+    serves: its head answers. endpoint: of the head, as it is and as it is planned; None where it isn't known.
+    start_s: what its last or a measured start took; limit_s: what one may take.
+    """
+
+    service: str
+    hosts: Sequence[str]
+    wanted: str
+    found: Mapping[str, str | None]
+    unproved: bool
+    serves: bool
+    endpoint: Mapping[str, Any] | None
+    planned: Mapping[str, Any] | None
+    start_s: float | None
+    limit_s: float
+
+    @property
+    def moves(self) -> bool:
+        return self.unproved or any(one != self.wanted for one in self.found.values())
+
+
+@dataclass(frozen=True)
+class Step:
+    """One replica moves. others: those that serve meanwhile. nobody_s: how long nobody does, None where that isn't
+    known; limit_s: at the longest. holds: the gateway's backend whose requests wait while nobody does, also where the
+    others are lost meanwhile; None where a step takes nobody away, and without a gateway.
+    """
+
+    service: str
+    hosts: Sequence[str]
+    serves: bool
+    others: Sequence[str]
+    nobody_s: float | None
+    limit_s: float
+    holds: str | None
+
+
+def chosen(plan: Mapping[str, Any], name: str, hosts: Collection[str]) -> tuple[list[str], list[Finding]]:
+    """The services that share the requests of this one, or of the model of this name; or why they can't move.
+
+    hosts: that the run is about.
+    """
+    models = {service: one["served_name"] for service, one in plan["services"].items()}
+    model = models.get(name, name)
+    found = [service for service, served in models.items() if served == model]
+    if found:
+        return found, [*_left_out(plan, found, hosts)]
+    remedy = did_you_mean(name, [*models, *models.values()]) if name else "write -e service=NAME"
+    words = f'no service or model "{name}"' if name else "not given"
+    return [], [error("service-unknown", "service", found=words, expected="a service or model", remedy=remedy)]
+
+
+def _left_out(plan: Mapping[str, Any], services: Iterable[str], hosts: Collection[str]) -> Iterator[Finding]:
+    for name in services:
+        away = [host for host in plan["services"][name]["hosts"] if host not in hosts]
+        if away:
+            yield error(
+                "rollout-limit",
+                f"fleet_services.{name}",
+                found=f"this run leaves out {', '.join(away)}",
+                expected="all hosts of the services that share the model's requests",
+                remedy="name them in -l, too, or leave it out",
+            )
+
+
+def steps(replicas: Iterable[Replica], backend: str | None) -> list[Step]:
+    """Those that don't serve move first, which costs nobody anything; then by name. backend: of the gateway, None
+    without one."""
+    known = sorted(replicas, key=lambda one: (one.serves, one.service))
+    serving = [one.service for one in known if one.serves]
+    found: list[Step] = []
+    for one in (one for one in known if one.moves):
+        others = sorted({*serving} - {one.service})
+        alone = not others and one.serves
+        found.append(
+            Step(
+                one.service,
+                tuple(one.hosts),
+                one.serves,
+                tuple(others),
+                one.start_s if alone else 0,
+                one.limit_s if alone else 0,
+                backend if one.serves else None,
+            )
+        )
+        # it is proved before the next one moves
+        serving = sorted({*serving, one.service})
+    return found
+
+
+def obstacles(replicas: Iterable[Replica]) -> Iterator[Finding]:
+    """What a rollout is not for, before anything changes."""
+    for one in replicas:
+        place = f"fleet_services.{one.service}"
+        absent = sorted(host for host, definition in one.found.items() if definition is None)
+        if absent:
+            yield error(
+                "rollout-new",
+                place,
+                found=f"{one.service} was never on {', '.join(absent)}",
+                expected="a service that is there, whose definition changes",
+                remedy="run site.yml, which brings it",
+            )
+        changed = [key for key in _ENDPOINT if (one.endpoint or {}).get(key) != (one.planned or {}).get(key)]
+        if one.moves and one.endpoint and one.planned and changed:
+            yield error(
+                "rollout-endpoint",
+                place,
+                found=f"another {' and '.join(changed)} than clients and gateways know",
+                expected="a replica that is reached as before, since the others still are",
+                remedy="run site.yml, which changes all replicas and gateways at once, or declare a service beside it",
+            )
+
+
+def replicas_of(
+    plan: Mapping[str, Any], services: Sequence[str], ranks: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> list[Replica]:
+    """ranks: by host, as `_operations.verify.ranks` reads them; a host that was not read has none."""
+    return [_replica(plan, name, ranks) for name in sorted(services)]
+
+
+def _replica(plan: Mapping[str, Any], name: str, ranks: Mapping[str, Sequence[Mapping[str, Any]]]) -> Replica:
+    service = plan["services"][name]
+    hosts = list(service["hosts"])
+    here = {host: next((rank for rank in ranks.get(host) or () if rank["service"] == name), None) for host in hosts}
+    planned = head_of(plan, name)
+    files = json.loads(planned["files"][planned["rank_file"]]["content"])
+    head = here[hosts[0]] or {}
+    costs = service["costs"]
+    last = (head.get("supervisor") or {}).get("ready_s")
+    return Replica(
+        service=name,
+        hosts=hosts,
+        wanted=planned["definition"],
+        found={host: rank["definition"] if rank else None for host, rank in here.items()},
+        unproved=any(rank["unproved"] for rank in here.values() if rank),
+        serves=head.get("health") == _SERVING,
+        endpoint=head.get("endpoint"),
+        planned=files["endpoint"],
+        start_s=costs["first_start_s"] if last is None else last,
+        limit_s=costs["start_limit_s"],
+    )
+
+
+def page(replicas: Sequence[Replica], order: Sequence[Step]) -> str:
+    """What moves, in which order, and how long nobody serves."""
+    lines = [f"{one.service}: goes by the plan already" for one in replicas if not one.moves]
+    for number, step in enumerate(order, 1):
+        lines.append(f"{number}. {step.service} on {', '.join(step.hosts)}: {_meanwhile(step)}")
+    if not order:
+        return "\n".join([*lines, "nothing moves"])
+    words = "each lets its answers end first, and has to prove itself before the next one moves; else it goes back"
+    return "\n".join([*lines, words])
+
+
+def _meanwhile(step: Step) -> str:
+    if step.others:
+        return f"{', '.join(step.others)} {'serves' if len(step.others) == 1 else 'serve'} meanwhile"
+    if not step.serves:
+        return "it does not serve now"
+    about = f"at most {step.limit_s:.0f} s" if step.nobody_s is None else f"about {step.nobody_s:.0f} s"
+    held = "requests wait at the gateway" if step.holds else "requests are refused"
+    return f"nobody serves for {about}, and {held}"

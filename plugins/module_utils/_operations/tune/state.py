@@ -1,0 +1,191 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""A search as it is kept beside the inventory, taken only in its form; what comes next of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import geometric_mean
+from typing import Any, Literal
+
+from ..._base.received import checked, parsed
+from ..._base.schema import Spec
+from ..._engines.interface import Choice
+from .goal import Asked
+from .search import Candidate, Run, Setting, best_of, contending, following
+
+MOST_BYTES = 8 << 20
+# Of a search's starts, the last ones tell the best of those that were tried apart.
+AGAIN = 5
+_MOST = 1e12
+_TEXT: Spec = {"type": "str", "required": True, "max": 4096}
+_CANDIDATE: Spec = {
+    "type": "list",
+    "required": True,
+    "min": 1,
+    "max": 20,
+    "elements": {"type": "int", "min": 0, "max": 20},
+}
+_FIGURES: Spec = {
+    "type": "map",
+    "required": True,
+    "max": 20,
+    "values": {"type": "list", "min": 1, "max": 100, "elements": {"type": "number", "min": 1e-9, "max": _MOST}},
+}
+STATE: Spec = {
+    "type": "map",
+    "options": {
+        **dict.fromkeys(("service", "goal", "begun", "definition"), _TEXT),
+        "conditions": {"type": "map", "required": True, "max": 20},
+        "settings": {
+            "type": "list",
+            "required": True,
+            "min": 1,
+            "max": 20,
+            "elements": {
+                "type": "map",
+                "options": {
+                    "name": _TEXT,
+                    "words": {"type": "list", "required": True, "min": 1, "max": 20, "elements": {"type": "str"}},
+                },
+            },
+        },
+        "runs": {
+            "type": "list",
+            "required": True,
+            "max": 200,
+            "elements": {
+                "type": "map",
+                "options": {
+                    "kind": {"type": "str", "required": True, "choices": ["search", "proof"]},
+                    "candidate": _CANDIDATE,
+                    "at": _TEXT,
+                    "seconds": {"type": "number", "required": True, "min": 0, "max": _MOST},
+                    "figures": _FIGURES,
+                },
+            },
+        },
+        "refused": {
+            "type": "list",
+            "required": True,
+            "max": 10_000,
+            "elements": {
+                "type": "map",
+                "options": {
+                    "candidate": _CANDIDATE,
+                    "why": _TEXT,
+                    "tried": {"type": "bool", "required": True},
+                    "seconds": {"type": "number", "default": 0, "min": 0, "max": _MOST},
+                },
+            },
+        },
+    },
+}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """runs: of the search, what serves now among them; candidates that did not start or answer count. pairs: of the
+    proof, each a start of what serves now and one of the best. seconds: of all of it."""
+
+    runs: int
+    pairs: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Next:
+    """kind: what a run is for. candidate: what runs."""
+
+    kind: Literal["search", "proof"]
+    candidate: Candidate
+
+
+def read_state(content: bytes, what: str) -> dict[str, Any]:
+    """A kept search; ValueError with a sentence for what is none."""
+    found: dict[str, Any] = checked(STATE, parsed(content, MOST_BYTES, what), what)
+    sizes = [len(one["words"]) for one in found["settings"]]
+    for one in [*found["runs"], *found["refused"]]:
+        if len(one["candidate"]) != len(sizes) or any(a >= b for a, b in zip(one["candidate"], sizes, strict=True)):
+            raise ValueError(f"{what}: {one['candidate']} is none of its candidates")
+    return found
+
+
+def begun(
+    asked: Asked, service: str, definition: str, at: str, under: Mapping[str, Any], space: Sequence[Choice]
+) -> dict[str, Any]:
+    """A search without a run. under: what the service's host says of image, driver and kernel."""
+    return {
+        "service": service,
+        "goal": asked.text,
+        "begun": at,
+        "definition": definition,
+        "conditions": dict(under),
+        "settings": [{"name": one.name, "words": list(one.words)} for one in space],
+        "runs": [],
+        "refused": [],
+    }
+
+
+def changed(state: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """In what a kept search is of something else than one that would begin now."""
+    return [key for key in ("goal", "definition", "conditions", "settings") if state[key] != now[key]]
+
+
+def settings(space: Sequence[Choice]) -> list[Setting]:
+    return [Setting(len(one.values), one.places) for one in space]
+
+
+def means(run: Mapping[str, Any]) -> Run:
+    """Of its rounds the geometric mean of each figure."""
+    return Run(tuple(run["candidate"]), {name: geometric_mean(values) for name, values in run["figures"].items()})
+
+
+def searched(state: Mapping[str, Any]) -> list[Run]:
+    return [means(run) for run in state["runs"] if run["kind"] == "search"]
+
+
+def proved(state: Mapping[str, Any], candidate: Candidate) -> list[Run]:
+    return [means(run) for run in state["runs"] if run["kind"] == "proof" and tuple(run["candidate"]) == candidate]
+
+
+def refused(state: Mapping[str, Any]) -> set[Candidate]:
+    return {tuple(one["candidate"]) for one in state["refused"]}
+
+
+def spent(state: Mapping[str, Any]) -> float:
+    return float(sum(run["seconds"] for run in [*state["runs"], *state["refused"]]))
+
+
+def upcoming(state: Mapping[str, Any], space: Sequence[Choice], asked: Asked, budget: Budget) -> Next | None:
+    """The next run; None where all is done, or the time is over. The plan may still refuse it."""
+    runs, sizes = searched(state), settings(space)
+    start: Candidate = (0,) * len(space)
+    if not runs:
+        return Next("search", start)
+    best = best_of(sizes, runs, asked.goal, refused(state))
+    proving = any(run["kind"] == "proof" for run in state["runs"])
+    tried = len(runs) + sum(one["tried"] for one in state["refused"])
+    each = spent(state) / len([*state["runs"], *(one for one in state["refused"] if one["tried"])])
+    left = budget.seconds - spent(state)
+    if left < each:
+        return None
+    # the proof has to fit into what is left after one more
+    if not proving and tried < budget.runs and left >= each * (1 + 2 * budget.pairs):
+        rest = budget.runs - tried
+        decide = contending if rest <= min(AGAIN, budget.runs // 5) else following
+        candidate = decide(sizes, runs, asked.goal, refused(state))
+        if candidate is not None:
+            return Next("search", candidate)
+    if best in (None, start):
+        return None
+    assert best is not None
+    before, after = (len(proved(state, one)) for one in (start, best))
+    if min(before, after) >= budget.pairs:
+        return None
+    # A B, B A, A B: neither is always the one that follows
+    first = start if before % 2 == 0 else best
+    return Next("proof", first if before == after else min((before, start), (after, best))[1])

@@ -1,0 +1,100 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What a host says of its updates: the form of the reading, and of the record of an update that is under way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..._base.received import checked, parsed
+from ..._base.schema import Spec
+from ..bench.form import VALUES
+
+# In this order; the last two are of an update that is put back.
+STAGES = ("kept", "installing", "installed", "back", "restored")
+MOST_RECORD_BYTES = 4 << 20
+
+_MOST_PACKAGES = 20_000
+_NAME = r"[a-z0-9][a-z0-9+.-]{0,127}(:[a-z0-9-]{1,32})?"
+_VERSION = r"[A-Za-z0-9.+:~_-]{0,200}"
+# Debian Policy 5.6.1 and 5.6.12
+PACKAGE: Spec = {"type": "str", "required": True, "pattern": _NAME, "expected": "a package's name"}
+VERSION: Spec = {"type": "str", "required": True, "pattern": _VERSION, "expected": "a package's version"}
+# Shown to a person: nothing that a terminal obeys.
+_SHOWN = r"[^\x00-\x1f\x7f-\x9f\u2028-\u202e]*"
+_TEXT: Spec = {"type": "str", "required": True, "max": 4096, "pattern": _SHOWN, "expected": "one line"}
+_LINE: Spec = {"type": "str", "max": 300, "pattern": _SHOWN, "expected": "one line"}
+_WORD: Spec = {**_LINE, "required": True}
+_LINES: Spec = {"type": "list", "required": True, "max": 1000, "elements": _LINE}
+_PACKAGES: Spec = {"type": "list", "required": True, "max": _MOST_PACKAGES, "elements": PACKAGE}
+_FLAG: Spec = {"type": "bool", "required": True}
+STEPS: Spec = {
+    "type": "list",
+    "required": True,
+    "max": _MOST_PACKAGES,
+    "elements": {
+        "type": "map",
+        "options": {
+            "action": {"type": "str", "required": True, "choices": ["install", "upgrade", "remove"]},
+            "package": PACKAGE,
+            "have": VERSION,
+            "version": VERSION,
+        },
+    },
+}
+FIRMWARE: Spec = {
+    "type": "list",
+    "nullable": True,
+    "required": True,
+    "max": 200,
+    "elements": {"type": "map", "options": dict.fromkeys(("device", "have", "version"), _WORD)},
+}
+_MAYBE: Spec = {**_LINE, "nullable": True, "default": None}
+SECONDS: Spec = {
+    "type": "map",
+    "required": True,
+    "max": 1000,
+    "keys": _LINE,
+    "values": {"type": "list", "max": 100, "elements": {"type": "number", "min": 0, "max": 1e6}},
+}
+FIGURES: Spec = {"type": "map", "default": {}, "max": 1000, "keys": _LINE, "values": VALUES}
+RECORD: Spec = {
+    "type": "map",
+    "options": {
+        "stage": {"type": "str", "required": True, "choices": list(STAGES)},
+        "boot_id": _TEXT,
+        "begun_s": {"type": "number", "required": True, "min": 0, "max": 1e12},
+        "steps": STEPS,
+        "lost": _PACKAGES,
+        "automatic": _PACKAGES,
+        "firmware": _FLAG,
+        "units": {"type": "list", "required": True, "max": 1000, "elements": _LINE},
+        "expected": {"type": "map", "required": True, "options": {"kernel": _MAYBE, "driver": _MAYBE}},
+        "known": _LINES,
+        "seconds": SECONDS,
+        "figures": FIGURES,
+    },
+}
+READING: Spec = {
+    "type": "map",
+    "options": {
+        "boot_id": _TEXT,
+        "steps": STEPS,
+        **dict.fromkeys(("kept_back", "downgraded", "held", "lost"), _PACKAGES),
+        **dict.fromkeys(("why", "broken", "firmware_why", "record_why"), _TEXT),
+        "installed": {"type": "map", "required": True, "max": _MOST_PACKAGES, "keys": PACKAGE, "values": VERSION},
+        "kernels": _LINES,
+        "firmware": FIRMWARE,
+        "units": {"type": "map", "required": True, "max": 1000, "keys": _LINE, "values": {"type": "bool"}},
+        "took_s": {"type": "number", "nullable": True, "default": None, "min": 0, "max": 1e6},
+        "record": {**RECORD, "nullable": True, "default": None},
+    },
+}
+
+
+def record_of(content: bytes) -> dict[str, Any]:
+    """The record in a file. ValueError with one sentence for one that can't be used."""
+    found: dict[str, Any] = checked(RECORD, parsed(content, MOST_RECORD_BYTES, "the record"), "the record")
+    return found

@@ -1,0 +1,131 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Reads a host: what apt and fwupd would do, what can be put back, and the record of an update that is under way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..._base import layout
+from ..._base.own_files import look
+from ..._base.received import one_line
+from ..._host.probe.parts import Run, UnreadableError, output
+from ..._host.probe.system import read_units
+from .apt import deb_of, firmware_of, offered, simulation
+from .form import record_of
+
+FOLDER = Path(layout.UPDATE)
+RECORD = Path(layout.UPDATE_RECORD)
+DEBS = FOLDER / "debs"
+ARCHIVES = Path("/var/cache/apt/archives")
+_TOOK = Path(layout.UPDATE_TOOK)
+_BOOT = Path("/boot")
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+# Ubuntu brings an update to some machines days before others, by their machine-id (apt_preferences(5), phased updates):
+# hosts of one fleet would end with different versions. None is taken before it is for all.
+APT = ("apt-get", "--option", "APT::Get::Never-Include-Phased-Updates=true")
+_ASKED = ("linux-image-*", "linux-modules-nvidia-*", "nvidia-*", "libnvidia-*")
+_MOST_WORDS = 2000
+
+
+def read_updates(run: Run, units: Iterable[str]) -> dict[str, Any]:
+    """`form.READING`. units: of services, asked whether they run or would at boot."""
+    simulated, why = simulate(run)
+    record, record_why = look(RECORD, record_of)
+    firmware, firmware_why = _firmware(run)
+    return {
+        **simulated,
+        "why": why,
+        "boot_id": boot_id(),
+        "kernels": sorted(path.name.removeprefix("vmlinuz-") for path in _BOOT.glob("vmlinuz-*")),
+        "held": output(run, ["apt-mark", "showhold"]).split(),
+        "installed": _installed(run, _ASKED),
+        "lost": lost(run, simulated["steps"]),
+        "broken": _shown(run(["dpkg", "--audit"])[1]),
+        "firmware": firmware,
+        "firmware_why": firmware_why,
+        "units": {
+            name: one["active"] in ("active", "activating") or one["enabled"] == "enabled"
+            for name, one in read_units(run, units).items()
+        },
+        "record": record,
+        "record_why": _shown(record_why),
+        "took_s": _took(),
+    }
+
+
+def simulate(run: Run) -> tuple[dict[str, Any], str]:
+    """`apt.simulation`, by the package lists that are here and without a lock; and why there is none."""
+    code, out, err = run([*APT, "--option", "Debug::NoLocking=true", "--simulate", "dist-upgrade"])
+    if code == 0:
+        return simulation(out), ""
+    return simulation(""), _shown(err.strip() or out) or f"apt-get ended with {code}"
+
+
+def lost(run: Run, steps: Sequence[Mapping[str, str]]) -> list[str]:
+    """Packages that move whose installed version is neither a file here nor offered by the lists."""
+    moves = {(one["package"], one["have"]) for one in steps if one["action"] == "upgrade"}
+    missing = sorted(moves - {*kept_debs()})
+    if missing:
+        found = offered(output(run, ["apt-cache", "madison", *(name for name, _version in missing)]))
+        missing = [one for one in missing if one not in found]
+    return [name for name, _version in missing]
+
+
+def kept_debs() -> dict[tuple[str, str], Path]:
+    """Files of packages that are here, by package and version."""
+    files = [*ARCHIVES.glob("*.deb"), *DEBS.glob("*.deb")]
+    return {named: path for path in files if (named := deb_of(path.name))}
+
+
+def versions(run: Run, names: Iterable[str]) -> dict[str, str]:
+    """The installed version of each of these packages that is installed."""
+    asked = [*names]
+    return _installed(run, asked) if asked else {}
+
+
+def boot_id() -> str:
+    return _BOOT_ID.read_text(encoding="ascii").strip()
+
+
+def _installed(run: Run, patterns: Sequence[str]) -> dict[str, str]:
+    form = "${binary:Package} ${db:Status-Status} ${Version}\n"
+    _code, out, _err = run(["dpkg-query", "--show", f"--showformat={form}", *patterns])
+    rows = (line.split() for line in out.splitlines())
+    return {_plain(row[0]): row[2] for row in rows if row[1:2] == ["installed"] and len(row) == 3}
+
+
+def _plain(name: str) -> str:
+    """As apt names it: with its architecture only where that is not the machine's own, which dpkg adds to libraries."""
+    package, _, architecture = name.partition(":")
+    return name if architecture in ("i386", "armhf") else package
+
+
+def _firmware(run: Run) -> tuple[list[dict[str, str]] | None, str]:
+    """What is offered, by the metadata that is here; None where the machine has no fwupd, or it can't say."""
+    try:
+        code, out, err = run(["fwupdmgr", "get-updates", "--json"])
+        # 2 and 3: nothing to do, nothing found (fwupdmgr(1))
+        return ([] if code in (2, 3) and not out.strip() else firmware_of(out)), ""
+    except FileNotFoundError:
+        return None, ""
+    except ValueError as problem:
+        return None, _shown(f"{problem}: {(err or out)[-200:]}")
+    except UnreadableError as problem:
+        return None, _shown(str(problem))
+
+
+def _shown(text: str) -> str:
+    """On one line, of a text of several its end."""
+    return one_line(" | ".join(line.strip() for line in text.strip().splitlines())[-_MOST_WORDS:], _MOST_WORDS)
+
+
+def _took() -> float | None:
+    found, _why = look(_TOOK, json.loads)
+    seconds = found.get("took_s") if isinstance(found, dict) else None
+    return seconds if isinstance(seconds, int | float) and 0 <= seconds <= 1e6 else None

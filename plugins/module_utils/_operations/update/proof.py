@@ -1,0 +1,67 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Whether a host that was updated is what it was to be, and has no fault that it had not before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ..._base.findings import Finding, host_error, ordered
+from ..._plan.preflight.needs import obstacles, preflight
+from ..rollout.compare import slower
+from .result import running
+
+
+def faults(host: str, slice_: Mapping[str, Any], state: Mapping[str, Any]) -> list[Finding]:
+    """What doctor calls an error. slice_: the host's of the plan. state: as `host_info` reads it."""
+    found = [*preflight(slice_["needs"], state), *obstacles(host, slice_, state)]
+    return [one for one in ordered(found) if one.severity == "error"]
+
+
+def name(finding: Finding) -> str:
+    """By what the same fault is known again: figures in its words may differ."""
+    return f"{finding.rule} {finding.place}"
+
+
+def unproved(
+    host: str, slice_: Mapping[str, Any], state: Mapping[str, Any], found: Mapping[str, Any]
+) -> Iterator[Finding]:
+    """found: `form.READING` after the restart, with the record of the update."""
+    record = found["record"]
+    if record is None:
+        yield _wrong("record", found["record_why"] or "it is gone", "the record of this update")
+        return
+    if record["boot_id"] == found["boot_id"]:
+        yield _wrong("restart", "it has not restarted since", "another boot")
+    yield from _versions(record["expected"], state)
+    if found["broken"]:
+        yield _wrong("dpkg", found["broken"], "every package is set up")
+    if record["firmware"] and found["firmware"]:
+        waiting = ", ".join(one["device"] for one in found["firmware"])
+        yield _wrong("firmware", f"still offered: {waiting}", "what was brought; it may ask for power off and on")
+    yield from (one for one in faults(host, slice_, state) if name(one) not in record["known"])
+
+
+def _versions(expected: Mapping[str, str | None], state: Mapping[str, Any]) -> Iterator[Finding]:
+    for what, version in zip(("kernel", "driver"), running(state), strict=True):
+        wanted = expected[what]
+        if wanted is not None and version != wanted:
+            yield _wrong(what, f"{version or 'none'} runs", wanted)
+
+
+def _wrong(place: str, found: str, expected: str) -> Finding:
+    return host_error(
+        "update-failed", place, found=found, expected=expected, remedy="journalctl -b and dmesg on that host say more"
+    )
+
+
+def slower_services(
+    before: Mapping[str, Sequence[float]], after: Mapping[str, Sequence[float]], least: float
+) -> list[str]:
+    """A sentence for each service that answers too slowly. before, after: seconds of the same request, by service.
+    least: of the speed before."""
+    found = {name: slower(seconds, after.get(name, ()), least) for name, seconds in sorted(before.items())}
+    return [f"{name}: {words}" for name, words in found.items() if words]

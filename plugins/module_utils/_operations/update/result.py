@@ -1,0 +1,208 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What a host is once its update is made: kernel, driver and firmware that belong together, or don't."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from ..._base.findings import Finding, host_error, host_warning
+from ..._base.gb10 import ROOT
+from ..._base.subject import Look
+from ..._base.yaml_text import read_yaml
+from ..._subjects.system.known_bad import numbers
+from ..._subjects.system.subject import bad_versions
+
+_IMAGE = re.compile(r"linux-image-(?:unsigned-)?(\d.*)")
+_MODULES = re.compile(r"linux-modules-nvidia-.*?-(\d+\.\d+\.\d+-.*)")
+# Packages whose version begins with the driver's own; the number is the branch. nvidia-kernel-common decides: the
+# kernel's module packages depend on exactly its version (linux-restricted-modules-nvidia-6.17 of Ubuntu 24.04).
+_DRIVER = re.compile(
+    r"(?:nvidia-(?:driver|kernel-common|kernel-source|dkms|utils|compute-utils|firmware)"
+    r"|libnvidia-(?:compute|common|gl|cfg1|decode|encode|extra|fbc1))-(\d+)(?:-.*)?"
+)
+_DKMS = "nvidia-dkms-*"
+_DOCKER = ("docker-ce", "docker.io")
+# Packages that move together, or not at all; behind each, what is none of them.
+_FAMILIES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "kernel": (
+        ("linux-image*", "linux-modules*", "linux-headers*", "linux-nvidia*"),
+        ("linux-modules-nvidia-*",),
+    ),
+    "driver": (
+        ("nvidia-*", "libnvidia-*", "linux-modules-nvidia-*"),
+        ("nvidia-container-*", "libnvidia-container*", "nvidia-spark-*"),
+    ),
+}
+# A package that adds a word to the kernel's command line: NVIDIA's advisory of 14 September 2026.
+_ADDS_WORD = {"nvidia-spark-grub-kho": "kho=off"}
+_SOURCE = "GB10 community wiki, torn pairing of driver and firmware; an owner's journal, kernel 6.17.0-1021-nvidia"
+
+
+@functools.cache
+def known_good() -> list[Mapping[str, str]]:
+    """``data/known_good.yml``; the head of the file says what its keys are."""
+    table: list[Mapping[str, str]] = read_yaml((ROOT / "data" / "known_good.yml").read_text("utf-8"))
+    return table
+
+
+@dataclass(frozen=True)
+class Result:
+    """kernel, driver: what a host runs afterwards; None where it is not known. state: its reading, with both and
+    whatever else changes in it. packages: ``{name: version}`` of kernel and driver afterwards. changed: the families of
+    which something changes."""
+
+    kernel: str | None
+    driver: str | None
+    state: Mapping[str, Any]
+    packages: Mapping[str, str]
+    changed: frozenset[str]
+
+
+def running(state: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Kernel and driver of a reading; None where it is not known."""
+    return (state.get("kernel") or {}).get("release"), state.get("driver")
+
+
+def result(state: Mapping[str, Any], found: Mapping[str, Any], firmware: bool) -> Result:
+    """state: as `host_info` reads it. found: `form.READING`. firmware: whether what is offered is brought."""
+    steps = found["steps"]
+    packages = {**found["installed"], **{one["package"]: one["version"] for one in steps if one["action"] != "remove"}}
+    kernel_now, driver_now = running(state)
+    kernel = _kernel(kernel_now, state, found)
+    driver = _driver([one for one in steps if one["action"] != "remove"]) or driver_now
+    changed = {family for family in _FAMILIES for one in steps if _is_of(family, one["package"])}
+    after = {
+        **state,
+        "kernel": {**(state.get("kernel") or {}), "release": kernel, "cmdline": _cmdline(state, packages, steps)},
+        "driver": driver,
+    }
+    docker = next((_upstream(one["version"]) for one in steps if one["package"] in _DOCKER), None)
+    if docker:
+        after["engine"] = {**(state.get("engine") or {}), "version": docker}
+    if firmware and found["firmware"]:
+        nic = next((one["version"] for one in found["firmware"] if "connectx" in one["device"].lower()), None)
+        after["firmware"] = {**(state.get("firmware") or {}), **({"nic_firmware": nic} if nic else {})}
+        # what the new one calls itself, fwupd does not say
+        after["platform"] = {**(state.get("platform") or {}), "bios": None}
+    return Result(kernel, driver, after, packages, frozenset(changed))
+
+
+def _kernel(now: str | None, state: Mapping[str, Any], found: Mapping[str, Any]) -> str | None:
+    """GRUB boots the highest version; a kernel that waits for a restart is one of those in /boot."""
+    names = (_IMAGE.fullmatch(one["package"]) for one in found["steps"] if one["action"] == "install")
+    coming = [name[1] for name in names if name]
+    if (state.get("kernel") or {}).get("reboot_required") or found["record"]:
+        coming += found["kernels"]
+    newest = max([*coming, *([now] if now else [])], key=numbers, default=None)
+    return newest if now is None or newest is None or numbers(newest) > numbers(now) else now
+
+
+def _driver(steps: list[Mapping[str, str]]) -> str | None:
+    found = {one["package"]: _upstream(one["version"]) for one in steps if _DRIVER.fullmatch(one["package"])}
+    first = sorted(found, key=lambda name: (not name.startswith("nvidia-kernel-common"), name))
+    return found[first[0]] if first else None
+
+
+def _cmdline(state: Mapping[str, Any], packages: Mapping[str, str], steps: list[Mapping[str, str]]) -> str:
+    names = {*packages, *(one["package"] for one in steps if one["action"] != "remove")}
+    words = [(state.get("kernel") or {}).get("cmdline", ""), *(w for name, w in _ADDS_WORD.items() if name in names)]
+    return " ".join(word for word in words if word)
+
+
+def _upstream(version: str) -> str:
+    """``5:29.2.1-1~ubuntu.24.04~noble`` -> ``29.2.1``, ``580.159.03-0ubuntu0.24.04.1`` -> ``580.159.03``."""
+    return re.split(r"[-+~]", version.rpartition(":")[2], maxsplit=1)[0]
+
+
+def _is_of(family: str, package: str) -> bool:
+    patterns, but = _FAMILIES[family]
+    return any(fnmatchcase(package, one) for one in patterns) and not any(fnmatchcase(package, one) for one in but)
+
+
+def combination(look: Look, found: Mapping[str, Any], after: Result) -> Iterator[Finding]:
+    """What is wrong with what the host would be."""
+    yield from _held(found, after)
+    yield from _torn(after)
+    yield from _kernel_alone(look, after)
+    before = {one.rule for one in bad_versions(look)}
+    # what holds now as well is doctor's business: an update does not make it worse
+    worse = [one for one in bad_versions(replace(look, state=after.state)) if one.rule not in before]
+    yield from (replace(one, place=f"the update: {one.place}") for one in worse)
+    if not worse:  # else somebody has reported it
+        yield from _unreported(look, after)
+
+
+def _held(found: Mapping[str, Any], after: Result) -> Iterator[Finding]:
+    for family in sorted(after.changed):
+        held = sorted(name for name in {*found["kept_back"], *found["held"]} if _is_of(family, name))
+        if held:
+            yield host_error(
+                "update-held",
+                f"the packages of the {family}",
+                found=f"apt leaves {', '.join(held)} where it is, and moves others of them",
+                expected="all of them, or none",
+                remedy=f"release it (sudo apt-mark unhold {held[0]}), or hold the others as well; "
+                "`apt-get --simulate dist-upgrade` says why",
+                reason="torn apart, the GPU is gone after the restart",
+                source=_SOURCE,
+            )
+
+
+def _torn(after: Result) -> Iterator[Finding]:
+    if "driver" not in after.changed:
+        return
+    by_branch: dict[str, dict[str, list[str]]] = {}
+    for name, version in sorted(after.packages.items()):
+        if found := _DRIVER.fullmatch(name):
+            by_branch.setdefault(found[1], {}).setdefault(_upstream(version), []).append(name)
+    for branch, versions in by_branch.items():
+        if len(versions) > 1:
+            words = "; ".join(f"{version}: {', '.join(names)}" for version, names in versions.items())
+            yield host_error(
+                "update-driver-torn",
+                f"the packages of driver {branch}",
+                found=words,
+                expected="one version",
+                remedy="sudo apt-get update, and begin again; pins in /etc/apt/preferences.d may keep some of them",
+                reason="the GPU's library and its kernel module refuse each other (driver/library version mismatch)",
+                source=_SOURCE,
+            )
+
+
+def _kernel_alone(look: Look, after: Result) -> Iterator[Finding]:
+    """A kernel without its module package, and nothing that builds one."""
+    now, _driver_now = running(look.state)
+    if not look.part("gpu").get("present") or after.kernel in (None, now):
+        return
+    modules = {found[1] for name in after.packages if (found := _MODULES.fullmatch(name))}
+    if after.kernel not in modules and not any(fnmatchcase(name, _DKMS) for name in after.packages):
+        yield host_error(
+            "update-kernel-alone",
+            f"kernel {after.kernel}",
+            found="nothing brings NVIDIA's module for it",
+            expected=f"linux-modules-nvidia-580-open-{after.kernel}",
+            remedy=f"sudo apt-get install linux-modules-nvidia-580-open-{after.kernel}, and begin again; or hold the "
+            "kernel",
+            reason="after the restart there is no GPU",
+            source="an owner's journal, kernel 6.17.0-1021-nvidia",
+        )
+
+
+def _unreported(look: Look, after: Result) -> Iterator[Finding]:
+    pair = (after.kernel, after.driver)
+    if pair != running(look.state) and not any((one["kernel"], one["driver"]) == pair for one in known_good()):
+        yield host_warning(
+            "update-unreported",
+            "the update",
+            found=f"kernel {after.kernel} with driver {after.driver}: nobody has reported it yet, good or bad",
+            expected="a row of data/known_good.yml",
+            remedy="let the first host show it; the others follow only once it has proved itself",
+        )

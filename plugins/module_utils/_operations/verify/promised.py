@@ -1,0 +1,142 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Is the service what the plan promised? The judgement over readings of `service_info`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from ..._base.findings import Finding, host_error, host_warning
+from ..._engines.interface import Engine
+from .service import changed_by, silence
+
+# Ports and memory come back within seconds of an end.
+_OBSTACLE_S = 90.0
+_ERROR_MARKS = ("Error", "error:", "gb10.fleet:", "Traceback", "unrecognized arguments")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """ready: it answered. failed: it won't, with the reason. waiting: with what to show meanwhile."""
+
+    state: Literal["ready", "failed", "waiting"]
+    text: str
+
+
+def verdict(unit: str, reading: Mapping[str, Any], restarts_before: int) -> Verdict:
+    """What one reading says, `restarts_before` being the unit's restart count when the waiting began.
+
+    A start that dies is tried again by the supervisor, and shown meanwhile; it says when it gives up. A supervisor that
+    dies itself won't get better.
+    """
+    state, reply = reading["unit"], reading["reply"]
+    supervisor = reading["supervisor"] or {}
+    silent = silence(supervisor)
+    if reply is not None and reply["ok"] and supervisor.get("state") == "serving" and not silent:
+        return Verdict("ready", reply["answer"])
+    if state["active"] == "failed" or state["restarts"] > restarts_before:
+        cause = supervisor.get("error") or last_words(reading["log_tail"]) or f"unit result: {state['result']}"
+        why = f"{cause}{changed_by(state, unit)}"
+        return Verdict("failed", f"{unit} does not stay up: {why}; the whole log: journalctl -u {unit} -n 200")
+    if state["active"] == "inactive":
+        return Verdict("failed", f"{unit} is not running; start it with: systemctl start {unit}")
+    if _is_obstructed(supervisor):
+        return Verdict("failed", f"{unit}: {supervisor['error']}; it starts by itself once that is gone")
+    if reply is not None and not reply["ok"]:
+        return Verdict("waiting", f"healthy, but no answer yet: {reply['error']}")
+    return Verdict("waiting", silent or _meanwhile(supervisor, reading["log_tail"]))
+
+
+def _is_obstructed(supervisor: Mapping[str, Any]) -> bool:
+    """What is in the way of a start has been there for so long that a person should look."""
+    if not supervisor.get("error") or supervisor["state"] != "preparing" or "updated_at" not in supervisor:
+        return False
+    seen, since = (datetime.fromisoformat(supervisor[name]) for name in ("updated_at", "since"))
+    return (seen - since).total_seconds() > _OBSTACLE_S
+
+
+def _meanwhile(supervisor: Mapping[str, Any], lines: Sequence[str]) -> str:
+    """The phase, and what happens in it: the engine's last line is only that, whatever it looks like."""
+    phase = supervisor.get("state", "starting")
+    if supervisor.get("error"):
+        return f"{phase}: {supervisor['error']}"
+    again = f"{phase} again, since {supervisor['last_end']}" if supervisor.get("last_end") else phase
+    return f"{again}; the engine's last line: {lines[-1].strip()}" if lines else f"{again}; no output of the engine yet"
+
+
+def last_words(lines: Sequence[str]) -> str:
+    """The line that most likely says why a start died: the last one that names an error."""
+    errors = [line.strip() for line in lines if any(mark in line for mark in _ERROR_MARKS)]
+    return errors[-1] if errors else ""
+
+
+def promised(engine: Engine, service: str, expected: Mapping[str, Any], boot: Mapping[str, Any]) -> list[Finding]:
+    """Plan against boot log.
+
+    expected: {release: the engine's, kv_tokens: of the KV pool, kv_tokens_low, kv_tokens_high: its bounds}, each None
+    where the plan doesn't know it. boot: `_engines.memory.boots.BootLog`.
+    """
+    findings, title = [], engine.spec.title
+    promised_release, release = expected["release"], boot.get("release")
+    if promised_release and release and not engine.same_release(promised_release, release):
+        findings.append(
+            host_warning(
+                "verify-release",
+                f"fleet_services.{service}: image.release",
+                found=f"the image holds {title} {release}",
+                expected=f"{promised_release}, as the recipe says",
+                remedy=f'write "release: {release}" beside the image',
+                reason="options and sizes were checked against another release than the one that runs",
+                source="the service's journal at this start",
+            )
+        )
+    low, high, have = expected["kv_tokens_low"], expected["kv_tokens_high"], boot.get("kv_cache_tokens")
+    if low is not None and high is not None and have is not None and not low <= have <= high:
+        findings.append(
+            host_warning(
+                "verify-kv-pool",
+                f"fleet_services.{service}",
+                found=f"{title}'s KV pool holds {have:,} tokens",
+                expected=_planned(expected, have),
+                remedy=f"compare the image's {title} with the recipe's `image.release`, and report the boot log",
+                reason="the plan is exact for a known release; a difference means another build or other flags",
+                source="the service's journal at this start",
+            )
+        )
+    return findings
+
+
+def comparison(expected: Mapping[str, Any], boot: Mapping[str, Any]) -> str:
+    """How plan and boot log compare, in a few words; empty where one of them says nothing."""
+    have = boot.get("kv_cache_tokens")
+    if have is None or expected["kv_tokens"] is None:
+        return ""
+    return f"KV pool {have:,} tokens, {_planned(expected, have)}"
+
+
+def _planned(expected: Mapping[str, Any], have: int) -> str:
+    want, low, high = (expected[name] for name in ("kv_tokens", "kv_tokens_low", "kv_tokens_high"))
+    if have == want:
+        return "as planned"
+    bounds = "" if low == high or low is None or high is None else f", {low:,} to {high:,} before the first boot"
+    difference = f" ({(have - want) / want:+.2%})" if want else ""
+    return f"{want:,} planned{difference}{bounds}"
+
+
+def computed_by_others(engine: Engine, service: str, ranks: int, fingerprint: str) -> Finding | None:
+    """An answer of fewer or more ranks than the service has, as far as the engine can tell."""
+    if engine.ranks_of(fingerprint) in (None, ranks):
+        return None
+    return host_error(
+        "verify-ranks",
+        f"fleet_services.{service}",
+        found=f'the answer was computed by other ranks: "{fingerprint}"',
+        expected=f"{ranks} ranks",
+        remedy="run site.yml, and look at who answers on the service's port (`ss -ltnp`)",
+        source="system_fingerprint of the answer",
+    )

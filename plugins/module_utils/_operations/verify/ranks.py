@@ -1,0 +1,194 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""How the ranks of services do: the reading of one host's, and the judgement over it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..._base import layout
+from ..._base.findings import Finding, host_warning
+from ..._base.received import one_line
+from ..._base.sizes import size
+from ..._host.probe.parts import Run
+from ..._host.probe.system import memory_bytes
+from .service import changed_by, document, silence, supervisor_status, unit_state
+
+SERVING, _STOPPED, _FROZEN = "serving", "stopped", "frozen"
+_PREPARING, _DRAINING = "preparing", "draining"
+DOCKER = "docker.service"
+CONVERGED = "converged"  # as roles/pull/files/gb10_pull.py writes it
+
+
+# Reading ----------------------------------------------------------------------------------------------------------
+
+
+def read_ranks(run: Run, services: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The rank of each of ``hosts.<host>.services`` with what its host says of it.
+
+    unit: as systemd says. supervisor: what `supervisor_status` finds. definition: of the file that it goes by; wanted:
+    the plan's. endpoint: how that file says a head is reached, None of the others. unproved: a rollout that was cut
+    off keeps what it went by before. memory: the host's. docker: whether its unit is active.
+    """
+    docker = unit_state(run, DOCKER)["active"] == "active"
+    memory = memory_bytes(Path("/proc/meminfo").read_text(encoding="ascii"))
+    reported = document(layout.PULL_REPORT) or {}
+    pull = {key: str(reported.get(key)) for key in ("outcome", "why", "at")} if reported else None
+    return [
+        {
+            "service": service["name"],
+            "rank": service["rank"],
+            "ranks": service["ranks"],
+            "memory_floor_bytes": service["memory_floor_bytes"],
+            "unit": unit_state(run, service["unit"]),
+            "supervisor": supervisor_status(service["status_file"]),
+            **{key: (document(service["rank_file"]) or {}).get(key) for key in ("definition", "endpoint")},
+            "unproved": Path(layout.way_back_index(service["name"])).exists(),
+            "wanted": service["definition"],
+            "memory": memory,
+            "docker": docker,
+            "pull": pull,
+        }
+        for service in services
+    ]
+
+
+# Judging ----------------------------------------------------------------------------------------------------------
+
+
+def health(rank: Mapping[str, Any]) -> str:
+    """One word for the table: what the supervisor says, where it runs; else what systemd says."""
+    if rank["definition"] is None:
+        return "not there"
+    # a unit that drains is deactivating to systemd
+    if rank["unit"]["active"] not in ("active", "deactivating"):
+        return "failed" if rank["unit"]["active"] == "failed" else _STOPPED
+    if not rank["supervisor"]:
+        return "starting"
+    return _FROZEN if silence(rank["supervisor"]) else str(rank["supervisor"]["state"])
+
+
+def problems(rank: Mapping[str, Any]) -> Iterator[Finding]:
+    """What an owner should know or do, worst first."""
+    yield from _of_rank(rank)
+    pull = rank["pull"]
+    if pull and pull["outcome"] != CONVERGED:
+        yield host_warning(
+            "pull-not-converged",
+            "pull",
+            found=one_line(f"{pull['outcome']} at {pull['at']}: {pull['why']}"),
+            expected="a slice that it took and converged to",
+            remedy=f"journalctl -u {layout.PULL_UNIT} on that host has the times before",
+        )
+
+
+def _of_rank(rank: Mapping[str, Any]) -> Iterator[Finding]:
+    name, supervisor, unit = rank["service"], rank["supervisor"] or {}, rank["unit"]
+    place = f"{name}, rank {rank['rank']}"
+    word, owner = health(rank), layout.unit(name)
+    if word == "not there":
+        yield host_warning(
+            "rank-missing", place, found="is not on this host", expected="a rank, as declared", remedy="run site.yml"
+        )
+        return
+    if word in ("failed", _STOPPED) and not rank["docker"]:
+        remedy = "run site.yml, which installs and starts it"
+        yield host_warning(
+            "rank-docker",
+            place,
+            found=f"does not run, and neither does Docker ({DOCKER})",
+            expected="a running Docker",
+            remedy=remedy,
+        )
+    elif word == "failed":
+        found = (supervisor.get("error") or f"its unit failed: {unit['result']}") + changed_by(unit, owner)
+        remedy = f"journalctl -u {owner} says why; then: ansible-playbook gb10.fleet.restart -e service={name}"
+        yield host_warning("rank-failed", place, found=found, remedy=remedy)
+    elif word == _STOPPED:
+        remedy = f"ansible-playbook gb10.fleet.restart -e service={name}"
+        yield host_warning("rank-stopped", place, found="does not run", expected="a running rank", remedy=remedy)
+    elif word == _FROZEN:
+        remedy = f"wait: systemd ends it after two minutes and starts it anew; else systemctl restart {owner}"
+        yield host_warning(
+            "rank-frozen", place, found=silence(supervisor), expected="a word every ten seconds", remedy=remedy
+        )
+    elif word != SERVING:
+        yield from _on_its_way(name, place, word, supervisor)
+    elif rank["rank"] == 0 and (missing := _not_serving(rank, supervisor)):
+        yield host_warning(
+            "rank-apart",
+            place,
+            found=f"serves without {missing}",
+            expected="all ranks",
+            remedy="look at the rank that it names",
+        )
+    elif supervisor.get("strikes"):
+        found = f"{supervisor['strikes']} looks in a row found no progress: {supervisor['error'] or 'no answer'}"
+        remedy = "wait: at the limit the group restarts by itself"
+        yield host_warning(
+            "rank-strikes", place, found=found, expected="tokens, or an answer to a canary", remedy=remedy
+        )
+    if word == SERVING and supervisor.get("creep"):
+        yield host_warning(
+            "rank-creep",
+            place,
+            found=supervisor["creep"],
+            expected="a service that keeps to its plan",
+            remedy=f"ansible-playbook gb10.fleet.restart -e service={name}; on_creep: restart does so by itself",
+        )
+    if rank["definition"] != rank["wanted"]:
+        yield host_warning(
+            "rank-other", place, found="goes by an older declaration", expected="the plan's", remedy="run site.yml"
+        )
+    if rank["unproved"]:
+        yield host_warning(
+            "rank-unproved",
+            place,
+            found="a rollout was cut off before the new definition had proved itself; the one before is kept",
+            remedy=f"ansible-playbook gb10.fleet.rollout -e service={name}",
+        )
+    floor = rank["memory_floor_bytes"]
+    if word == SERVING and rank["memory"]["available"] < floor:
+        found = f"{size(rank['memory']['available'])} of memory are free"
+        remedy = "lower max_model_len or max_num_seqs, or stop what else runs there (`ps aux --sort=-rss | head`)"
+        yield host_warning("rank-memory", place, found=found, expected=f"at least {size(floor)}", remedy=remedy)
+
+
+def _not_serving(rank: Mapping[str, Any], supervisor: Mapping[str, Any]) -> str:
+    """The ranks that the head does not see serving, as words."""
+    serving = {seen["rank"] for seen in supervisor["ranks_seen"] if seen["state"] == SERVING}
+    return ", ".join(f"rank {number}" for number in range(1, rank["ranks"]) if number not in serving)
+
+
+def _on_its_way(service: str, place: str, word: str, supervisor: Mapping[str, Any]) -> Iterator[Finding]:
+    """Waiting for a rank needs a person, a load needs time; an earlier end is worth a word."""
+    if word == _DRAINING:
+        under_way = "answers" if supervisor.get("running") is None else f"{supervisor['running']} answers"
+        until = supervisor.get("drains_until")
+        yield host_warning(
+            "rank-draining",
+            place,
+            found=f"is to stop, lets in nobody new, and {under_way} may go on",
+            remedy=f"wait{f', until {until} at the longest' if until else ''}; to cut them off: "
+            f"systemctl kill {layout.unit(service)}",
+        )
+    elif supervisor.get("error") and word == _PREPARING:
+        yield host_warning(
+            "rank-obstacle", place, found=supervisor["error"], remedy="it starts by itself once that is gone"
+        )
+    elif supervisor.get("error"):
+        yield host_warning(
+            "rank-waits",
+            place,
+            found=supervisor["error"],
+            expected="all ranks",
+            remedy="look at the rank that it names",
+        )
+    elif supervisor.get("last_end"):
+        left = supervisor["starts_left"]
+        remedy = "wait" if left is None else f"wait; {left} more starts are left before it stays down"
+        yield host_warning("rank-restarts", place, found=f"{word} again, since {supervisor['last_end']}", remedy=remedy)

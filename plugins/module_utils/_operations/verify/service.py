@@ -1,0 +1,143 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Reading one service on its host: the unit, the boot log, and one real request through its own endpoint."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import ssl
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ..._host.probe.parts import Run
+from ..._on_host.rank.client import Reply, fetch, trusting
+from ..._on_host.rank.endpoint import judged
+from ..._on_host.rank.listener import stranger
+
+_UNIT_FIELDS = (
+    *("ActiveState", "SubState", "Result", "NRestarts", "InvocationID", "ExecMainStartTimestamp"),
+    "DropInPaths",
+)
+_REQUEST_S = 120
+_SILENT_S = 60.0
+
+
+def unit_state(run: Run, unit: str) -> dict[str, Any]:
+    """`systemctl show` as data: active, sub, result, restarts, invocation, started (a day, empty without a start),
+    drop_ins (files that change it)."""
+    code, out, err = run(["systemctl", "show", unit, "--property", ",".join(_UNIT_FIELDS)])
+    if code != 0:
+        raise ValueError(err.strip() or f"systemctl show {unit} ended with {code}")
+    fields = dict(line.partition("=")[::2] for line in out.splitlines())
+    return {
+        "active": fields["ActiveState"],
+        "sub": fields["SubState"],
+        "result": fields["Result"],
+        "restarts": int(fields["NRestarts"] or 0),
+        "invocation": fields["InvocationID"],
+        "started": "".join(re.findall(r"\d{4}-\d{2}-\d{2}", fields.get("ExecMainStartTimestamp", ""))),
+        "drop_ins": fields.get("DropInPaths", "").split(),
+    }
+
+
+def changed_by(state: Mapping[str, Any], unit: str) -> str:
+    """The owner's drop-ins that may be why a unit fails, as the end of a sentence; empty without any."""
+    files = ", ".join(state["drop_ins"])
+    return f"; {files} changes the unit, which systemctl revert {unit} undoes" if files else ""
+
+
+def boot_log(run: Run, unit: str, invocation: str) -> str:
+    """The journal of the unit's current start; of the whole unit where systemd no longer knows the invocation."""
+    this_start = [f"_SYSTEMD_INVOCATION_ID={invocation}"] if invocation else ["--unit", unit, "--lines", "200"]
+    _code, out, _err = run(["journalctl", "--no-pager", "--output", "cat", *this_start])
+    return out
+
+
+def ask(url: str, request: Mapping[str, Any], key: str, tls: ssl.SSLContext | None = None) -> dict[str, Any]:
+    """One real request, `_engines.interface.Example` as a map: {ok, answer, fingerprint, error}, and the
+    seconds that it took."""
+    path, body, sound_s = (request[part] for part in ("path", "body", "sound_s"))
+    began = time.monotonic()
+    reply = fetch(url + path, key, _REQUEST_S, body, sound_s, tls)
+    return {**answered(request["answers"], reply), "seconds": round(time.monotonic() - began, 3)}
+
+
+def answered(places: Sequence[Sequence[str | int]], reply: Reply) -> dict[str, Any]:
+    """What came back, for a person: the text, or how many numbers."""
+    found = [judged(place, reply) for place in places]
+    answer = next((one for one in found if one.ok), found[0])
+    if not answer.ok:
+        return _unanswered(answer.error)
+    text = f"{len(answer.computed)} numbers" if isinstance(answer.computed, list) else str(answer.computed)
+    fingerprint = judged(["system_fingerprint"], reply).computed or ""
+    return {"ok": True, "answer": text, "fingerprint": fingerprint, "error": ""}
+
+
+def _unanswered(error: str) -> dict[str, Any]:
+    return {"ok": False, "answer": "", "fingerprint": "", "error": error}
+
+
+def document(path: str) -> dict[str, Any] | None:
+    """A file of the supervisor, which replaces its files as a whole; None where there is none that can be read."""
+    try:
+        found = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def supervisor_status(path: str) -> dict[str, Any] | None:
+    """What a supervisor reports of its rank, with `age_s`: seconds since it last did; None where nothing can be read.
+
+    A clock that was set back makes it 0; a supervisor of an older release gives no time, and has no age.
+    """
+    status = document(path)
+    if status is None or "state" not in status:
+        return None
+    try:
+        age = (datetime.now(UTC) - datetime.fromisoformat(status["updated_at"])).total_seconds()
+    except (KeyError, TypeError, ValueError):
+        return {**status, "age_s": None}
+    return {**status, "age_s": max(0.0, age)}
+
+
+def silence(status: Mapping[str, Any]) -> str:
+    """A sentence when a supervisor has stood still for long, else an empty string; it writes every ten seconds."""
+    age = status.get("age_s")
+    return "" if age is None or age <= _SILENT_S else f"its supervisor has reported nothing for {age:.0f} s"
+
+
+def first_process(run: Run, container: str) -> int:
+    """Its id on the host; 0 while the container does not run."""
+    _code, out, _err = run(["docker", "inspect", "--format", "{{.State.Pid}}", container])
+    return int(out) if out.strip().isdigit() else 0
+
+
+def read_service(run: Run, service: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """The whole reading: unit, what its supervisor says, health, the answer to one request when healthy (else None),
+    the host's memory in bytes (MemTotal), the boot log's text. With a key it is asked only where nobody but the
+    container can answer. service: of ``hosts.<host>.services``, with its ``proof``."""
+    state, proof = unit_state(run, service["unit"]), service["proof"]
+    url, tls = proof["url"], trusting(proof["certificate"])
+    healthy = fetch(url + proof["health"], "", 10, tls=tls)
+    reply = None
+    if healthy.status == 200:
+        problem = stranger(url, first_process(run, service["container"]["name"])) if key else None
+        refused = _unanswered(f"{problem}, so that its key is not sent there") if problem else None
+        reply = refused or ask(url, proof["request"], key, tls)
+    return {
+        "unit": state,
+        "supervisor": supervisor_status(service["status_file"]),
+        "health": asdict(healthy),
+        "reply": reply,
+        "memory_total_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        "log": boot_log(run, service["unit"], state["invocation"]),
+    }

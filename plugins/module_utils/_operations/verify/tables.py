@@ -1,0 +1,242 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The table of services at the end of a run: what was proved, or how the ranks do."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import chain, repeat
+from types import MappingProxyType
+from typing import Any, Literal
+
+from ..._base.causes import by_cause
+from ..._base.findings import of_sudo
+from ..._base.ranks import rank_of
+from ..._base.report import table
+from ..._base.sizes import duration, size
+from .gateway import model_rows
+from .ranks import SERVING, health, problems
+
+# What a run did to a host that it did not finish. refused: before its first change. untouched: the run ended elsewhere.
+# not read: nobody could look, which says nothing of what it serves.
+Stopped = Literal["failed", "refused", "not read", "unreachable"]
+UNTOUCHED = "untouched"
+# More rows that say nothing but why nothing was seen than a person reads through.
+_MANY = 24
+
+
+def end_table(
+    plan: Mapping[str, Any],
+    services: Sequence[str],
+    hosts: Sequence[str],
+    verified: Mapping[tuple[str, str], Mapping[str, Any]],
+    ranks: Mapping[tuple[str, str], Mapping[str, Any]],
+    stopped: Mapping[str, tuple[Stopped, str]],
+    removed: Mapping[tuple[str, str], str] | None = None,
+    proved: Collection[str] = (),
+    clients: Mapping[str, str] = MappingProxyType({}),
+) -> str:
+    """The end of a run about these services and hosts: a row for each rank, the answers, and what went wrong by cause.
+
+    verified: (host, service) -> what a head's endpoint gave: state, answer, comparison, problems. ranks: (host,
+    service) -> how its rank does: health, and the problems of one that serves all the same. stopped: host -> whether it
+    failed, and the reason. removed: (host, service) -> ``removed``, or ``would be removed``. proved: hosts whose
+    gateway was. clients: what a model answered through each that was used.
+
+    A rank's state is what was seen of it last: what stopped its host says nothing of a service that was proved before.
+    """
+    rows: list[tuple[dict[str, str], bool]] = []
+    answers = []
+    for name in services:
+        service = plan["services"][name]
+        for host in (host for host in service["hosts"] if host in hosts):
+            here = rank_of(plan, name, host)
+            proof, look = verified.get((host, name)), ranks.get((host, name))
+            state = proof["state"] if proof else look["health"] if look else _unseen(host, stopped)
+            row = _proof_row(name, service, state)
+            rows.append(({"host": host, **row, "memory": size(here["memory_bytes"])}, bool(proof or look)))
+            if proof and proof["answer"]:
+                answers.append(f'{name} on {host} says: "{_one_line(proof["answer"])}"')
+            if proof and here["key"]:
+                answers.append(f"{name}: clients send the key in {here['key']['source']}")
+            if proof and here["tls"] and here["tls"]["ca"]:
+                answers.append(f"{name}: clients trust the CA in {here['tls']['ca']}")
+            if proof and proof["comparison"]:
+                answers.append(f"{name} on {host}: {proof['comparison']}")
+    answers += [*_gateway_answers(plan["gateway"], proved), *_client_answers(plan["clients"], clients)]
+    others = [{"host": host, "service": name, "state": word} for (host, name), word in sorted((removed or {}).items())]
+    seen = {row["host"] for row in (*(row for row, _seen in rows), *others)}
+    bare = [{"host": host, "state": _unseen(host, stopped, "no service")} for host in hosts if host not in seen]
+    columns = rows[0][0] if rows else ("host", "service", "state")
+    rows += [(dict.fromkeys(columns, "-") | other, other in others) for other in (*others, *bare)]
+    problems = [(host, reason) for host, why in stopped.items() if host in hosts for reason in _reasons(*why)]
+    problems += [(host, sentence) for (host, _name), proof in verified.items() for sentence in proof["problems"]]
+    serving = ((host, rank["problems"]) for (host, _name), rank in ranks.items() if rank["health"] == SERVING)
+    problems += [(host, sentence) for host, sentences in serving for sentence in sentences]
+    parts = (table(_few(rows, "state")), "\n".join(answers), _wrapped(_paragraphs(plan, problems)))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _gateway_answers(gateway: Mapping[str, Any] | None, proved: Collection[str]) -> Iterator[str]:
+    if gateway and proved:
+        models = ", ".join(name for row in gateway["models"] for name in (row["model"], *row["aliases"]))
+        yield f"gateway: {gateway['url']} serves {models}"
+        yield f"gateway: clients send a key of {gateway['clients']}"
+        if gateway["ca"]:
+            yield f"gateway: clients trust the CA in {gateway['ca']}"
+
+
+def _client_answers(clients: Sequence[Mapping[str, Any]], used: Mapping[str, str]) -> Iterator[str]:
+    for one in clients:
+        name = one["client"]
+        if name in used:
+            who = f"{one['account']} signs in at" if one["account"] else "its API is"
+            yield f'{name}: {who} {one["address"]}, and was answered: "{_one_line(used[name])}"'
+
+
+def _proof_row(name: str, service: Mapping[str, Any], state: str) -> dict[str, str]:
+    kv = service["kv"]
+    return {
+        "service": name,
+        "endpoint": service["endpoint"],
+        "model": service["served_name"],
+        "context": f"{kv['context']:,}" if kv["context"] else "-",
+        "KV pool": f"{size(kv['bytes'])}, {kv['tokens']:,} tokens" if kv["tokens"] else "-",
+        "memory": "",
+        "state": state,
+    }
+
+
+def _unseen(host: str, stopped: Mapping[str, tuple[Stopped, str]], otherwise: str = UNTOUCHED) -> str:
+    return stopped[host][0] if host in stopped else otherwise
+
+
+def _reasons(word: Stopped, why: str) -> Iterator[str]:
+    """What stopped a host; of one that is refused each line is a reason of its own."""
+    for line in why.splitlines() if word == "refused" else [why]:
+        words = "; ".join(filter(None, (" ".join(line.split()), of_sudo(line))))
+        yield words if word == "failed" else f"{word}: {words}"
+
+
+def _paragraphs(plan: Mapping[str, Any], problems: Sequence[tuple[str, str]]) -> list[str]:
+    """One a cause, for (host, sentence)."""
+    return [cause.paragraph() for cause in by_cause(problems, (*plan["hosts"], *plan["services"]))]
+
+
+def _few(rows: Sequence[tuple[dict[str, str], bool]], state: str) -> list[dict[str, str]]:
+    """The rows, each with whether its rank or host was seen; of the others one a state where there are many.
+
+    state: the column that says why not; hosts that were stopped are named below the table, by cause.
+    """
+    counts = Counter(row[state] for row, seen in rows if not seen)
+    many = [word for word, count in counts.items() if count > _MANY]
+    shown = [row for row, seen in rows if seen or row[state] not in many]
+    columns = rows[0][0] if rows else ()
+    for word in many:
+        unseen = [row for row, seen in rows if not seen and row[state] == word]
+        hosts, services = len({row["host"] for row in unseen}), {row["service"] for row in unseen} - {"-"}
+        words = {
+            "host": f"{hosts} hosts",
+            "service": f"{len(services)} services" if len(services) > 1 else "".join(services),
+        }
+        shown.append(dict.fromkeys(columns, "-") | words | {state: word})
+    return shown
+
+
+def _one_line(text: str) -> str:
+    """A model may answer anything, also what would move the terminal's cursor."""
+    return "".join(character if character.isprintable() else " " for character in text).strip()
+
+
+def _wrapped(problems: Sequence[str]) -> str:
+    """Each problem begins a line; the lines of one that names several things stay apart."""
+    width = max(60, shutil.get_terminal_size((140, 24)).columns)
+    return "\n".join(
+        textwrap.fill(line, width, initial_indent=indent, subsequent_indent="    ", break_long_words=False)
+        for problem in problems
+        for indent, line in zip(chain([""], repeat("  ")), problem.splitlines(), strict=False)
+    )
+
+
+def status_table(
+    plan: Mapping[str, Any],
+    services: Sequence[str],
+    ranks: Mapping[tuple[str, str], Mapping[str, Any]],
+    stopped: Mapping[str, tuple[Stopped, str]],
+    gateways: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+    clients: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+) -> str:
+    """One row a rank, one a model of the gateway, one a client of it, then one paragraph a problem with its remedy.
+
+    ranks: (host, service) -> what `read_ranks` found. stopped: host -> why it could not be asked. gateways: host ->
+    what `gb10.fleet.gateway_info` returned. clients: what
+    `gb10.fleet.client_info` returned of each, by its name.
+    """
+    rows: list[tuple[dict[str, str], bool]] = []
+    lines = [(host, reason) for host, why in stopped.items() for reason in _reasons(*why)]
+    for name in services:
+        for number, host in enumerate(plan["services"][name]["hosts"]):
+            unseen = _unseen(host, stopped, "not asked")
+            row, sentences = rank_shown(name, number, host, ranks.get((host, name)), unseen)
+            rows.append((row, (host, name) in ranks))
+            lines += [(host, sentence) for sentence in sentences]
+    lines += [(host, problem) for host, gateway in gateways.items() for problem in gateway["problems"]]
+    behind = [row for host, gateway in gateways.items() for row in _gateway_rows(host, plan, gateway)]
+    known = [one for one in plan["clients"] if one["client"] in clients]
+    lines += [(one["host"], problem) for one in known for problem in clients[one["client"]]["problems"]]
+    used = [
+        {"client": one["client"], "kind": one["kind"], "host": one["host"], "address": one["address"]}
+        | {"health": clients[one["client"]]["health"]}
+        for one in known
+    ]
+    below = "\n".join(_paragraphs(plan, lines)) or "no problems"
+    parts = (*(table(part) for part in (_few(rows, "health"), behind, used) if part), below)
+    return "\n\n".join(part for part in parts if part)
+
+
+def _gateway_rows(host: str, plan: Mapping[str, Any], gateway: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    names = {row["services"][0]: row["model"] for row in plan["gateway"]["models"]}
+    for row in model_rows(plan["hosts"][host]["gateway"], gateway, names):
+        has = {} if plan["gateway"]["address"] is None else {"address": "here" if gateway["address"] else "-"}
+        yield {"gateway": host, "health": gateway["unit"]["active"], **has, **row}
+
+
+def rank_shown(
+    service: str, number: int, host: str, rank: Mapping[str, Any] | None, unseen: str
+) -> tuple[dict[str, str], list[str]]:
+    """A rank's row and its problems. unseen: the word for one that was not read."""
+    sentences = [problem.sentence() for problem in (problems(rank) if rank else ())]
+    return _rank_row(service, number, host, rank, unseen), sentences
+
+
+def _rank_row(service: str, number: int, host: str, rank: Mapping[str, Any] | None, unseen: str) -> dict[str, str]:
+    supervisor = (rank["supervisor"] if rank else None) or {}
+    speed, use = supervisor.get("tokens_per_s"), supervisor.get("kv_use")
+    requests = (
+        None if supervisor.get("running") is None else f"{supervisor['running']:.0f} + {supervisor['waiting'] or 0:.0f}"
+    )
+    return {
+        "service": service,
+        "rank": str(number),
+        "host": host,
+        "health": health(rank) if rank else unseen,
+        "for": _held(supervisor),
+        "tokens/s": "-" if speed is None else f"{speed:.1f}",
+        "running + waiting": requests or "-",
+        "KV use": "-" if use is None else f"{use:.0%}",
+        "memory free": size(rank["memory"]["available"]) if rank else "-",
+    }
+
+
+def _held(supervisor: Mapping[str, Any]) -> str:
+    """How long a supervisor has been in its state, by its own host's clock; `-` where it does not report its time."""
+    if supervisor.get("age_s") is None:
+        return "-"
+    since, until = (datetime.fromisoformat(supervisor[name]) for name in ("since", "updated_at"))
+    return duration((until - since).total_seconds() + supervisor["age_s"])

@@ -1,0 +1,56 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What has to be the same on all hosts of a service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ..._base.findings import Finding, host_error
+
+
+def of_groups(groups: Sequence[Mapping[str, Any]], states: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
+    """What keeps the ranks of a service from working together.
+
+    groups: ``needs.groups`` of the plan, {service, hosts head first, image, pinned}. states: the readings of the hosts
+    that could be read.
+    """
+    for group in groups:
+        head, *others = group["hosts"]
+        # without one of them the service is left as it is: `_host.joins.hosts.whole_services`
+        for host in others if states.keys() >= {*group["hosts"]} else ():
+            yield from _pair(group, head, host, states)
+
+
+def _pair(group: Mapping[str, Any], head: str, host: str, states: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
+    here, there = states[head], states[host]
+    for what in ("architecture", "driver"):
+        if None not in (here[what], there[what]) and here[what] != there[what]:
+            yield _problem(
+                "preflight-rank-differs",
+                group,
+                found=f"{what} {there[what]} on {host}, {here[what]} on {head}",
+                expected=f"the same {what} on all its hosts",
+                remedy=f"bring both hosts to the same {what}",
+                reason="ranks that differ hang, or answer wrongly",
+            )
+    images = [(states[name]["images"] or {}).get(group["image"]) for name in (head, host)]
+    if not group["pinned"] and None not in images and images[0] != images[1]:
+        yield _problem(
+            "preflight-rank-differs",
+            group,
+            found=f"{group['image']} is another image on {host} than on {head}",
+            expected="the same image on all its hosts",
+            remedy="pin its digest in the recipe or the service, or remove the older one: "
+            f"docker image rm {group['image']}",
+            reason="a tag moves, and ranks of different builds hang, or answer wrongly",
+        )
+
+
+def _problem(rule: str, group: Mapping[str, Any], *, found: str, expected: str, remedy: str, reason: str) -> Finding:
+    return host_error(
+        rule, f"fleet_services.{group['service']}", found=found, expected=expected, remedy=remedy, reason=reason
+    )

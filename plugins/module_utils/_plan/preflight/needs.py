@@ -1,0 +1,206 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Can this host carry its slice of the plan? The judgement over a `host_info` reading, before the first change."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ..._base import layout
+from ..._base.findings import Finding, host_error, host_warning, ordered
+from ..._base.sizes import room_for, size
+from ..._base.subject import Look
+from ..._engines.registry import ENGINES
+from ..._host.probe.listeners import PROXY, holder
+from ..._subjects.registry import SUBJECTS
+from .groups import of_groups
+
+# Machines of one kind differ by some MB; those of 2025 have 2 GB less than those of 2026, others half the memory.
+MEMORY_SLACK = 0.998
+WEIGHTS_SLACK = 0.02
+
+
+def preflight(
+    needs: Mapping[str, Any],
+    state: Mapping[str, Any],
+    others: Mapping[str, Mapping[str, Any]] | None = None,
+) -> list[Finding]:
+    """needs: `hosts.<host>.needs` of the plan; state: a `host_info` reading. What can't be read is not judged.
+
+    others: the readings of all hosts of the run, for services on several of them; None leaves those alone.
+    Errors refuse the run; warnings are shown.
+    """
+    own = [*_files(needs, state), *_disk(needs, state), *_ports(needs, state), *_memory(needs, state)]
+    own += [*_weights(needs, state), *_launches(needs, state)]
+    return ordered([*own, *(of_groups(needs["groups"], others) if others is not None else ())])
+
+
+def obstacles(host: str, plan: Mapping[str, Any], state: Mapping[str, Any]) -> list[Finding]:
+    """What of a host is in the way of its slice of the plan or will hurt, over all subjects. plan: ``hosts.<host>``."""
+    look = Look(host, plan, state)
+    return ordered(one for subject in SUBJECTS for one in subject.obstacles(look))
+
+
+def _is_there(path: str | None, state: Mapping[str, Any]) -> bool:
+    return path is not None and (state["paths"] or {}).get(path, {}).get("exists", False)
+
+
+def _files(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Finding]:
+    for file in needs["files"]:
+        if not _is_there(file["path"], state) and not _is_there(file.get("unless"), state):
+            yield host_error(
+                "preflight-file",
+                file["place"],
+                found=f"{file['path']} is not on this host",
+                expected="the file or folder that it names",
+                remedy="put it there, or write another source",
+            )
+
+
+def made_elsewhere(
+    needs: Mapping[str, Any], state: Mapping[str, Any], kept: Collection[str] | None
+) -> Iterator[Finding]:
+    """A run makes what is missing: another key or CA than clients were given by the controller that made the first.
+
+    It is the controller's fault, and refuses the run on all its hosts. kept: those of ``needs.secrets`` that the
+    controller has; None where a run makes none.
+    """
+    for secret in needs["secrets"]:
+        if kept is not None and secret["source"] not in kept and _is_there(secret["path"], state):
+            source, path = secret["source"], secret["path"]
+            yield host_error(
+                "preflight-secret",
+                secret["place"],
+                found=f"{path} is on this host already, and {source} is not on this controller",
+                expected="what the controller that made it has, here too",
+                remedy=f"copy {source.rpartition('/')[0]} from there; or for a new one, which every client has to be "
+                f"given: sudo rm {path} on this host",
+            )
+
+
+def lets_others_in(access: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Finding]:
+    """Where two inventories let hosts read from this one, each would lock out the other's at every run.
+
+    access: ``peer_access`` of the slice. It refuses the run on all its hosts, as above.
+    """
+    given = state.get("peers_inventory")
+    if access["readers"] and given not in (None, "", access["inventory"]):
+        yield host_error(
+            "peer-access-foreign",
+            "peer_access",
+            found=f"the inventory {given} lets hosts of its own read images or models from this one",
+            expected=f"no readers of another inventory than this one, {access['inventory']}",
+            remedy=f"name another source for {', '.join(access['readers'])} (source: of image or model); where both "
+            f"are the same inventory, write fleet_name: {given} in its group_vars/all",
+        )
+
+
+def _disk(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Finding]:
+    wanted: dict[int, list[Mapping[str, Any]]] = {}
+    for write in needs["disk"]:
+        reading = (state["paths"] or {}).get(write["path"])
+        if reading is not None and not _is_there(write.get("unless"), state):
+            # equal free space to the byte means the same file system: its writes count together
+            wanted.setdefault(reading["free_bytes"], []).append(write)
+    for free, writes in sorted(wanted.items()):
+        total = room_for(sum(write["bytes"] for write in writes))
+        if total > free:
+            what = ", ".join(f"{write['what']} {size(write['bytes'])}" for write in writes)
+            place = " and ".join(sorted({write["path"] for write in writes}))
+            yield host_error(
+                "preflight-disk",
+                place,
+                found=f"{size(free)} are free",
+                expected=f"{size(total)} ({what}, and a tenth for partial files)",
+                remedy=f"free {size(total - free)}, for instance with `docker image prune`, or use a larger disk",
+            )
+
+
+def _ports(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Finding]:
+    """A listener on a port that a service is to take. One in a container is not judged where Docker gave no answer:
+    it may be the service itself, and the start looks again."""
+    containers = state["containers"]
+    for wanted in needs["ports"]:
+        for listener in state["listening"] or []:
+            if listener["port"] != wanted["port"]:
+                continue
+            if containers is None and (listener["container"] or listener["process"] == PROXY):
+                continue
+            name = holder(listener, containers or [])
+            if not name or layout.service_of(name) != layout.service_of(wanted["container"]):
+                yield _taken(wanted, listener, name)
+
+
+def _taken(wanted: Mapping[str, Any], listener: Mapping[str, Any], name: str) -> Finding:
+    port, process = wanted["port"], listener["process"]
+    if name:
+        by, end = f"the container {name}", f"stop that container (docker stop {name})"
+    elif process == PROXY:
+        # the brackets keep sudo's own command from being found and ended
+        by = f"a {PROXY} that outlived its container"
+        end = f"end it (sudo pkill -KILL -f 'docker-prox[y] .*-host-port {port} ')"
+    else:
+        by, end = process or "another process", f"end that process (ss -ltnp sport = :{port})"
+    return host_error(
+        "preflight-port",
+        wanted["place"],
+        found=f"port {port} is taken by {by}",
+        expected="a free port",
+        remedy=f"write another port, or {end}",
+    )
+
+
+def _memory(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Finding]:
+    memory = state["memory_bytes"]
+    if memory is not None and memory["total"] < needs["memory_bytes"] * MEMORY_SLACK:
+        yield host_error(
+            "preflight-memory",
+            "fleet_host.memory_kib",
+            found=f"this host has {size(memory['total'])} of memory",
+            expected=f"{size(needs['memory_bytes'])} as the plan counts on",
+            remedy=f"write memory_kib: {memory['total'] // 1024} for this host and read plan.yml again",
+            reason="the utilization of each service is a part of it, so that all services of this host start anew once",
+        )
+
+
+def _weights(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Finding]:
+    """A checkpoint on the host whose index says another size than the plan has, or the size that the plan lacks."""
+    for file in needs["files"]:
+        found, planned = (state["paths"] or {}).get(file["path"], {}).get("weights_bytes"), file.get("weights_bytes")
+        if found and (not planned or abs(found - planned) > WEIGHTS_SLACK * planned):
+            place = file["place"].replace("model.source.path", "model.weights_bytes")
+            expected = f"{size(planned)} as the plan has it" if planned else "a size in the plan"
+            remedy = f"write model.weights_bytes: {found}, and the memory is planned with it"
+            index = f"the checkpoint's index says {size(found)}"
+            yield host_warning("preflight-weights", place, found=index, expected=expected, remedy=remedy)
+
+
+def _launches(needs: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[Finding]:
+    """What the linter's rules say with the host's own facts, beyond what the plan found without them."""
+    running = {layout.service_of(container["name"]) for container in state["containers"] or []}
+    for launch in needs["launches"]:
+        request = launch["request"]
+        facts = _facts(state, layout.service_of(launch["container"]) in running)
+        judge = ENGINES[launch["engine"]].judge
+        known = judge(request)
+        with_facts = judge({**request, "host": {**request["host"], **facts}})
+        for finding in with_facts:
+            if finding not in known and finding.severity != "hint":
+                # nothing that a host shows now is worth refusing what its convergence may change
+                yield replace(finding, severity="warning")
+
+
+def _facts(state: Mapping[str, Any], runs: bool) -> dict[str, Any]:
+    """The linter's facts on a host. Free memory counts only while the service doesn't run: else it holds its own."""
+    models = (state["paths"] or {}).get(layout.MODELS, {})
+    memory = state["memory_bytes"]
+    facts = {
+        "driver": state.get("driver"),
+        "cache_filesystem": models.get("filesystem"),
+        "mem_available_bytes": memory["available"] if memory and not runs else None,
+    }
+    return {name: value for name, value in facts.items() if value}

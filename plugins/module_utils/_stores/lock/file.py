@@ -1,0 +1,64 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The lock's file beside the inventory: read at the plan, added to by the run that brought something first."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from ..._base.findings import FleetError, error
+from ..._base.own_files import replace_file
+from .lock import EMPTY, MOST_BYTES, Lock, dump, parse
+
+# Ansible reads no hidden name as an inventory, whatever its configuration.
+NAME = ".fleet.lock"
+
+
+def read(file: Path) -> Lock:
+    """What is locked; nothing where there is no file. Raises FleetError for a damaged one."""
+    try:
+        with file.open("rb") as stream:
+            return parse(stream.read(MOST_BYTES + 1), str(file))
+    except FileNotFoundError:
+        return EMPTY
+    except OSError as problem:
+        finding = error(
+            "lock-damaged",
+            str(file),
+            found=problem.strerror or str(problem),
+            expected="a file that can be read",
+            remedy=f"take the last good commit's, or mv {file} {file}.damaged: the next run begins a new lock",
+        )
+        raise FleetError(finding) from problem
+
+
+def update(file: Path, change: Callable[[Lock], Lock], write: bool) -> tuple[str, str]:
+    """Change the lock as one step, of two runs at once one after the other; its text before and after.
+
+    change: given what is locked at that moment. write: otherwise only what it would be is returned.
+    """
+    file = file.resolve()
+    with _alone(file.parent) if write else contextlib.nullcontext():
+        before = read(file)
+        after = change(before)
+        if write and after != before:
+            replace_file(file, dump(after).encode())
+    return (dump(before) if before != EMPTY else "", dump(after) if after != EMPTY else "")
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """No other run changes the lock meanwhile. The folder is held, since the file is another one after each change."""
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,100 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The peer server as files of a host: our own private utilities, what starts them, and what they may."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..._base.layout import LIBRARY, UNITS
+from ..transfer.access import PROGRAM
+from .start import SLICE
+
+_PACKAGE = "ansible_collections/gb10/fleet/plugins/module_utils"
+_FOLDER = f"{LIBRARY}/peer"
+# All that the server and what starts it import of this collection: a test holds the list equal to what they load.
+MODULES = (
+    "_base/findings",
+    "_base/foreign_files",
+    "_stores/images/__init__",
+    "_stores/images/archive",
+    "_stores/images/docker",
+    "_stores/images/identity",
+    "_stores/images/layers",
+    "_stores/images/pull",
+    "_stores/images/records",
+    "_base/layout",
+    "_facts/models/__init__",
+    "_facts/models/stored",
+    "_base/own_files",
+    "_stores/peers/__init__",
+    "_stores/peers/answers",
+    "_stores/peers/contents",
+    "_stores/peers/request",
+    "_stores/peers/server",
+    "_stores/peers/start",
+    "_base/schema",
+    "_base/sizes",
+    "_stores/transfer/__init__",
+    "_stores/transfer/access",
+    "_stores/transfer/fetch",
+    "_stores/transfer/offer",
+    "_stores/transfer/parts",
+    "_stores/transfer/peer",
+    "_stores/transfer/places",
+    "_base/received",
+    "_stores/transfer/route",
+    "_stores/transfer/spool",
+    "_base/staging",
+    "_stores/weights/__init__",
+    "_stores/weights/access",
+    "_stores/weights/cache",
+    "_stores/weights/hub",
+    "_stores/weights/hub_api",
+    "_stores/weights/manifest",
+    "_stores/weights/records",
+    "_stores/weights/source",
+    "_stores/weights/store",
+)
+_SERVE = f"{_FOLDER}/serve"
+
+
+def _starting(module: str, arguments: str, started_by: str) -> str:
+    """A program that runs a module's `main`."""
+    return f"""\
+#!/usr/bin/env -S python3 -IB
+# Managed by gb10.fleet. It is started by {started_by}.
+import sys
+
+sys.path.insert(0, "{_FOLDER}")
+
+from {_PACKAGE.replace("/", ".")}._peers.{module} import main
+
+main({arguments})
+"""
+
+
+_SLICE_TEXT = """\
+# Managed by gb10.fleet: what serving other hosts of the fleet may take of this one, all connections together.
+[Slice]
+MemoryMax=2G
+MemorySwapMax=0
+TasksMax=512
+"""
+
+
+def program_files() -> dict[str, dict[str, Any]]:
+    """``{path: {mode, content or source}}``. Without the empty files Ansible's packages would count."""
+    parents = ["/".join(_PACKAGE.split("/")[:depth]) for depth in range(1, _PACKAGE.count("/") + 2)]
+    return {
+        PROGRAM: {"mode": "0755", "content": _starting("start", f'"{_SERVE}"', "sshd for other hosts, by sudo")},
+        _SERVE: {"mode": "0755", "content": _starting("server", "sys.argv[1:]", f"{PROGRAM}, within limits")},
+        f"{UNITS}/{SLICE}": {"mode": "0644", "content": _SLICE_TEXT},
+        **{f"{_FOLDER}/{parent}/__init__.py": {"mode": "0644", "content": ""} for parent in parents},
+        **{
+            f"{_FOLDER}/{_PACKAGE}/{name}.py": {"mode": "0644", "source": f"plugins/module_utils/{name}.py"}
+            for name in MODULES
+        },
+    }

@@ -1,0 +1,124 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Who may read images and models from a host: the program that runs as root for them, and the keys that start it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from ..._base.findings import Difference
+from ..._base.layout import CACHES, MODELS, STATE
+from ..._base.managed import Managed, ManagedJson, managed
+from ..._base.subject import Asked, Differences, Here, Subject, View
+from ..transfer import access
+from .program import program_files
+from .reading import READS
+
+
+def peer_access(here: Here) -> dict[str, Any]:
+    """``peer_access_plan``: ``{reads, readers, files, inventory}``; the hosts follow from the sources of images and
+    models."""
+    return with_files(here.slices["peer_access"], here.fleet["name"])
+
+
+def with_files(who: Mapping[str, Any], inventory: str) -> dict[str, Any]:
+    """``{reads, readers}`` with the files that let the readers of that inventory in; without readers there are none,
+    and the module `peer_access` takes away what is there, unless another inventory lets others in."""
+    if not who["readers"]:
+        return {**who, "files": {}, "inventory": inventory}
+    places = json.dumps({"folder": STATE, "models": MODELS, "caches": list(CACHES)}, indent=1, sort_keys=True) + "\n"
+    return {
+        **who,
+        "inventory": inventory,
+        "files": {
+            **program_files(),
+            access.PLACES: {"mode": "0644", "content": places},
+            access.SUDOERS: {"mode": access.ENTRIES[access.SUDOERS], "content": access.sudoers(inventory)},
+        },
+    }
+
+
+def _files(plan: Mapping[str, Any]) -> Iterator[Managed | ManagedJson]:
+    """The keys in these two are known to the hosts alone: `_differences` compares them."""
+    yield from managed(plan)
+    if plan["readers"]:
+        yield Managed(access.AUTHORIZED_KEYS, "file", "0644")
+    if plan["reads"]:
+        yield Managed(access.KNOWN_HOSTS, "file", "0644")
+
+
+def _differences(view: View) -> Differences:
+    present, given, plan = view.state["peers"], view.state["peers_inventory"], view.slice["peer_access"]
+    is_ours = bool(plan["readers"]) or not access.is_of_another(given, plan["inventory"])
+    if present is not None:
+        if is_ours:
+            yield from _authorized(view, present["authorized"], plan["readers"])
+        yield from _known(view, present["known"], plan["reads"])
+    for path in (view.state["peers_entries"] or ()) if is_ours and not plan["readers"] else ():
+        yield view.differs("error", "file-kind", f"file {path}", found="a file", expected="no such file")
+
+
+def _authorized(view: View, lines: Mapping[str, str], readers: Mapping[str, Collection[str]]) -> Iterator[Difference]:
+    """One line a reader, which starts our program alone; its own key and addresses where these could be read."""
+    place = f"file {access.AUTHORIZED_KEYS}"
+    for name in sorted(lines.keys() - {*readers}):
+        expected = "no key of anybody but " + (", ".join(readers) or "nobody")
+        yield view.differs("error", "peer-key-undeclared", place, found=f"a key of {name[:80]!r}", expected=expected)
+    for name in readers:
+        if name not in lines:
+            yield view.differs(
+                "warning", "peer-key-missing", f"{place}, {name}", found="no key", expected=f"{name}'s key"
+            )
+            continue
+        options, _, key = lines[name].partition(" ssh-")
+        expected = _options(view, name, options, readers[name])
+        theirs = _key_of(view, name, "public_key")
+        if options != expected:
+            yield view.differs("error", "peer-key-options", f"{place}, {name}", found=options[:200], expected=expected)
+        elif theirs and access.bare(f"ssh-{key}") != theirs:
+            yield view.differs(
+                "error", "peer-key-other", f"{place}, {name}", found="another key", expected=f"the key of {name}"
+            )
+
+
+def _options(view: View, reader: str, found: str, planned: Collection[str]) -> str:
+    """What a reader's line begins with: its addresses in the plan and, where it was asked, those that it comes from."""
+    theirs = (view.states.get(reader) or {}).get("peers")
+    try:
+        return access.options([*planned, *(theirs["addresses"] if theirs else access.addresses_in(found))])
+    except ValueError as problem:
+        return f"addresses of {reader} ({problem})"
+
+
+def _known(view: View, keys: Mapping[str, str], reads: Collection[str]) -> Iterator[Difference]:
+    """The SSH host keys of those that this host reads from."""
+    for name in reads:
+        place, theirs = f"file {access.KNOWN_HOSTS}, {name}", _key_of(view, name, "host_key")
+        if name not in keys:
+            yield view.differs(
+                "warning", "peer-host-missing", place, found="no key", expected=f"the host key of {name}"
+            )
+        elif theirs and keys[name] != theirs:
+            yield view.differs(
+                "error", "peer-host-other", place, found="another key", expected=f"the host key of {name}"
+            )
+
+
+def _key_of(view: View, host: str, which: str) -> str:
+    """Empty where that host could not be read, or has none."""
+    found: str = ((view.states.get(host) or {}).get("peers") or {which: ""})[which]
+    return found
+
+
+def _questions(asked: Asked) -> Mapping[str, Any]:
+    """Whom it reads from, and at which addresses."""
+    return {"reads": asked.slice["peer_access"]["reads"]}
+
+
+PEER_ACCESS = Subject(
+    "peer_access", slice=peer_access, questions=_questions, files=_files, read=READS, differences=_differences
+)

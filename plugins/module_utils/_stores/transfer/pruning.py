@@ -1,0 +1,22 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What the modules that remove earlier images and models have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..._base.findings import FleetError
+
+
+def run(module: Any, prune: Callable[[Any], list[Any]], line: Callable[[Any], str]) -> None:
+    """Remove by ``prune`` and end the module. line: one of what was removed, or would be, as the diff shows it."""
+    try:
+        removed = prune(module)
+    except FleetError as error:
+        module.fail_json(msg=str(error), findings=[finding.as_dict() for finding in error.findings])
+    diff = {"before": "".join(f"{line(one)}\n" for one in removed), "after": ""}
+    module.exit_json(changed=bool(removed), removed=removed, diff=diff)

@@ -1,0 +1,197 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""``fleet_clients``: programs that use the gateway, each with a key of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..._base import secret_files
+from ..._base.findings import Finding, did_you_mean, error, unknown_host
+from ..._base.gb10 import fact
+from ..._base.schema import Spec
+from ..gateway.clients import names_of
+
+HERMES, OPEN_WEBUI = "hermes", "open-webui"
+_EVERYBODY, _THIS_HOST = "0.0.0.0", "127.0.0.1"
+# Hermes runs commands for whoever has its key: its API is its own host's until the owner says otherwise.
+_DEFAULTS: Mapping[str, tuple[int, str]] = {HERMES: (8642, _THIS_HOST), OPEN_WEBUI: (3000, _EVERYBODY)}
+_MADE = ".fleet/keys"
+_MOST_BYTES = 1 << 20
+
+CLIENTS: Spec = {
+    "type": "map",
+    "keys": {"type": "str", "pattern": "[a-z0-9][a-z0-9-]{0,40}", "expected": "a name of a-z, 0-9 and -"},
+    "values": {
+        "type": "map",
+        "options": {
+            "kind": {"type": "str", "required": True, "choices": [HERMES, OPEN_WEBUI]},
+            "host": {"type": "str", "required": True, "min": 1},
+            # the service whose model Hermes works with; Open WebUI lists all models
+            "service": {"type": "str", "min": 1},
+            "port": {"type": "int", "min": 1, "max": 65535},
+            "listen": {"type": "str", "pattern": "[0-9a-fA-F.:]+", "expected": "the host's IP address to listen on"},
+            # whose key of fleet_gateway.keys_file it sends; its own name without
+            "key": {"type": "str", "min": 1},
+            # the first account's password, or the key of Hermes' own API; made and kept in .fleet without
+            "secret_file": {"type": "str", "min": 1, "expected": "a file on the controller that holds the secret"},
+            "account": {
+                "type": "str",
+                "pattern": r"[^@\s]{1,64}@[^@\s]{1,200}",
+                "expected": "the first account's mail address",
+            },
+            "image": {
+                "type": "map",
+                "default": {},
+                "options": {
+                    "reference": {"type": "str", "pattern": r"[\w./:-]+", "expected": "an image's name with its tag"},
+                    "digest": {"type": "str", "pattern": "sha256:[0-9a-f]{64}", "expected": "sha256:..."},
+                    "source": {
+                        "type": "map",
+                        "options": {"archive": {"type": "str", "min": 1}, "host": {"type": "str", "min": 1}},
+                    },
+                },
+            },
+            # further settings of the program; no secret: `docker inspect` shows them
+            "env": {"type": "map", "default": {}, "values": {"type": "str"}},
+        },
+    },
+}
+
+
+# Follows from a gateway that is refused itself.
+NO_GATEWAY = "input-client-gateway"
+
+
+def decide(
+    clients: dict[str, dict[str, Any]],
+    hosts: Mapping[str, Collection[int]],
+    services: Collection[str],
+    gateway: Mapping[str, Any] | None,
+    folder: Path,
+) -> Iterator[Finding]:
+    """Complete checked ``fleet_clients``: each has port, listen, key, an absolute secret_file, whether it is made
+    (``secret_made``), account, and the whole image.
+
+    hosts: of the inventory, ``{name: its taken ports}``. services: their names. gateway: as
+    `_subjects.gateway.declared.decide` completes it, None without one. folder: the inventory's.
+    """
+    known = _known_keys(gateway)
+    taken: dict[str, set[int]] = {name: {*ports} for name, ports in hosts.items()}
+    for name, client in clients.items():
+        place = f"fleet_clients.{name}"
+        port, listen = _DEFAULTS[client["kind"]]
+        client.setdefault("port", port)
+        client.setdefault("listen", listen)
+        client.setdefault("key", name)
+        client.setdefault("account", "admin@localhost")
+        client["secret_made"] = "secret_file" not in client
+        client["secret_file"] = str(folder / client.get("secret_file", f"{_MADE}/client-{name}.key"))
+        image = client["image"]
+        own = fact("clients", client["kind"].replace("-", "_"))
+        client["image"] = {"reference": image.get("reference", own), "digest": image.get("digest")} | {
+            "source": image.get("source", "registry")
+        }
+        yield from _placement(name, client, place, taken, services)
+        if gateway is None:
+            yield error(
+                NO_GATEWAY,
+                place,
+                found="no fleet_gateway",
+                expected="a gateway, by which the client reaches the services",
+                remedy="declare fleet_gateway (docs/gateway.md)",
+            )
+        elif known is not None and client["key"] not in known:
+            yield error(
+                "input-client-key",
+                f"{place}.key",
+                found=f'{gateway["keys_file"]} has no key of "{client["key"]}"',
+                expected="a key of its own, so that it can be withdrawn alone",
+                remedy=f"""echo "{client["key"]}: $(openssl rand -hex 32)" >> {gateway["keys_file"]}""",
+            )
+        yield from _secret(client, place)
+
+
+def _known_keys(gateway: Mapping[str, Any] | None) -> Collection[str] | None:
+    """The names in the gateway's file of keys; None where ansible-vault has to decrypt it first."""
+    if gateway is None:
+        return None
+    content = secret_files.read(Path(gateway["keys_file"]), _MOST_BYTES)
+    return None if content is None else names_of(content.decode("utf-8", "replace"))
+
+
+def _placement(
+    name: str, client: Mapping[str, Any], place: str, taken: dict[str, set[int]], services: Collection[str]
+) -> Iterator[Finding]:
+    host = client["host"]
+    if name in services or name == "gateway":
+        yield error(
+            "input-client-name",
+            place,
+            found="a service, or the gateway, has that name",
+            expected="a name of its own, by which it is removed",
+            remedy="rename the client",
+        )
+    if host not in taken:
+        yield unknown_host(f"{place}.host", host, taken)
+    elif client["port"] in taken[host]:
+        yield error(
+            "input-port-twice",
+            f"{place}.port",
+            found=f"port {client['port']} of {host} is already that of a service, a client, the gateway or its system",
+            expected="a port of its own",
+            remedy="write another port",
+        )
+    else:
+        taken[host].add(client["port"])
+    if client["kind"] == OPEN_WEBUI and "service" in client:
+        yield error(
+            "input-client-service",
+            f"{place}.service",
+            found="a service of an Open WebUI, which lists every model of the gateway",
+            expected="no service",
+            remedy="take it out",
+        )
+    elif client["kind"] == HERMES and client.get("service") not in services:
+        yield error(
+            "input-client-service",
+            f"{place}.service",
+            found=f'no service "{client["service"]}"' if "service" in client else "none",
+            expected="the service whose model the agent works with",
+            remedy=did_you_mean(client.get("service", ""), services),
+        )
+
+
+def _secret(client: Mapping[str, Any], place: str) -> Iterator[Finding]:
+    path = Path(client["secret_file"])
+    if not path.is_file():
+        if not client["secret_made"]:
+            yield error(
+                "input-client-secret",
+                f"{place}.secret_file",
+                found=f"no file {path}",
+                expected="a file with the secret in one line",
+                remedy=f"(umask 077; openssl rand -hex 32 > {path}); or remove secret_file, and it is made",
+            )
+        return
+    content = secret_files.read(path, _MOST_BYTES)
+    if content is not None:
+        if not is_secret(content.decode("utf-8", "replace")):
+            yield error(
+                "input-client-secret",
+                f"{place}.secret_file",
+                found=f"{path} holds something else than one word of at least 16 characters",
+                expected="at least 16 characters of A-Z, a-z, 0-9 and ._~+/=-",
+                remedy=f"(umask 077; openssl rand -hex 32 > {path})",
+            )
+        yield from secret_files.others_may_read("input-client-secret", f"{place}.secret_file", path)
+
+
+def is_secret(text: str) -> bool:
+    """Whether a file's text is one word that needs no quoting anywhere on its way."""
+    words = text.strip()
+    return 16 <= len(words) <= 4096 and all(one.isascii() and (one.isalnum() or one in "._~+/=-") for one in words)

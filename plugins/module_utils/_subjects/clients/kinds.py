@@ -1,0 +1,197 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""How each kind of client is run: its image's start, its settings, and the secrets that it gets by files alone.
+
+Hermes Agent 0.19.0 was run by these settings behind HAProxy 3.0.11 (its package; 23 November 2026).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..._base import layout
+from ..._base.gb10 import fact
+from ..gateway.clients import key_of
+from .declared import HERMES, OPEN_WEBUI, is_secret
+
+IN_SETTINGS = "/run/gb10"  # the client's folder, in its container
+IN_CERTIFICATES = "/run/gb10-certificates"  # what the host trusts
+_BUNDLE = f"{IN_CERTIFICATES}/ca-certificates.crt"
+# The variable by which Hermes' settings name the gateway's key.
+_HERMES_KEY = "GB10_GATEWAY_KEY"
+
+
+@dataclass(frozen=True)
+class Way:
+    """To the gateway. url: with /v1. name, address: the host's name in it, and where that leads; empty where the
+    client's own look-up finds it. models: clients' names of those that are served."""
+
+    url: str
+    name: str
+    address: str
+    models: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One program. port, data: in its container. start: the command that its image begins with. capabilities: what
+    its start needs of root. memory_limit: bytes, beside the models' memory. key: the variable of the gateway's key.
+    """
+
+    title: str
+    port: int
+    data: str
+    start: str
+    memory_limit: int
+    key: str
+    capabilities: tuple[str, ...] = ()
+    health: str = "/health"
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+KINDS: Mapping[str, Kind] = {
+    OPEN_WEBUI: Kind(
+        "Open WebUI",
+        8080,
+        "/app/backend/data",
+        "bash /app/backend/start.sh",
+        4 << 30,
+        "OPENAI_API_KEY",
+        env={
+            # by these alone, also after a change: else the database keeps what it was first given
+            "ENABLE_PERSISTENT_CONFIG": "false",
+            "ENABLE_OLLAMA_API": "false",
+            "ENABLE_SIGNUP": "false",
+            # its default of 10 s is shorter than a busy host's answer
+            "AIOHTTP_CLIENT_TIMEOUT_MODEL_LIST": "30",
+            # nothing is loaded or reported at a start
+            "OFFLINE_MODE": "true",
+            "HF_HUB_OFFLINE": "1",
+            "RAG_EMBEDDING_ENGINE": "openai",
+            "AUDIO_STT_ENGINE": "openai",
+            "ENABLE_VERSION_UPDATE_CHECK": "false",
+            "ANONYMIZED_TELEMETRY": "false",
+            "DO_NOT_TRACK": "true",
+            "SCARF_NO_ANALYTICS": "true",
+        },
+    ),
+    HERMES: Kind(
+        "Hermes Agent",
+        8642,
+        "/opt/data",
+        "/opt/hermes/docker/entrypoint-dispatch.sh gateway run",
+        8 << 30,
+        _HERMES_KEY,
+        # its start gives the data to an account of its own, and goes on as that
+        capabilities=("CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID"),
+        env={"API_SERVER_ENABLED": "true", "API_SERVER_HOST": "0.0.0.0", "API_SERVER_PORT": "8642"},
+    ),
+}
+
+
+def environment(client: Mapping[str, Any], way: Way) -> dict[str, str]:
+    """Without secrets. client: as `_subjects.clients.declared.decide` completes it."""
+    kind = KINDS[client["kind"]]
+    trusted = dict.fromkeys(("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"), _BUNDLE)
+    own = {}
+    if client["kind"] == OPEN_WEBUI:
+        # aiohttp has a setting of its own there
+        trusted["AIOHTTP_CLIENT_SSL_CERT_FILE"] = _BUNDLE
+        own = {"OPENAI_API_BASE_URL": way.url, "WEBUI_ADMIN_EMAIL": client["account"]}
+    return dict(sorted({**kind.env, **trusted, **own, **client["env"]}.items()))
+
+
+def settings(client: Mapping[str, Any], way: Way, model: str, context: int | None) -> dict[str, str]:
+    """Files of the client's folder, by name; without secrets."""
+    if client["kind"] != HERMES:
+        return {}
+    length = {} if context is None else {"context_length": context}
+    words = {
+        "model": {
+            "provider": "custom:fleet",
+            "default": model,
+            "max_tokens": fact("clients", "hermes_max_tokens"),
+            **length,
+        },
+        "providers": {"fleet": {"name": "fleet", "base_url": way.url, "key_env": _HERMES_KEY, "default_model": model}},
+    }
+    return {"config.yaml": json.dumps(words, indent=1) + "\n"}
+
+
+def start(client: Mapping[str, Any]) -> str:
+    """What the container begins with: secrets become variables of its program, which `docker inspect` doesn't show."""
+    return f"""\
+#!/bin/sh
+{layout.MARK}
+set -a
+. {IN_SETTINGS}/gateway.env
+. {IN_SETTINGS}/own.env
+set +a
+exec {KINDS[client["kind"]].start}
+"""
+
+
+def gateway_secret(kind: str, key: str) -> Callable[[str], str]:
+    """``gateway.env`` of the owner's file of keys. ValueError, without a word of it, where the name has none there."""
+    return lambda text: f"{KINDS[kind].key}='{key_of(text, key)}'\n"
+
+
+def own_secret(kind: str) -> Callable[[str], str]:
+    """``own.env`` of the client's secret. Sessions of Open WebUI are signed by a further one that follows from it."""
+
+    def rendered(text: str) -> str:
+        words = text.strip()
+        if not is_secret(words):
+            raise ValueError("expected one word of at least 16 characters of A-Z, a-z, 0-9 and ._~+/=-")
+        if kind == HERMES:
+            return f"API_SERVER_KEY='{words}'\n"
+        sessions = hmac.new(words.encode(), b"sessions", hashlib.sha256).hexdigest()
+        return f"WEBUI_ADMIN_PASSWORD='{words}'\nWEBUI_SECRET_KEY='{sessions}'\n"
+
+    return rendered
+
+
+def unit(name: str, client: Mapping[str, Any], words: list[str], inventory: str) -> str:
+    """The systemd unit. words: of `docker run`. inventory: whose it is; systemd passes over sections of this kind."""
+    container = layout.client_container(name)
+    return f"""\
+{layout.MARK}
+[Unit]
+Description=gb10.fleet: {KINDS[client["kind"]].title}, {name}
+Wants=network-online.target
+Requires=docker.service
+After=network-online.target docker.service
+StartLimitIntervalSec=0
+
+[Service]
+Type=exec
+ExecStartPre=/usr/bin/mkdir -p {layout.CLIENTS_STATUS}
+ExecStartPre=/usr/bin/touch {layout.client_started(name)}
+ExecStartPre=-/usr/bin/docker rm --force --volumes {container}
+ExecStart={" ".join(map(_quoted, words))}
+ExecStop=/usr/bin/docker stop --time 30 {container}
+Restart=always
+RestartSec=5
+TimeoutStopSec=60
+SuccessExitStatus=137 143
+SyslogIdentifier={container}
+
+[Install]
+WantedBy=multi-user.target docker.service
+
+[X-Gb10Fleet]
+Inventory={inventory}
+"""
+
+
+def _quoted(word: str) -> str:
+    """A word of a unit's command, in which systemd puts nothing in and takes nothing apart."""
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    return f'"{escaped}"'

@@ -1,0 +1,66 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The clients on their hosts: their files, units, and secrets made of the controller's files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ..._base.findings import Finding, host_error
+from ..._base.managed import Managed, ManagedJson, managed
+from ..._base.subject import Differences, Look, Subject, View
+from .kinds import gateway_secret, own_secret
+
+_PROCESS = "docker-proxy"
+
+
+def secret_text(secret: Mapping[str, Any], text: str) -> str:
+    """A client's secret file. secret: of its slice. text: of the source on the controller. ValueError for one that
+    can't be."""
+    rendered = gateway_secret(secret["kind"], secret["key"]) if secret["key"] else own_secret(secret["kind"])
+    return rendered(text)
+
+
+def _files(part: Sequence[Mapping[str, Any]]) -> Iterator[Managed | ManagedJson]:
+    for client in part:
+        yield from managed(client)
+        for one in client["secrets"]:
+            rendered = gateway_secret(one["kind"], one["key"]) if one["key"] else own_secret(one["kind"])
+            yield Managed(one["path"], "file", "0600", secret=True, source=one["source"], rendered=rendered)
+
+
+def _differences(view: View) -> Differences:
+    """Whether what runs is of the image that is declared; its words and secrets are files."""
+    running, images = view.state["running"] or {}, view.state["images"] or {}
+    for start in (client["start"] for client in view.slice["clients"]):
+        have, image = running.get(start["container"]), images.get(start["image"])
+        if have is not None and image is not None and have["image"] != image["id"]:
+            yield view.differs(
+                "error",
+                "client-image",
+                f"container {start['container']}",
+                found=have["reference"],
+                expected=start["image"],
+                remedy=f"systemctl restart {start['unit']} starts it as its unit says",
+            )
+
+
+def _obstacles(look: Look) -> Iterator[Finding]:
+    """Ports that another program has: nobody is cut off unasked."""
+    ours = {one["unit"] for one in look.part("our_units") or ()}
+    for client in look.slice.get("clients", ()):
+        port = client["listens"]["port"]
+        if found := look.others_at(port, [_PROCESS] if client["unit"] in ours else ()):
+            yield host_error(
+                "client-port-taken",
+                f"fleet_clients.{client['name']}",
+                found=found,
+                expected="a free port",
+                remedy="stop it, or write another port",
+            )
+
+
+CLIENTS = Subject("clients", files=_files, differences=_differences, obstacles=_obstacles)

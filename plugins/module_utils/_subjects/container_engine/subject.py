@@ -1,0 +1,187 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Docker: its settings, the logins to registries, and that it runs."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ..._base import layout
+from ..._base.findings import Finding, error
+from ..._base.gb10 import fact
+from ..._base.managed import Managed, ManagedJson
+from ..._base.schema import Spec
+from ..._base.subject import Differences, Here, Look, Subject, View, with_defaults
+from ..._host.settings.json_settings import changed_keys, merged
+from .reading import READS, RESTART, needed_rules
+
+# Docker Hub's logins stand under its address of old in Docker's own file; any other registry's under its name.
+LOGIN_KEYS = {"docker.io": "https://index.docker.io/v1/"}
+UNIT = "docker.service"
+_DAEMON = "/etc/docker/daemon.json"
+_CAT = "systemctl cat docker"
+_LOGINS = "/root/.docker/config.json"
+_MADE = "the rules that Docker made when it started"
+_FLUSHED = (
+    "no container with a published port starts without them, and Docker makes them at its start alone; `nft flush "
+    "ruleset`, which a restart of nftables.service does, takes them"
+)
+_REGISTRY: dict[str, Spec] = {
+    "name": {"type": "str", "required": True},
+    "username": {"type": "str", "required": True},
+    "password_file": {"type": "str", "required": True},
+}
+SPEC: Spec = {
+    "type": "map",
+    "default": {},
+    "options": {
+        "daemon": {"type": "map", "keys": {"known": fact("known_names", "dockerd")}},
+        "registries": {"type": "list", "elements": {"type": "map", "options": _REGISTRY}},
+        "restart": {"type": "bool", "default": False},
+    },
+}
+# Keys that a reload is enough for (dockerd's reference, "Configuration reload behavior"); of `features` it takes over
+# neither `cdi` nor `containerd-snapshotter`.
+RELOADABLE = (
+    "authorization-plugins",
+    "debug",
+    "default-runtime",
+    "insecure-registries",
+    "labels",
+    "live-restore",
+    "max-concurrent-downloads",
+    "max-concurrent-uploads",
+    "max-download-attempts",
+    "registry-mirrors",
+    "runtimes",
+    "shutdown-timeout",
+)
+
+
+def container_engine(here: Here) -> dict[str, Any]:
+    """``container_engine_plan``."""
+    settings = here.settings.get("container_engine", {})
+    # by key: an owner's own setting takes none of the others away
+    daemon = {**fact("container_engine", "daemon"), **settings.get("daemon", {})}
+    plan = with_defaults("container_engine", {**settings, "daemon": daemon})
+    registries = [
+        {**registry, "key": LOGIN_KEYS.get(registry["name"], registry["name"])} for registry in plan["registries"]
+    ]
+    more = {"registries": registries, "units": {UNIT: "started"}, "reloadable": [*RELOADABLE]}
+    more["restart"] = settings.get("restart", False)
+    return plan | more
+
+
+def _files(plan: Mapping[str, Any]) -> Iterator[Managed | ManagedJson]:
+    """Two JSON files that others also write."""
+    yield Managed(posixpath.dirname(_DAEMON), "folder", "0755")
+    yield Managed(_DAEMON, "file", "0644")
+    yield ManagedJson(_DAEMON, plan["daemon"])
+    if plan["registries"]:
+        names = tuple(sorted(registry["key"] for registry in plan["registries"]))
+        yield Managed(_LOGINS, "file", "0600", secret=True)
+        yield ManagedJson(_LOGINS, {}, names_of="auths", names=names)
+
+
+def _differences(view: View) -> Differences:
+    for one in _overruled(view.state["daemon"] or {}, view.slice["container_engine"]):
+        words = {name: getattr(one, name) for name in ("found", "expected", "remedy", "reason", "source")}
+        yield view.differs("error", one.rule, one.place, **words)
+    engine, masked = view.state["engine"], (view.state["daemon"] or {}).get("masked")
+    if engine is not None and not engine["running"] and not masked:
+        hangs = engine.get("hangs", "")
+        found = f"it does not answer{hangs and f': {hangs}'}" if engine["installed"] else "not installed"
+        yield view.differs("error", "docker-down", "Docker", found=found, expected="runs", remedy=hangs and RESTART)
+    if missing := engine and view.state["daemon"] and needed_rules(engine, view.state["daemon"]):
+        yield view.differs("error", "docker-rules", "Docker", found=_gone(missing), expected=_MADE, reason=_FLUSHED)
+
+
+def _gone(missing: Sequence[str]) -> str:
+    return f"{' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} gone"
+
+
+def _obstacles(look: Look) -> Iterator[Finding]:
+    daemon, plan = look.part("daemon"), look.slice["container_engine"]
+    yield from _overruled(daemon, plan)
+    if hangs := look.part("engine").get("hangs"):
+        yield error("docker-hangs", "Docker", found=hangs, expected="an answer", remedy=RESTART, kind="host")
+    others = sorted(one["name"] for one in look.state.get("containers") or () if not _is_ours(one["name"]))
+    changes, missing = _needs_restart(plan, daemon), needed_rules(look.part("engine"), daemon) if daemon else []
+    asked = others and not plan["restart"] and not daemon.get("settings", {}).get("live-restore")
+    if asked and (changes or missing):
+        why = [f"{', '.join(changes)} change"] if changes else []
+        why += [_gone(missing)] if missing else []
+        ways = ["stop them", "write `restart: true` in fleet_host.container_engine"]
+        ways += [] if missing else [f"leave these keys alone ({', '.join(f'{key}: null' for key in changes)})"]
+        yield error(
+            "docker-restart",
+            "Docker",
+            found=f"{', and '.join(why)}, so Docker restarts, and with it {', '.join(others)}",
+            expected="no containers of others, or a yes",
+            remedy=f"{', '.join(ways[:-1])}, or {ways[-1]}",
+            reason=_FLUSHED if missing else "",
+            kind="host",
+        )
+
+
+def _overruled(daemon: Mapping[str, Any], plan: Mapping[str, Any]) -> Iterator[Finding]:
+    """What of the owner's wins over our daemon.json, or keeps Docker from starting with it."""
+    where = daemon.get("where", {})
+    if daemon.get("masked"):
+        yield error(
+            "docker-masked",
+            UNIT,
+            found="the unit is masked, so that nobody starts Docker",
+            expected="a unit that can be started",
+            remedy=f"sudo systemctl unmask {UNIT}",
+            kind="host",
+        )
+    if daemon.get("file"):
+        yield error(
+            "docker-other-file",
+            _DAEMON,
+            found=f"dockerd reads {daemon['file']} instead ({where.get('config-file', _CAT)})",
+            expected="this file, whose keys the plan sets",
+            remedy=f"move its settings to {_DAEMON}, and take --config-file out",
+            kind="host",
+        )
+    written = {key for key, value in plan["daemon"].items() if value is not None}
+    for key in sorted(written & {*daemon.get("flags", ())}):
+        yield error(
+            "docker-option-twice",
+            f"fleet_host.container_engine.daemon.{key}",
+            found=f"dockerd has --{key} on its command line as well ({where.get(key, _CAT)})",
+            expected="each setting once",
+            remedy=f"write `{key}: null`, or remove the drop-in that sets the option",
+            reason="dockerd does not start then, and `dockerd --validate` does not see it",
+            source="the package nv-docker-options of DGX OS",
+            kind="host",
+        )
+
+
+def _is_ours(name: str) -> bool:
+    return (layout.service_of(name) or layout.client_of(name)) is not None
+
+
+def _needs_restart(plan: Mapping[str, Any], daemon: Mapping[str, Any]) -> list[str]:
+    """Our keys of daemon.json that differ and that a running Docker does not take over."""
+    if not daemon:
+        return []
+    have = daemon["settings"]
+    ours = {key: value for key, value in plan["daemon"].items() if value is not None and key not in daemon["names"]}
+    return [key for key in changed_keys(have, merged(have, ours)) if key not in plan["reloadable"]]
+
+
+CONTAINER_ENGINE = Subject(
+    "container_engine",
+    SPEC,
+    container_engine,
+    _files,
+    read=READS,
+    differences=_differences,
+    obstacles=_obstacles,
+)

@@ -1,0 +1,302 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Which address every half gets, and what is refused once addresses are known.
+
+A segment takes two subnets of the pool, one a half: number ``2 * index`` and ``2 * index + 1``. The index is what the
+owner wrote, or 0. Nothing else enters: not the order of the list, not the other segments. So adding, removing or moving
+a cable can't renumber another; the price is that a second cable has to be given its index, and the refusal says which.
+(No rule can do without: if every cable alone is to get the first subnets, two of them collide unless something that is
+written distinguishes them, and a place in a list changes with what is inserted before it.)
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from ..._base.findings import Finding, fabric_error
+from .declared import End, HostFacts, Segment
+from .hardware import HALVES
+
+Interface = ipaddress.IPv4Interface
+Network = ipaddress.IPv4Network
+
+# As in the cluster owner's notes: .10 and .11, where the subnet is large enough to have them.
+FIRST_NUMBER = 10
+
+
+@dataclass(frozen=True)
+class Addressed:
+    """A segment with the addresses of each end, one a half (one on a link)."""
+
+    segment: Segment
+    addresses: Mapping[End, Sequence[Interface]]
+
+    def subnets(self) -> list[Network]:
+        """The subnet of each half."""
+        return [interface.network for interface in self.addresses[self.segment.ends[0]]]
+
+
+def allocate(
+    settings: Mapping[str, Any], segments: Sequence[Segment], hosts: Mapping[str, HostFacts]
+) -> tuple[list[Addressed], list[Finding]]:
+    """Addresses for all segments, and every problem. A segment with a problem is left out of what is returned."""
+    pool, findings = _network("fleet_fabric.pool", settings["pool"])
+    taken, problems = _indices(segments)
+    findings += problems
+    addressed = []
+    for segment in segments:
+        if segment.addresses:
+            addresses, problems = _by_hand(segment)
+        elif pool is None or segment.place not in taken:
+            continue
+        else:
+            addresses, problems = _from_pool(segment, taken[segment.place], pool, settings["prefix"])
+        findings += problems
+        if not problems:
+            addressed.append(Addressed(segment, addresses))
+    overlaps = [*_overlaps(addressed), *_management_overlaps(settings, addressed, hosts)]
+    refused = {finding.place for finding in overlaps}
+    return [one for one in addressed if one.segment.place not in refused], findings + overlaps
+
+
+# From the pool ----------------------------------------------------------------------------------------------------
+
+
+def _indices(segments: Iterable[Segment]) -> tuple[dict[str, int], list[Finding]]:
+    """The index of each segment, by its place."""
+    users: dict[int, list[Segment]] = {}
+    for segment in segments:
+        if not segment.addresses:
+            users.setdefault(segment.index or 0, []).append(segment)
+    free = next(index for index in range(len(users) + 1) if index not in users)
+    findings = []
+    for index, rivals in sorted(users.items()):
+        if len(rivals) == 1:
+            continue
+        found = f"index {index} is taken by " + " and ".join(segment.name for segment in rivals)
+        reason = "an address depends on nothing but its own cable's index, so that no change renumbers the others"
+        for rival in rivals:
+            findings.append(
+                fabric_error(
+                    "fabric-index-taken",
+                    rival.place,
+                    found=found,
+                    expected="an index of its own",
+                    remedy=f"if this is the newer one, write {_with_index(rival, free)}; leave the older as it is",
+                    reason=reason,
+                )
+            )
+    return {rivals[0].place: index for index, rivals in users.items() if len(rivals) == 1}, findings
+
+
+def _with_index(segment: Segment, index: int) -> str:
+    if segment.kind == "switch":
+        return f"{segment.name}: {{index: {index}, ...}}"
+    return f"{{ends: [{', '.join(map(str, segment.ends))}], index: {index}}}"
+
+
+def _from_pool(
+    segment: Segment, index: int, pool: Network, prefix: int
+) -> tuple[dict[End, list[Interface]], list[Finding]]:
+    size = 1 << (32 - prefix)
+    first = index * len(HALVES)
+    if (first + len(HALVES)) * size > pool.num_addresses:
+        holds = pool.num_addresses // size
+        found = f"index {index} needs subnets {first} and {first + 1} of /{prefix}; {pool} holds {holds}"
+        remedy = "write a larger pool, a longer prefix (28 still gives .10 and .11) or a lower index"
+        return {}, [
+            fabric_error(
+                "fabric-pool-too-small", segment.place, found=found, expected="a pool that holds them", remedy=remedy
+            )
+        ]
+    numbers, problems = _numbers(segment, size)
+    if problems:
+        return {}, problems
+    bases = [int(pool.network_address) + (first + half) * size for half in HALVES]
+    addresses = {
+        end: [ipaddress.IPv4Interface((base + number, prefix)) for base in bases] for end, number in numbers.items()
+    }
+    return addresses, []
+
+
+def _numbers(segment: Segment, size: int) -> tuple[dict[End, int], list[Finding]]:
+    """Each end's number in its subnets."""
+    if segment.kind != "switch":
+        start = FIRST_NUMBER if size > FIRST_NUMBER + len(segment.ends) else 1
+        return {end: start + position for position, end in enumerate(segment.ends)}, []
+    problems = []
+    users: dict[int, list[str]] = {}
+    for end, number in segment.numbers.items():
+        users.setdefault(number, []).append(str(end))
+    for number, ends in sorted(users.items()):
+        if len(ends) > 1:
+            found = f"number {number} of {' and '.join(sorted(ends))}"
+            remedy = "give each port a number of its own"
+            problems.append(
+                fabric_error(
+                    "fabric-number-taken", segment.place, found=found, expected="one port a number", remedy=remedy
+                )
+            )
+        if number > size - 2:
+            found = f"number {number} of {ends[0]}"
+            remedy = "write a lower number or a shorter prefix"
+            problems.append(
+                fabric_error(
+                    "fabric-number-range", segment.place, found=found, expected=f"1 to {size - 2}", remedy=remedy
+                )
+            )
+    return dict(segment.numbers), problems
+
+
+# By hand ----------------------------------------------------------------------------------------------------------
+
+
+def _by_hand(segment: Segment) -> tuple[dict[End, list[Interface]], list[Finding]]:
+    addresses: dict[End, list[Interface]] = {}
+    problems: list[Finding] = []
+    for end, written in sorted(segment.addresses.items()):
+        place = f"{segment.place}.{'ports' if segment.kind == 'switch' else 'addresses'}.{end}"
+        parsed = [_interface(place, text, problems) for text in written]
+        addresses[end] = [interface for interface in parsed if interface is not None]
+    if problems:
+        return {}, problems
+    for half in range(len(addresses[segment.ends[0]])):
+        problems += _unlike_networks(segment, {end: both[half] for end, both in addresses.items()})
+    return addresses, problems
+
+
+def _interface(place: str, text: str, problems: list[Finding]) -> Interface | None:
+    expected = "an address with its prefix, like 192.168.100.10/24"
+    try:
+        interface = ipaddress.IPv4Interface(text)
+    except ValueError as reason:
+        problems.append(
+            fabric_error(
+                "fabric-address-invalid", place, found=f'"{text}": {reason}', expected=expected, remedy="correct it"
+            )
+        )
+        return None
+    network = interface.network
+    edges = {network.network_address, network.broadcast_address} if network.prefixlen < 31 else set()
+    if "/" not in text or network.prefixlen == 32 or interface.ip in edges or interface.ip.is_multicast:
+        found = f'"{text}"' + ("" if "/" in text else " without a prefix")
+        problems.append(
+            fabric_error(
+                "fabric-address-invalid", place, found=found, expected=expected, remedy="write a host's address"
+            )
+        )
+        return None
+    return interface
+
+
+def _unlike_networks(segment: Segment, addresses: Mapping[End, Interface]) -> Iterator[Finding]:
+    networks = sorted({str(interface.network) for interface in addresses.values()})
+    if len(networks) > 1:
+        found = "the ends are in " + " and ".join(networks)
+        remedy = "give all ends of a half addresses of one subnet"
+        yield fabric_error(
+            "fabric-ends-differ", segment.place, found=found, expected="one subnet a half", remedy=remedy
+        )
+    ends = sorted(addresses)
+    for first, second in combinations(ends, 2):
+        if addresses[first].ip == addresses[second].ip:
+            found = f"{addresses[first].ip} on {first} and on {second}"
+            yield fabric_error(
+                "fabric-address-twice",
+                segment.place,
+                found=found,
+                expected="an address of its own",
+                remedy="change one of them",
+            )
+
+
+def _network(place: str, text: str) -> tuple[Network | None, list[Finding]]:
+    try:
+        return ipaddress.IPv4Network(text), []
+    except ValueError as reason:
+        return None, [
+            fabric_error(
+                "fabric-network-invalid",
+                place,
+                found=f'"{text}": {reason}',
+                expected="a network like 192.168.100.0/22",
+                remedy="write the network's first address with its prefix",
+            )
+        ]
+
+
+# Overlaps ---------------------------------------------------------------------------------------------------------
+
+
+def _overlaps(addressed: Sequence[Addressed]) -> Iterator[Finding]:
+    """Subnets that two halves, or two segments, share."""
+    used = [(subnet, half, one) for one in addressed for half, subnet in enumerate(one.subnets())]
+    for (left, _half, first), (right, _other, second) in combinations(used, 2):
+        if not left.overlaps(right):
+            continue
+        place = second.segment.place
+        if first is second:
+            found = f"both halves of {first.segment.name} in {left if left == right else f'{left} and {right}'}"
+            remedy = "give each half a subnet of its own, like 192.168.100.0/24 and 192.168.101.0/24"
+            yield fabric_error(
+                "fabric-halves-share-subnet",
+                place,
+                found=found,
+                expected="a subnet for each half",
+                remedy=remedy,
+                reason="traffic of both halves then leaves by one of them: 3 GB/s, and large transfers hang",
+                source="NVIDIA/dgx-spark-playbooks issue 102; eugr issue 270",
+            )
+        else:
+            found = f"{right} of {second.segment.name} overlaps {left} of {first.segment.name}"
+            remedy = "give one of them another index, or other addresses"
+            for one in (first, second):
+                yield fabric_error(
+                    "fabric-overlap", one.segment.place, found=found, expected="a subnet for each half", remedy=remedy
+                )
+
+
+def _management_overlaps(
+    settings: Mapping[str, Any], addressed: Sequence[Addressed], hosts: Mapping[str, HostFacts]
+) -> Iterator[Finding]:
+    """Subnets that would take a host's way to the controller, or a declared management network."""
+    networks: dict[str, Network] = {}
+    for position, text in enumerate(settings["management"]["networks"]):
+        network, problems = _network(f"fleet_fabric.management.networks[{position}]", text)
+        yield from problems
+        if network is not None:
+            networks[str(network)] = network
+    reached = {name: address for name, host in sorted(hosts.items()) if (address := _as_ip(host.address))}
+    for one in addressed:
+        own = {(end.host, interface.ip) for end, both in one.addresses.items() for interface in both}
+        for subnet in one.subnets():
+            clashes = [
+                f"overlaps the management network {text}" for text, net in networks.items() if net.overlaps(subnet)
+            ]
+            clashes += [
+                f"holds the management address of {name} ({ip})"
+                for name, ip in reached.items()
+                if ip in subnet and (name, ip) not in own
+            ]
+            if clashes:
+                yield fabric_error(
+                    "fabric-overlap-management",
+                    one.segment.place,
+                    found=f"{subnet} of {one.segment.name} {clashes[0]}",
+                    expected="a subnet of the fabric alone",
+                    remedy="write another pool, index or addresses",
+                    reason="the host would answer the controller through the cable: locked out",
+                )
+
+
+def _as_ip(text: str) -> ipaddress.IPv4Address | None:
+    try:
+        return ipaddress.IPv4Address(text)
+    except ValueError:
+        return None

@@ -1,0 +1,278 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""``fleet_fabric`` as its owner writes it, read into segments: cables, switches and other links with their ends.
+
+An end is written ``host:port`` (``spark-2:1``), on a link ``host:interface`` (``spark-2:enP7s7``). What is refused here
+can be seen without any address: unknown hosts and ports, a port used twice, a cable that joins unlike ports.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from ..._base.findings import Finding, did_you_mean, fabric_error, fabric_hint
+from ..._base.schema import check
+from .hardware import MTU_MAX, MTU_MIN, PORTS, RAILS
+from .spec import FABRIC, MTU
+
+Kind = Literal["cable", "switch", "link"]
+
+
+class HostFacts(Protocol):
+    """What the planner knows of an inventory host; `_plan.declared.Host` is one."""
+
+    @property
+    def address(self) -> str:
+        """The address or name that the controller reaches the host by."""
+
+
+@dataclass(frozen=True, order=True)
+class End:
+    """One end of a segment. port is a CX-7 port (0 or 1), or an interface's name on a link."""
+
+    host: str
+    port: str
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A cable, a switch or another link, before it has addresses.
+
+    ends are sorted, so that it does not matter in which order they were written. index is the place in the pool, None
+    where not written. numbers: an end's host number on a switch. addresses: by hand, one a half (one on a link).
+    """
+
+    kind: Kind
+    name: str
+    place: str
+    ends: tuple[End, ...]
+    index: int | None = None
+    numbers: Mapping[End, int] = field(default_factory=dict)
+    addresses: Mapping[End, Sequence[str]] = field(default_factory=dict)
+    mtu: int | None = None
+
+
+@dataclass(frozen=True)
+class Fabric:
+    """The checked declaration: the settings with their defaults filled in, and the usable segments by name."""
+
+    settings: Mapping[str, Any]
+    segments: tuple[Segment, ...]
+
+
+def read_fabric(written: Any, hosts: Mapping[str, HostFacts]) -> tuple[Fabric, list[Finding]]:
+    """The declaration and every problem. A segment with a problem is left out of what is returned."""
+    settings, findings = check(FABRIC, {} if written is None else written, "fleet_fabric")
+    if findings:
+        return Fabric(check(FABRIC, {}, "")[0], ()), findings
+    settings["hotplug"] = settings["hotplug"] or "off"
+    findings += _mtu_problems("fleet_fabric.mtu", settings["mtu"])
+    segments, problems = _segments(settings)
+    findings += problems
+    findings += _speed_problems(settings["speeds"], segments)
+    rules = {segment.place: [*_segment_problems(segment, hosts)] for segment in segments}
+    rules = _merged(rules, _twice(segments), _crossed_pairs(segments))
+    findings += [finding for problems in rules.values() for finding in problems]
+    usable = sorted((segment for segment in segments if not rules[segment.place]), key=lambda segment: segment.name)
+    return Fabric(settings, tuple(usable)), findings
+
+
+def _speed_problems(speeds: Mapping[str, int], segments: Sequence[Segment]) -> Iterator[Finding]:
+    """Speeds of ports that no cable and no switch uses, and two speeds for one cable."""
+    used = {str(end): segment for segment in segments for end in segment.ends if segment.kind != "link"}
+    for end, speed in speeds.items():
+        place = f"fleet_fabric.speeds.{end}"
+        if end not in used:
+            found = "no cable and no switch has this port"
+            yield fabric_error("fabric-speed-unused", place, found=found, remedy=did_you_mean(end, used))
+            continue
+        others = [str(other) for other in used[end].ends if str(other) in speeds and speeds[str(other)] != speed]
+        if used[end].kind == "cable" and others:
+            found = f"{speed} Gb/s, and {speeds[others[0]]} at its other end {others[0]}"
+            remedy = "write the speed of one end"
+            yield fabric_error("fabric-speeds-differ", place, found=found, expected="one speed a cable", remedy=remedy)
+
+
+def _merged(*tables: Mapping[str, list[Finding]]) -> dict[str, list[Finding]]:
+    places = dict.fromkeys(place for table in tables for place in table)
+    return {place: [finding for table in tables for finding in table.get(place, [])] for place in places}
+
+
+def _mtu_problems(place: str, mtu: int | None) -> Iterator[Finding]:
+    if mtu is None:
+        return
+    if not MTU_MIN <= mtu <= MTU_MAX:
+        remedy = f"write {MTU}, or 1500 where a switch can't carry more"
+        reason = "the interface refuses any other MTU"
+        yield fabric_error(
+            "fabric-mtu-range", place, found=str(mtu), expected=f"{MTU_MIN} to {MTU_MAX}", remedy=remedy, reason=reason
+        )
+    elif mtu < MTU and place == "fleet_fabric.mtu":
+        yield fabric_hint(
+            "fabric-mtu-small",
+            place,
+            found=str(mtu),
+            expected=str(MTU),
+            remedy=f"write {MTU} unless a switch can't carry it",
+            reason="jumbo frames are worth 0.7 to 1.5 % of all-reduce, and stable GIDs were seen with them",
+            source="Pulsar",
+        )
+
+
+# Reading ----------------------------------------------------------------------------------------------------------
+
+
+def _segments(settings: Mapping[str, Any]) -> tuple[list[Segment], list[Finding]]:
+    segments: list[Segment] = []
+    findings: list[Finding] = []
+    for position, written in enumerate(settings["cables"]):
+        place = f"fleet_fabric.cables[{position}]"
+        cable: dict[str, Any] = {"ends": written} if isinstance(written, list) else dict(written)
+        if ("ends" in cable) == ("addresses" in cable) or ("index" in cable and "addresses" in cable):
+            found = "keys " + ", ".join(sorted(cable)) if cable else "an empty map"
+            expected = "either ends (with an index where needed) or addresses"
+            remedy = "write {ends: [spark-2:1, spark-3:1], index: 0}, or the addresses of both ends by hand"
+            findings.append(fabric_error("fabric-cable-form", place, found=found, expected=expected, remedy=remedy))
+            continue
+        addresses = {_end(end): both for end, both in cable.get("addresses", {}).items()}
+        ends = tuple(sorted(addresses or map(_end, cable["ends"])))
+        name = "--".join(map(str, ends))
+        segments.append(Segment("cable", name, place, ends, cable.get("index"), addresses=addresses))
+    for name, switch in settings["switches"].items():
+        ports = {_end(end): value for end, value in switch["ports"].items()}
+        numbers = {end: value for end, value in ports.items() if isinstance(value, int)}
+        by_hand = {end: value for end, value in ports.items() if not isinstance(value, int)}
+        place = f"fleet_fabric.switches.{name}"
+        if numbers and by_hand:
+            remedy = "give every port a number, or every port its addresses"
+            findings.append(
+                fabric_error(
+                    "fabric-switch-form", place, found="numbers and addresses", expected="one of the two", remedy=remedy
+                )
+            )
+            continue
+        segments.append(Segment("switch", name, place, tuple(sorted(ports)), switch.get("index"), numbers, by_hand))
+    for position, link in enumerate(settings["links"]):
+        place = f"fleet_fabric.links[{position}]"
+        by_hand = {_end(end): [address] for end, address in link["addresses"].items()}
+        ends = tuple(sorted(by_hand))
+        name = "--".join(map(str, ends))
+        segments.append(Segment("link", name, place, ends, addresses=by_hand, mtu=link.get("mtu")))
+    return segments, findings
+
+
+def _end(written: str) -> End:
+    host, _, port = written.partition(":")
+    return End(host, port)
+
+
+# Refusing ---------------------------------------------------------------------------------------------------------
+
+
+def _segment_problems(segment: Segment, hosts: Mapping[str, HostFacts]) -> Iterator[Finding]:
+    for end in segment.ends:
+        if end.host not in hosts:
+            remedy = did_you_mean(end.host, hosts)
+            yield fabric_error(
+                "fabric-unknown-host",
+                segment.place,
+                found=f'no host "{end.host}"',
+                expected="a host of the inventory",
+                remedy=remedy,
+            )
+        yield from _port_problems(segment, end)
+    if segment.kind == "cable" and segment.ends[0].host == segment.ends[1].host:
+        remedy = "write the host that the other end goes to"
+        yield fabric_error(
+            "fabric-same-host",
+            segment.place,
+            found=f"both ends on {segment.ends[0].host}",
+            expected="two hosts",
+            remedy=remedy,
+        )
+    yield from _mtu_problems(f"{segment.place}.mtu", segment.mtu)
+
+
+def _port_problems(segment: Segment, end: End) -> Iterator[Finding]:
+    if segment.kind == "link":
+        if end.port in RAILS:
+            port = RAILS[end.port].port
+            remedy = f"write a cable or a switch with {end.host}:{port}"
+            yield fabric_error(
+                "fabric-link-on-rail",
+                segment.place,
+                found=f"{end} is half of port {port}",
+                remedy=remedy,
+                reason="both halves of a port have to be configured together",
+            )
+    elif end.port not in map(str, PORTS):
+        known = RAILS.get(end.port)
+        remedy = f"write {end.host}:{known.port}" if known else f"write {end.host}:0 (next to the RJ45) or {end.host}:1"
+        yield fabric_error(
+            "fabric-unknown-port",
+            segment.place,
+            found=f'port "{end.port}" of {end.host}',
+            expected="port 0 or 1",
+            remedy=remedy,
+        )
+
+
+def _twice(segments: Sequence[Segment]) -> dict[str, list[Finding]]:
+    """Each place that uses a port which a second place uses too."""
+    users: dict[End, list[str]] = {}
+    for segment in segments:
+        for end in segment.ends:
+            users.setdefault(end, []).append(segment.place)
+    problems: dict[str, list[Finding]] = {}
+    for end, places in sorted(users.items()):
+        if len(places) == 1:
+            continue
+        for place, count in Counter(places).items():
+            others = sorted(set(places) - {place}) if count == 1 else [place]
+            found = f"{end} is used by " + ", ".join(others) + " too"
+            remedy = "a port takes one cable: correct one of them"
+            problems.setdefault(place, []).append(
+                fabric_error("fabric-port-twice", place, found=found, expected="one use a port", remedy=remedy)
+            )
+    return problems
+
+
+def _crossed_pairs(segments: Sequence[Segment]) -> dict[str, list[Finding]]:
+    """Cables that join unlike ports of two hosts which no third host links; in a ring they are right."""
+    problems: dict[str, list[Finding]] = {}
+    cables = [segment for segment in segments if segment.kind == "cable"]
+    for cable in cables:
+        first, second = cable.ends
+        if {first.port, second.port} != {"0", "1"} or first.host == second.host:
+            continue
+        if _hosts_joined(first.host, cables) != {first.host, second.host}:
+            continue
+        problems[cable.place] = [
+            fabric_error(
+                "fabric-crossed-pair",
+                cable.place,
+                found=f"port {first.port} of {first.host} goes to port {second.port} of {second.host}",
+                expected="like ports",
+                remedy=f"plug the cable into port {first.port} on both sides and write {second.host}:{first.port}",
+                reason="in a direct pair cross-connecting fails",
+                source="cluster owner's notes, Cabling",
+            )
+        ]
+    return problems
+
+
+def _hosts_joined(start: str, cables: Iterable[Segment]) -> set[str]:
+    """All hosts that can be reached from one over cables."""
+    joined, seen = {start}, set[str]()
+    while joined != seen:
+        seen = set(joined)
+        joined |= {end.host for cable in cables if seen & {e.host for e in cable.ends} for end in cable.ends}
+    return joined

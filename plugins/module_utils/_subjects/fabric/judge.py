@@ -1,0 +1,313 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The fabric's plan against what hosts read of themselves: each cable, half, neighbour, frame size and RDMA device.
+
+A reading is what `fabric_info` returns: links, asked, rdma, adapter (`_subjects.fabric.reading`). Who is at the other
+end is known by the MAC address that answers: the readings of all hosts show whose it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+from ..._base.findings import Finding, error, fabric_error, fabric_warning, warning
+from ..._on_host.gids import Gid, index_of
+from .hardware import SPEED_MBPS, SPEEDS_GBPS, where
+from .hotplug import SEAT, absent, judge_adapter, judge_earlier
+
+Plan = Mapping[str, Any]
+Reading = Mapping[str, Any]
+# MAC address -> the host and interface of each that says it is its own
+Owners = Mapping[str, set[tuple[str, str]]]
+
+PCIE_LANES = 4
+_LINK = {"fabric-no-interface", "fabric-link-down", "fabric-no-carrier", "fabric-half-dead", "fabric-link-speed"}
+# What each line of the summary stands for.
+SUBJECTS = {
+    "links": _LINK,
+    "addresses": {*_LINK, "fabric-address", "fabric-mtu"},
+    "neighbours": {*_LINK, "fabric-wrong-peer", "fabric-no-peer"},
+    "frames": {*_LINK, "fabric-wrong-peer", "fabric-no-peer", "fabric-frames"},
+    "rdma": {*_LINK, "fabric-no-rdma-device", "fabric-rdma-state", "fabric-link-layer", "fabric-no-gid"},
+    "bandwidth": {
+        "fabric-bandwidth",
+        "fabric-bandwidth-failed",
+        "fabric-bandwidth-partner",
+        "fabric-degraded",
+        "fabric-not-rdma",
+        "fabric-replugged",
+    },
+}
+
+
+def judge(
+    host: str, plan: Plan, readings: Mapping[str, Reading], left_out: Collection[str] = (), *, measured: bool = False
+) -> list[Finding]:
+    """What is not as planned on one host.
+
+    readings: by host; those of the others show whose MAC address answers. left_out: hosts that are not part of the run
+    (``--limit``) and may not have been converged: what depends on them is a warning, since it is not proven.
+    measured: this run has measured the bandwidth, so that earlier measurements say nothing more.
+    """
+    interfaces = plan["interfaces"]
+    known = {one["name"]: where(host, one["name"]) for one in interfaces}
+    adapter = readings[host]["adapter"]
+    owners: dict[str, set[tuple[str, str]]] = {}
+    for name, reading in readings.items():
+        for one, link in reading["links"].items():
+            owners.setdefault(link["mac"], set()).add((name, one))
+    findings = [
+        finding
+        for wanted in interfaces
+        for finding in _Interface(host, wanted, plan, readings, owners, left_out).findings()
+    ]
+    if measured:
+        return [*findings, *judge_adapter(host, plan, adapter | {"plugged_s": None})]
+    return [*findings, *judge_adapter(host, plan, adapter), *judge_earlier(host, plan["gates"], adapter, known)]
+
+
+def summary(plan: Plan, findings: Iterable[Finding], bandwidth: Mapping[str, Any] | None) -> dict[str, str]:
+    """For each subject ``ok``, ``failed``, ``not proven``, ``not used``, and of the bandwidth what became of it.
+
+    bandwidth: the result of `fabric_bandwidth`, None where nothing was measured.
+    """
+    severities: dict[str, set[str]] = {"error": set(), "warning": set()}
+    for finding in findings:
+        severities[finding.severity].add(finding.rule)
+    table = {
+        subject: "failed" if known & severities["error"] else "not proven" if known & severities["warning"] else "ok"
+        for subject, known in SUBJECTS.items()
+    }
+    if plan["transport"] == "socket":
+        table |= dict.fromkeys(("rdma", "bandwidth"), "not used")
+    elif bandwidth is None:
+        table["bandwidth"] = "not measured" if table["bandwidth"] == "ok" else table["bandwidth"]
+    elif not bandwidth["possible"]:
+        table["bandwidth"] = "not possible here"
+    elif not bandwidth["measured"] and not bandwidth["left_out"]:
+        table["bandwidth"] = "not measured"
+    return table
+
+
+class _Interface:
+    """One planned interface and everything that was read about it."""
+
+    def __init__(
+        self,
+        host: str,
+        wanted: Mapping[str, Any],
+        plan: Plan,
+        readings: Mapping[str, Reading],
+        owners: Owners,
+        left_out: Collection[str],
+    ) -> None:
+        self.host, self.wanted, self.readings, self.owners, self.left_out = host, wanted, readings, owners, left_out
+        self.uses_rdma = plan["transport"] == "roce" and wanted["rdma_device"] is not None
+        self.reading = readings[host]
+        self.link = self.reading["links"].get(wanted["name"])
+        self.asked = self.reading["asked"].get(wanted["name"], {"answers": {}, "pings": {}})
+        self.other_half = next(
+            (
+                self.reading["links"].get(one["name"])
+                for one in plan["interfaces"]
+                if one["port"] == wanted["port"] and one["half"] not in (None, wanted["half"])
+            ),
+            None,
+        )
+        self.place = where(host, wanted["name"])
+        self.expected = ", ".join(where(peer["host"], peer["interface"]) for peer in wanted["peers"])
+
+    def findings(self) -> Iterator[Finding]:
+        if self.link is None:
+            remedy = "look for the adapter: `lspci -d 15b3:`, `dmesg | grep mlx5`"
+            found = "there is no such interface"
+            if why := absent(self.reading["adapter"]) if self.wanted["rdma_device"] else "":
+                found, remedy = f"{found}: {why}", SEAT
+            yield fabric_error(
+                "fabric-no-interface", self.place, found=found, expected="a ConnectX-7 half", remedy=remedy
+            )
+        elif not self.link["up"]:
+            yield fabric_error(
+                "fabric-link-down",
+                self.place,
+                found="the interface is switched off",
+                expected="up",
+                remedy="run site.yml",
+            )
+        elif not self.link["carrier"]:
+            yield self._without_carrier()
+        else:
+            yield from self._settings(self.link)
+            yield from self._neighbours(self.link)
+            if self.uses_rdma:
+                yield from self._rdma(self.wanted["rdma_device"], self.link)
+
+    def _of_peer(self, peer: str, rule: str, *, found: str, expected: str, remedy: str, reason: str = "") -> Finding:
+        """What also the other end may be the reason of: no error when the run leaves that host out."""
+        if peer not in self.left_out:
+            return fabric_error(rule, self.place, found=found, expected=expected, remedy=remedy, reason=reason)
+        found += f"; {peer} is not part of this run, so the cable is not proven"
+        remedy = f"run again with -l {self.host},{peer}, or without a limit"
+        return fabric_warning(rule, self.place, found=found, expected=expected, remedy=remedy, reason=reason)
+
+    # Link ---------------------------------------------------------------------------------------------------------
+
+    def _without_carrier(self) -> Finding:
+        """The carrier of a cable needs the other end to be up, that of a switch's port does not."""
+        peer = self.wanted["peers"][0]["host"] if self.wanted["kind"] == "cable" else ""
+        if self.other_half is not None and self.other_half["carrier"]:
+            remedy = "look at the same half of the other end; if it is up, reseat the cable, then power both off and on"
+            return self._of_peer(
+                peer,
+                "fabric-half-dead",
+                found="no carrier, while the port's other half has one",
+                expected=self.expected,
+                remedy=remedy,
+                reason="half the bandwidth is missing",
+            )
+        remedy = "plug the cable in at both ends, and see that the other machine is on"
+        return self._of_peer(
+            peer, "fabric-no-carrier", found="no carrier", expected=f"a cable to {self.expected}", remedy=remedy
+        )
+
+    def _settings(self, link: Mapping[str, Any]) -> Iterator[Finding]:
+        wanted = self.wanted
+        yield from self._speed(link["speed_mbps"])
+        if wanted["mtu"] not in (None, link["mtu"]):
+            yield fabric_error(
+                "fabric-mtu",
+                self.place,
+                found=f"MTU {link['mtu']}",
+                expected=f"MTU {wanted['mtu']}",
+                remedy="run site.yml",
+            )
+        if wanted["address"] is not None and link["addresses"] != [wanted["address"]]:
+            found = ", ".join(link["addresses"]) or "no address"
+            yield fabric_error(
+                "fabric-address", self.place, found=found, expected=wanted["address"], remedy="run site.yml"
+            )
+        if wanted["rdma_device"] and link["pcie_width"] is not None and link["pcie_width"] < PCIE_LANES:
+            yield fabric_warning(
+                "fabric-pcie-narrow",
+                self.place,
+                found=f"PCIe x{link['pcie_width']}",
+                expected=f"x{PCIE_LANES}",
+                remedy="update the firmware: `fwupdmgr update`",
+                reason="firmware before April 2026 gives the second controller two lanes: half of its bandwidth",
+                source="tonyd2wild DeepSeek-v4-Flash pull request 35",
+            )
+
+    def _speed(self, speed: int | None) -> Iterator[Finding]:
+        """As declared; without a declaration 200 Gb/s, and a warning of any other that cables and switches have."""
+        wanted = self.wanted["speed_mbps"]
+        if self.wanted["rdma_device"] is None or speed == (wanted or SPEED_MBPS):
+            return
+        found = "the interface does not report its speed" if speed is None else f"{speed} Mb/s"
+        remedy = "use a cable for 200 Gb/s (QSFP56), without a splitter"
+        finding = error
+        if wanted is not None:
+            remedy = (
+                "look at the cable, and at the speed that the switch's port is set to; or correct fleet_fabric.speeds"
+            )
+        elif speed is not None and speed // 1000 in SPEEDS_GBPS:
+            finding = warning
+            remedy += (
+                f"; if it is meant to be slower, write speeds: {{{self.host}:{self.wanted['port']}: {speed // 1000}}}"
+            )
+        expected = f"{wanted or SPEED_MBPS} Mb/s"
+        yield finding("fabric-link-speed", self.place, found=found, expected=expected, remedy=remedy, kind="fabric")
+
+    # Neighbours ---------------------------------------------------------------------------------------------------
+
+    def _neighbours(self, link: Mapping[str, Any]) -> Iterator[Finding]:
+        seen = {owner for mac in self.asked["answers"].values() for owner in self.owners.get(mac, {("", mac)})}
+        for peer in self.wanted["peers"]:
+            expected = (peer["host"], peer["interface"])
+            # A peer that was not read (--limit) is known by its address alone.
+            unread = peer["host"] not in self.readings and peer["address"] in self.asked["answers"]
+            if expected in seen or unread:
+                yield from self._frames(peer, link)
+            else:
+                yield self._wrong_neighbour(peer, seen)
+
+    def _wrong_neighbour(self, peer: Mapping[str, Any], seen: set[tuple[str, str]]) -> Finding:
+        expected = where(peer["host"], peer["interface"])
+        strangers = [where(host, name) if host else f"an unknown machine ({name})" for host, name in sorted(seen)]
+        if self.wanted["kind"] == "cable" and strangers:
+            remedy = f"plug this cable where it is declared to go, or declare it as it hangs: {', '.join(strangers)}"
+            return fabric_error(
+                "fabric-wrong-peer",
+                self.place,
+                found="connected to " + ", ".join(strangers),
+                expected=expected,
+                remedy=remedy,
+            )
+        found = f"it does not answer, {', '.join(strangers)} do" if strangers else "a carrier, but nobody answers"
+        remedy = f"see that {peer['host']} is converged (site.yml) and its interface up"
+        return self._of_peer(peer["host"], "fabric-no-peer", found=found, expected=expected, remedy=remedy)
+
+    def _frames(self, peer: Mapping[str, Any], link: Mapping[str, Any]) -> Iterator[Finding]:
+        """Link-local addresses are not planned: the peer's are those that its interface answered for."""
+        its = (peer["host"], peer["interface"])
+        answered = [address for address, mac in self.asked["answers"].items() if its in self.owners.get(mac, ())]
+        for address in [peer["address"]] if peer["address"] else answered:
+            if message := self.asked["pings"].get(address, ""):
+                found = f"packets of {link['mtu']} bytes to {peer['host']} ({address}) do not come back: {message}"
+                remedy = "set the MTU of the other end, and of a switch between, to the same"
+                expected = f"whole packets of {link['mtu']} bytes"
+                yield self._of_peer(peer["host"], "fabric-frames", found=found, expected=expected, remedy=remedy)
+
+    # RDMA ---------------------------------------------------------------------------------------------------------
+
+    def _rdma(self, device: str, link: Mapping[str, Any]) -> Iterator[Finding]:
+        port = self.reading["rdma"].get(device)
+        if port is None:
+            remedy = "load the driver: `modprobe mlx5_ib`; `rdma link`"
+            yield fabric_error(
+                "fabric-no-rdma-device",
+                self.place,
+                found=f"there is no RDMA device {device}",
+                expected=device,
+                remedy=remedy,
+            )
+            return
+        if port["state"] != "ACTIVE":
+            found = f"{device} is {port['state'] or 'unreadable'}"
+            yield fabric_error(
+                "fabric-rdma-state",
+                self.place,
+                found=found,
+                expected="ACTIVE",
+                remedy="look at `rdma link`, `dmesg | grep mlx5`",
+            )
+        if port["link_layer"] != "Ethernet":
+            remedy = "set the port to Ethernet: `mlxconfig -d ... set LINK_TYPE_P1=2`, then power off and on"
+            found = f"link layer {port['link_layer'] or 'unknown'}"
+            yield fabric_error(
+                "fabric-link-layer",
+                self.place,
+                found=found,
+                expected="Ethernet (RoCE)",
+                remedy=remedy,
+                source="cluster owner's notes, Key Facts",
+            )
+        table = [Gid(row["index"], row["gid"], row["type"], self.wanted["name"]) for row in port["gids"]]
+        planned = self.wanted["address"]
+        for address in (text.partition("/")[0] for text in ([planned] if planned else link["addresses"])):
+            if index_of(table, address) is None:
+                name = self.wanted["name"]
+                remedy = f"run site.yml; if the address is set, set it anew: `nmcli connection up netplan-{name}`, or "
+                remedy += f"`networkctl reconfigure {name}` where networkd configures it"
+                found = f"{device} has no RoCE v2 GID for {address}"
+                yield fabric_error(
+                    "fabric-no-gid",
+                    self.place,
+                    found=found,
+                    expected="one",
+                    remedy=remedy,
+                    reason="NCCL has nothing to send from",
+                    source="NCCL issue 1333",
+                )

@@ -1,0 +1,182 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The fabric's plan: from ``fleet_fabric`` to each host's interfaces, addresses, peers and netplan file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ..._base.findings import Finding, fabric_hint
+from ..._base.layout import LIBRARY, MARK
+from ..._host.netplan import document as netplan
+from .addresses import Addressed, allocate
+from .bandwidth import measurements
+from .declared import End, HostFacts, Segment, read_fabric
+from .hardware import HALVES, rail
+
+SYSCTL_PATH = "/etc/sysctl.d/90-gb10-fabric.conf"
+_PRE_UP = "roles/fabric/files/networkmanager-pre-up.sh"
+_FOLDER = f"{LIBRARY}/netplan"
+_RECOVER = "gb10-netplan-recover.service"
+# What changes netplan files and takes a change back, and where it lies in this collection.
+_GUARD = {
+    f"{_FOLDER}/__main__.py": "roles/fabric/files/netplan_main.py",
+    f"{_FOLDER}/gb10_netplan/guard.py": "plugins/module_utils/_on_host/netplan/guard.py",
+    f"{_FOLDER}/gb10_netplan/links.py": "plugins/module_utils/_on_host/netplan/links.py",
+    f"{_FOLDER}/gb10_netplan/record.py": "plugins/module_utils/_on_host/netplan/record.py",
+    "/etc/systemd/system/gb10-netplan-change.service": "roles/fabric/files/gb10-netplan-change.service",
+    f"/etc/systemd/system/{_RECOVER}": f"roles/fabric/files/{_RECOVER}",
+}
+
+
+def plan_fabric(written: Any, hosts: Mapping[str, HostFacts]) -> tuple[dict[str, dict[str, Any]], list[Finding]]:
+    """Each host's fabric slice, and every problem of the declaration. Never raises for what an owner wrote.
+
+    written: ``fleet_fabric``, or None. A slice is a plain map::
+
+        mode         static | link-local
+        transport    roce | socket;  rails: dual | single          what `_engines.environment` goes by
+        gates        {rail_gbps, port_gbps}                         what `verify` demands of ib_write_bw on 200 Gb/s
+        hotplug      off | keep                                     what becomes of the adapter's hot-plug
+        management   {interface, address}                           the way of the controller
+        interfaces   [{name, kind: cable | switch | link, segment, port, half, rdma_device, address, mtu,
+                       speed_mbps (null: as read), peers: [{host, interface, port, half, rdma_device, address}]}]
+        sysctl       {key: value} for the rails
+        netplan      the document as data, {} where the host has no interface in the fabric
+        files        {path: {mode, content or source}}; content null where no file of ours is to be
+        units        {unit: enabled}: what takes an unfinished change back at boot
+        bandwidth    {listen, measure}: what `verify` measures, as `_subjects.fabric.bandwidth.measurements` says
+    """
+    fabric, findings = read_fabric(written, hosts)
+    addressed, problems = allocate(fabric.settings, fabric.segments, hosts)
+    findings = [*findings, *problems, *_mode_hints(fabric.settings, addressed)]
+    slices = {name: _slice(name, fabric.settings, addressed, hosts[name]) for name in sorted(hosts)}
+    bandwidth = measurements(slices)
+    return {name: part | {"bandwidth": bandwidth[name]} for name, part in slices.items()}, findings
+
+
+def guard_files() -> dict[str, dict[str, str]]:
+    """What changes netplan files on a host and takes a change back, ``{path: {mode, source}}``."""
+    return {path: {"mode": "0644", "source": source} for path, source in _GUARD.items()}
+
+
+def _mode_hints(settings: Mapping[str, Any], addressed: Sequence[Addressed]) -> Iterator[Finding]:
+    if settings["mode"] == "link-local" and addressed:
+        yield fabric_hint(
+            "fabric-link-local",
+            "fleet_fabric.mode",
+            found="link-local",
+            expected="static",
+            remedy="write mode: static for a service over two hosts",
+            reason="one half of each port gets an address, so half of its bandwidth; and a group's addresses are not "
+            "known before its hosts are up",
+            source="NVIDIA playbook, cx7-netplan.yaml; cluster owner's notes, Option A and B",
+        )
+
+
+def _slice(host: str, settings: Mapping[str, Any], addressed: Sequence[Addressed], facts: HostFacts) -> dict[str, Any]:
+    interfaces = [
+        interface
+        for one in addressed
+        for end in one.segment.ends
+        if end.host == host
+        for interface in _interfaces(end, settings, one)
+    ]
+    interfaces.sort(key=lambda interface: (interface["kind"] == "link", interface["port"], interface["half"]))
+    document = netplan.document(interfaces, settings["mode"]) if interfaces else {}
+    rails = [interface["name"] for interface in interfaces if interface["kind"] != "link"]
+    sysctl = _sysctl(rails)
+    return {
+        "mode": settings["mode"],
+        "transport": settings["transport"],
+        "rails": settings["rails"],
+        "hotplug": settings["hotplug"],
+        "gates": dict(settings["gates"]),
+        "management": {"interface": settings["management"]["interface"], "address": facts.address},
+        "interfaces": interfaces,
+        "sysctl": sysctl,
+        "netplan": document,
+        "files": {
+            netplan.PATH: {"mode": netplan.MODE, "content": netplan.text(document) if document else None},
+            netplan.NETWORKMANAGER: {"mode": "0644", "content": netplan.networkmanager(rails) if rails else None},
+            netplan.NETWORKMANAGER_PRE_UP: {"mode": "0755", **({"source": _PRE_UP} if rails else {"content": None})},
+            SYSCTL_PATH: {"mode": "0644", "content": _sysctl_text(sysctl) if sysctl else None},
+            **(guard_files() if interfaces else {}),
+        },
+        "units": {_RECOVER: "enabled"} if interfaces else {},
+    }
+
+
+def _interfaces(end: End, settings: Mapping[str, Any], one: Addressed) -> Iterator[dict[str, Any]]:
+    """The interfaces of one end: both halves of a port, or a link's single interface."""
+    segment = one.segment
+    others = [other for other in segment.ends if other != end]
+    is_link = segment.kind == "link"
+    # Link-local addresses of both halves would share a subnet; NVIDIA's cx7-netplan.yaml leaves the second out, too.
+    halves = HALVES if settings["mode"] == "static" else HALVES[:1]
+    for half in (None,) if is_link else halves:
+        yield {
+            **_identity(end, settings, one, half),
+            "kind": segment.kind,
+            "segment": segment.name,
+            "mtu": segment.mtu if is_link else settings["mtu"],
+            "speed_mbps": _speed(end, settings, segment),
+            "peers": [{"host": other.host, **_peer(other, settings, one, half)} for other in others],
+        }
+
+
+def _speed(end: End, settings: Mapping[str, Any], segment: Segment) -> int | None:
+    """What the owner wrote for this port or, of a cable, for its other end; None where the speed is read."""
+    ends = [end, *(segment.ends if segment.kind == "cable" else ())]
+    return next((settings["speeds"][str(one)] * 1000 for one in ends if str(one) in settings["speeds"]), None)
+
+
+def _identity(end: End, settings: Mapping[str, Any], one: Addressed, half: int | None) -> dict[str, Any]:
+    """What names an interface of an end: its name, port, half, RDMA device and address with prefix."""
+    address = str(one.addresses[end][half or 0])
+    if half is None:
+        return {"name": end.port, "port": None, "half": None, "rdma_device": None, "address": address}
+    known = rail(int(end.port), half)
+    return {
+        "name": known.interface,
+        "port": known.port,
+        "half": half,
+        "rdma_device": known.device,
+        "address": address if settings["mode"] == "static" else None,
+    }
+
+
+def _peer(end: End, settings: Mapping[str, Any], one: Addressed, half: int | None) -> dict[str, Any]:
+    identity = _identity(end, settings, one, half)
+    address = identity["address"]
+    return {
+        "interface": identity["name"],
+        "port": identity["port"],
+        "half": identity["half"],
+        "rdma_device": identity["rdma_device"],
+        "address": None if address is None else address.partition("/")[0],
+    }
+
+
+def _sysctl(rails: Iterable[str]) -> dict[str, int]:
+    """Each half answers ARP for its own address alone, and has no IPv6: its GID table is the same at every boot.
+
+    Both halves of a port receive each other's broadcasts. By default either would answer for both addresses, and RoCE
+    packets of one rail arrive at the other's device (Linux, Documentation/networking/ip-sysctl.rst, arp_ignore).
+    """
+    return {
+        key: value
+        for name in rails
+        for key, value in (
+            (f"net.ipv4.conf.{name}.arp_announce", 2),
+            (f"net.ipv4.conf.{name}.arp_ignore", 1),
+            (f"net.ipv6.conf.{name}.disable_ipv6", 1),
+        )
+    }
+
+
+def _sysctl_text(sysctl: Mapping[str, int]) -> str:
+    return "\n".join([MARK, *(f"{key} = {value}" for key, value in sysctl.items()), ""])

@@ -1,0 +1,122 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Cables, addresses, frames, RDMA devices and GIDs: `_subjects.fabric.judge` over what the hosts read of themselves."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ..._base.findings import Difference, Finding
+from ..._base.subject import SITE, Asked, Differences, Look, Subject, Unknown, View
+from ..._host.netplan.document import PATH as NETPLAN
+from ..._host.netplan.judge import foreign_remedy
+from .hardware import RAILS, where
+from .hotplug import judge_adapter
+from .judge import judge
+from .reading import READS
+
+# What the role fabric puts right; anything else is a cable, a machine or its firmware.
+_REPAIRED = {"fabric-link-down", "fabric-mtu", "fabric-address", "fabric-no-gid", "fabric-hotplug-on"}
+# What also comes of a host at the other end that is off.
+_OF_THE_PEER = {"fabric-no-carrier", "fabric-no-peer", "fabric-frames"}
+# What hot-plug is set to, and nobody has declared otherwise.
+_CHOICES = {"fabric-hotplug", "fabric-hotplug-restart"}
+
+
+def _questions(asked: Asked) -> Mapping[str, Any]:
+    """Whom to ask on each interface. Any rail's address may answer on a cable that hangs wrongly."""
+    interfaces = asked.slice["fabric"]["interfaces"]
+    return {
+        "rails": sorted(RAILS) if interfaces else [],
+        "fabric": {
+            "peers": {one["name"]: [peer["address"] for peer in one["peers"] if peer["address"]] for one in interfaces},
+            "candidates": asked.addresses,
+            "devices": [one["rdma_device"] for one in interfaces if one["rdma_device"]],
+        },
+    }
+
+
+def rail_addresses(plan: Mapping[str, Any]) -> list[str]:
+    """Of all rails of the fleet."""
+    return sorted(
+        one["address"].partition("/")[0]
+        for host in plan["hosts"].values()
+        for one in host["fabric"]["interfaces"]
+        if one["address"] and one["rdma_device"]
+    )
+
+
+def _differences(view: View) -> Differences:
+    yield from _others_netplan(view)
+    readings = {host: state["fabric"] for host, state in view.states.items() if state["fabric"] is not None}
+    if view.host in readings:
+        yield from _judged(view, readings)
+
+
+def _judged(view: View, readings: Mapping[str, Mapping[str, Any]]) -> Differences:
+    """One host's rails. readings: of all hosts that could be read, since they show whose MAC address answers."""
+    fabric = view.slice["fabric"]
+    places = {where(view.host, one["name"]): one for one in fabric["interfaces"]}
+    for finding in judge(view.host, fabric, readings):
+        if finding.rule in _CHOICES:
+            continue  # of the owner's, and no difference from what is declared
+        peers = places[finding.place]["peers"] if finding.place in places else ()
+        away = sorted({peer["host"] for peer in peers} & {*view.silent})
+        place = finding.place.removeprefix(f"{view.host}: ")
+        if finding.rule in _OF_THE_PEER and away:
+            yield Unknown(view.host, place, f"{finding.found}, and {', '.join(away)} could not be read")
+        else:
+            yield _difference(view, place, finding)
+
+
+def _difference(view: View, place: str, finding: Finding) -> Difference:
+    return view.differs(
+        finding.severity,
+        finding.rule,
+        place,
+        found=finding.found,
+        expected=finding.expected,
+        remedy="" if finding.rule in _REPAIRED else finding.remedy,
+        reason=finding.reason,
+        source=finding.source,
+    )
+
+
+def _foreign_remedy(path: str) -> str:
+    if not path.startswith(posixpath.dirname(NETPLAN)):
+        return "delete the profile on the host: `nmcli -f NAME,FILENAME connection`, `nmcli connection delete NAME`"
+    return f"{foreign_remedy(path)}, or ansible-playbook {SITE} -e fabric_foreign=move"
+
+
+def _others_netplan(view: View) -> Iterator[Difference]:
+    """Files of others that speak for our rails: netplan joins all files, so an interface would get both."""
+    planned = {one["name"] for one in view.slice["fabric"]["interfaces"]}
+    for file in view.state["netplan"] or ():
+        strange = sorted({*file["claims"]} & ({*RAILS} | planned)) if planned else []
+        lines = [line for name, line in file.get("lines", {}).items() if name in strange]
+        if file["path"] != NETPLAN and strange:
+            yield view.differs(
+                "error",
+                "netplan-foreign",
+                f"netplan {file['path']}",
+                found="it also does" + (f", in line {min(lines)}" if lines else ""),
+                expected=f"{NETPLAN} alone speaks for {', '.join(strange)}",
+                remedy=_foreign_remedy(file["path"]),
+                reason="the interface gets its addresses too, or instead, at the next boot",
+            )
+
+
+def _obstacles(look: Look) -> Iterator[Finding]:
+    """Hot-plug that will take the adapter away."""
+    adapter = look.part("fabric").get("adapter")
+    for finding in judge_adapter(look.host, look.slice["fabric"], adapter) if adapter else ():
+        if finding.rule in _CHOICES:
+            yield replace(finding, place=finding.place.removeprefix(f"{look.host}: "))
+
+
+FABRIC = Subject("fabric", questions=_questions, read=READS, differences=_differences, obstacles=_obstacles)

@@ -1,0 +1,98 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Which hosts are closed, and who may still come in.
+
+Ranks of a group are on the host's network and listen on random ports of every address (NCCL, Gloo, Ray, vLLM's own), so
+no list of ports can name them: a host with a rank is closed but for SSH, the APIs, its fabric neighbours and what the
+owner allows. A host without one has nothing of ours open but the APIs that Docker publishes: its owner's other services
+are left alone. Where a gateway is declared, the APIs are the gateways' alone, on either kind of host.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from ..._base.findings import Finding, error
+from ..._base.schema import Spec
+
+_SOURCE = {"type": "str", "expected": "an address or a network, such as 10.0.0.0/8"}
+ALLOW: Spec = {
+    "type": "list",
+    "default": [],
+    "elements": {
+        "type": "map",
+        "options": {
+            "port": {"type": "int", "required": True, "min": 1, "max": 65535},
+            "protocol": {"type": "str", "choices": ["tcp", "udp"], "default": "tcp"},
+            "from": {"type": "list", "default": [], "elements": {"type": "str"}},
+            "reason": {"type": "str", "default": ""},
+        },
+    },
+}
+FLEET: Spec = {"type": "map", "options": {"allow": ALLOW}}
+HOST: Spec = {
+    "type": "map",
+    "default": {},
+    "options": {
+        "state": {"type": "str", "choices": ["closed", "open"]},
+        "allow": ALLOW,
+        "shut": {"type": "list", "default": [], "elements": {"type": "int", "min": 1, "max": 65535}},
+    },
+}
+
+
+def wrong_sources(allow: Iterable[Mapping[str, Any]], place: str) -> Iterator[Finding]:
+    for index, entry in enumerate(allow):
+        for source in entry["from"]:
+            try:
+                ipaddress.ip_network(source)
+            except ValueError as cause:
+                remedy = "write an address, or a network by its first address: 10.0.0.0/8"
+                where = f"{place}.allow[{index}].from"
+                yield error("input-firewall-source", where, found=str(cause), expected="an address", remedy=remedy)
+
+
+def plan_firewall(
+    settings: Mapping[str, Any],
+    of_fleet: Mapping[str, Any],
+    apis: Iterable[Mapping[str, Any]],
+    peers: Iterable[str],
+    fabric: Mapping[str, Any],
+) -> dict[str, Any]:
+    """``firewall_plan``: ``{state, open: [{port, protocol, from, reason}], neighbours: [{interface, address}], shut}``;
+    port is None with the protocol vrrp.
+
+    settings: the host's checked `fleet_host.firewall`. apis: as `_base.subject.Here` has them. peers: addresses of the
+    ranks that share a group with one of this host's; none: the host is left open unless its owner closes it. fabric:
+    the host's slice. A neighbour's interface is null where ranks meet over the management network.
+
+    state: ``closed``, but for what is in ``open``; ``limited``: of an open host those ports alone are filtered, to what
+    ``open`` says of them; ``open``.
+    """
+    peers, apis = sorted({*peers}), [{"protocol": "tcp", **api} for api in apis]
+    allowed = [dict(entry) for entry in (*of_fleet.get("allow", ()), *settings.get("allow", ()))]
+    if (settings.get("state") or ("closed" if peers else "open")) == "open":
+        limited = [api for api in apis if api["from"]]
+        ports = {api["port"] for api in limited}
+        also = [entry for entry in allowed if entry["port"] in ports and entry["protocol"] == "tcp"]
+        state = "limited" if limited else "open"
+        return {"state": state, "open": [*limited, *(also if limited else [])], "neighbours": [], "shut": []}
+    opened = [*apis, *allowed]
+    shut = sorted({*settings.get("shut", ())})
+    return {"state": "closed", "open": opened, "neighbours": _neighbours(peers, fabric), "shut": shut}
+
+
+def _neighbours(peers: Iterable[str], fabric: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Hosts at the other ends of the cables, and ranks that are reached in another way."""
+    over_cables = [
+        {"interface": interface["name"], "address": peer["address"]}
+        for interface in fabric["interfaces"]
+        for peer in interface["peers"]
+        if peer.get("address")
+    ]
+    known = {one["address"] for one in over_cables}
+    return over_cables + [{"interface": None, "address": peer} for peer in peers if peer not in known]

@@ -1,0 +1,124 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The packet filter: its units, its file of rules, and what the kernel holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..._base.findings import Difference, Finding, host_error
+from ..._base.subject import Asked, Differences, Here, Look, Subject, Unknown, View, unified
+from ..._host.probe.listeners import holder
+from .host import FILE, UNIT
+from .plan import HOST, plan_firewall
+from .reading import READS
+from .ruleset import TABLE
+
+# Our units, and the files that they are made of. The second brings our table back after nftables' own unit flushed all.
+_UNITS = {
+    f"/etc/systemd/system/{UNIT}": "roles/firewall/files/gb10-firewall.service",
+    "/etc/systemd/system/nftables.service.d/gb10-fleet.conf": "roles/firewall/files/nftables.conf",
+}
+
+
+def firewall(here: Here) -> dict[str, Any]:
+    """``firewall_plan``."""
+    settings = here.settings.get("firewall", {})
+    return with_files(plan_firewall(settings, here.fleet["firewall"], here.apis, here.peers, here.slices["fabric"]))
+
+
+def with_files(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """The plan with our units; on a host that is open they are not to be."""
+    is_filtered = plan["state"] != "open"
+    files = {
+        path: {"mode": "0644", **({"source": source} if is_filtered else {"content": None})}
+        for path, source in _UNITS.items()
+    }
+    return {**plan, "files": files, "units": {UNIT: "enabled"} if is_filtered else {}}
+
+
+def _questions(asked: Asked) -> Mapping[str, Any]:
+    return {"firewall": asked.slice["firewall"]}
+
+
+def _differences(view: View) -> Differences:
+    """Our table of rules: its file, and what the kernel holds, each against the planned rules; they are two things."""
+    found = view.state["firewall"]
+    if found is None:
+        return
+    if found["text"] != found["planned"]:
+        yield _rules(view, f"file {FILE}", "firewall-file", found["planned"], found["text"], "no such file")
+    table = f"nftables table {TABLE}"
+    if found["why"]:
+        yield Unknown(view.host, table, found["why"])
+    elif found["live"] != found["live_planned"]:
+        yield _rules(view, table, "firewall-live", found["live_planned"], found["live"], "not in the kernel")
+
+
+def _rules(view: View, place: str, rule: str, want: str, have: str, nothing: str) -> Difference:
+    return view.differs(
+        "error",
+        rule,
+        place,
+        found="other rules" if have else nothing,
+        expected="the planned rules" if want else nothing,
+        diff=unified(want, have) if want and have else "",
+    )
+
+
+# Programs of every DGX OS that listen and that the rules let in, or that only ask (DHCP, time, names).
+_SYSTEM = {
+    "NetworkManager",
+    "avahi-daemon",
+    "chronyd",
+    "dhclient",
+    "sshd",
+    "systemd",
+    "systemd-network",
+    "systemd-resolve",
+    "systemd-timesyn",
+}
+# From here on the kernel gives ports to programs that only ask (net.ipv4.ip_local_port_range).
+_ASKING = 32768
+
+
+def _obstacles(look: Look) -> Iterator[Finding]:
+    """Who else listens on a host that is to be closed for the first time: nobody is cut off unasked."""
+    plan = look.slice["firewall"]
+    if plan["state"] != "closed" or look.state.get("closed"):
+        return
+    known = {(one["protocol"], one["port"]) for one in plan["open"]}
+    for protocol, part in (("tcp", "listening"), ("udp", "listening_udp")):
+        listeners = {
+            one["port"]: one
+            for one in look.state.get(part) or ()
+            if not one["local"] and one["process"] not in _SYSTEM and (protocol == "tcp" or one["port"] < _ASKING)
+        }
+        for port, one in sorted(listeners.items()):
+            if (protocol, port) not in known and port not in plan["shut"]:
+                yield _cut(port, protocol, holder(one, look.state.get("containers") or ()) or one["process"])
+
+
+def _cut(port: int, protocol: str, who: str) -> Finding:
+    return host_error(
+        "firewall-unknown-listener",
+        f"port {port}/{protocol}",
+        found=f"{who or 'a program'} listens to everybody, and closing the host would cut it off",
+        expected="each listener named, open or shut",
+        remedy=f"write {{port: {port}, protocol: {protocol}}} in fleet_host.firewall.allow to keep it open, "
+        f"{port} in fleet_host.firewall.shut to close it, or stop it",
+    )
+
+
+FIREWALL = Subject(
+    "firewall",
+    HOST,
+    firewall,
+    questions=_questions,
+    read=READS,
+    differences=_differences,
+    obstacles=_obstacles,
+)

@@ -1,0 +1,39 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What a gateway answers by itself, in the form of OpenAI's errors: as words of HAProxy's configuration."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from .backends import Backend
+
+# 20 MB of pictures are 27 MB in base64, and the words around them.
+MOST_BODY = 32 << 20
+
+
+def answer(status: int, code: str, message: str) -> str:
+    """An answer in the form of OpenAI's errors, as words of ``http-request return``."""
+    kind = "invalid_request_error" if status < 500 else "server_error"
+    body = json.dumps({"error": {"message": message, "type": kind, "param": None, "code": code}})
+    return f"status {status} content-type application/json string {quoted(body)}"
+
+
+def no_model(offered: Iterable[Backend]) -> str:
+    """The answer to a request for a model that nobody serves."""
+    names = ", ".join(sorted(name for backend in offered for name in backend.names)) or "none"
+    words = f"no such model; there are: {names}. Where a request is no JSON, name it by the header X-Model"
+    return answer(404, "model_not_found", words)
+
+
+def quoted(text: str) -> str:
+    """A word of HAProxy's configuration: between single quotes nothing has a meaning but a single quote."""
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+# What both processes say.
+TOO_LARGE = answer(413, "request_too_large", f"a request may have {MOST_BODY >> 20} MiB; send less at once")
+UNFINISHED = answer(408, "request_timeout", "the request did not come to its end in time; send it again")

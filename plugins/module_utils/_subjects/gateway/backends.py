@@ -1,0 +1,136 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What a gateway offers by name, and which heads it sends requests to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..._base.findings import Finding, did_you_mean, error
+
+# One word of HAProxy's maps.
+_WORD = re.compile(r"[^\s#\"'\\\\%]{1,200}")
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """The head of a service, as a gateway reaches it.
+
+    model: its name for clients. slots: requests that it works on at once; more would only wait where nobody sees them.
+    health: the path that answers 200 while it serves. key: the file on the controller; empty for an open service.
+    tls_name: what its certificate names; empty without encryption. context: tokens of a request; None where that isn't
+    known. example: a request whose answer shows that the model computes (`_engines.interface.Example` as a map).
+    """
+
+    service: str
+    model: str
+    host: str
+    address: str
+    port: int
+    slots: int
+    health: str
+    key: str = ""
+    tls_name: str = ""
+    context: int | None = None
+    example: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Backend:
+    """One model and the heads that serve it: those of all services that give it the same name share its requests.
+
+    name: of its first service, by which HAProxy calls it. aliases: further names for clients.
+    """
+
+    name: str
+    model: str
+    aliases: tuple[str, ...]
+    servers: tuple[Endpoint, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.model, *self.aliases)
+
+    @property
+    def key(self) -> str:
+        return self.servers[0].key
+
+    @property
+    def slots(self) -> int:
+        return sum(server.slots for server in self.servers)
+
+    @property
+    def context(self) -> int | None:
+        """What each of them takes."""
+        known = [server.context for server in self.servers if server.context is not None]
+        return min(known) if known else None
+
+
+def aliases_of(model: str, aliases: Mapping[str, str]) -> list[str]:
+    """Further names of a model. aliases: ``{alias: model}``."""
+    return sorted(alias for alias, wanted in aliases.items() if wanted == model)
+
+
+def backends(endpoints: Iterable[Endpoint], aliases: Mapping[str, str]) -> tuple[list[Backend], list[Finding]]:
+    """One for each model, in the order of the services' names, and what is in the way of that."""
+    by_model: dict[str, list[Endpoint]] = {}
+    for endpoint in sorted(endpoints, key=lambda one: one.service):
+        by_model.setdefault(endpoint.model, []).append(endpoint)
+    found = [
+        Backend(group[0].service, model, tuple(aliases_of(model, aliases)), tuple(group))
+        for model, group in by_model.items()
+    ]
+    problems = [problem for backend in found for problem in (*_unlike(backend), *_no_word(backend))]
+    return found, [*problems, *_wrong_aliases(aliases, list(by_model))]
+
+
+def _unlike(backend: Backend) -> Iterator[Finding]:
+    """Requests carry one key, whichever server they end at."""
+    first, *others = backend.servers
+    for other in others:
+        if other.key != first.key:
+            yield error(
+                "input-gateway-key",
+                f"fleet_services.{other.service}.api_key_file",
+                found=f'another key than {first.service}\'s, and both serve the model "{backend.model}" at the gateway',
+                expected="one key for all that share a model's requests",
+                remedy=f"name one file as api_key_file in {first.service} and {other.service}; or give "
+                f"{other.service} another served_name",
+            )
+
+
+def _no_word(backend: Backend) -> Iterator[Finding]:
+    if not _WORD.fullmatch(backend.model):
+        yield error(
+            "input-gateway-model",
+            f"fleet_services.{backend.name}.served_name",
+            found=f'"{backend.model}"',
+            expected="a name without spaces, quotes, #, % and backslashes, by which the gateway knows the model",
+            remedy="write another served_name",
+        )
+
+
+def _wrong_aliases(aliases: Mapping[str, str], models: Sequence[str]) -> Iterator[Finding]:
+    for alias, model in sorted(aliases.items()):
+        place = f"fleet_gateway.aliases.{alias}"
+        if alias in models:
+            yield error(
+                "input-gateway-alias",
+                place,
+                found="a model of that name is served",
+                expected="a name that no model has",
+                remedy="take the alias out, or give the service another served_name",
+            )
+        elif model not in models:
+            yield error(
+                "input-gateway-alias",
+                place,
+                found=f'no model "{model}"',
+                expected="the name of a model as clients see it, served_name of a service",
+                remedy=did_you_mean(model, models),
+            )

@@ -1,0 +1,240 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""``fleet_gateway``: one address for all services, and the file of those who may call it."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..._base import secret_files
+from ..._base.findings import Finding, error, unknown_host
+from ..._base.schema import Spec
+from ..tls.declared import LOCAL, NAME_PATTERN, TLS, is_address
+from ..tls.declared import decide as decide_tls
+from .clients import client_problems
+
+PLACE = "fleet_gateway"
+# By which a run removes it, and by which its certificate is called.
+NAME = "gateway"
+_PORT: Spec = {"type": "int", "min": 1, "max": 65535}
+GATEWAY: Spec = {
+    "type": "map",
+    "options": {
+        "hosts": {"type": "list", "required": True, "min": 1, "elements": {"type": "str"}},
+        "name": {
+            "type": "str",
+            "max": 253,
+            "pattern": NAME_PATTERN,
+            "expected": "the name by which clients reach the gateway, as llm.home",
+        },
+        # that one of the hosts has, and another one when that is lost
+        "address": {"type": "str", "expected": "an address of the hosts' network that is nobody's, as 10.0.0.100"},
+        "port": {**_PORT, "default": 443},
+        # where plain HTTP is sent on to the port above; null: nothing listens there
+        "redirect_port": {**_PORT, "nullable": True, "default": 80},
+        "keys_file": {
+            "type": "str",
+            "required": True,
+            "min": 1,
+            "expected": "a YAML file of the controller, NAME: KEY",
+        },
+        "tls": TLS,
+        # requests of one model that wait for a free place before more are refused with 429
+        "queue": {"type": "int", "default": 128, "min": 0, "max": 10_000},
+        # so long requests wait while a rollout changes the only host that serves their model
+        "wait_s": {"type": "int", "default": 1800, "min": 1, "max": 86_400},
+        # further names of models, {gpt-4o: chat}
+        "aliases": {
+            "type": "map",
+            "default": {},
+            "keys": {"type": "str", "pattern": r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,99}", "expected": "a model's name"},
+            "values": {"type": "str", "min": 1, "expected": "the name of a model that is served"},
+        },
+        # by which gateways come to the services' hosts; without it ansible_host of each
+        "addresses": {"type": "list", "min": 1, "elements": {"type": "str"}},
+    },
+}
+_MOST_BYTES = 1 << 20
+_LEAST_HOSTS = 2
+
+
+def decide(
+    gateway: dict[str, Any], hosts: Mapping[str, tuple[str, Collection[int]]], services: Collection[str], folder: Path
+) -> Iterator[Finding]:
+    """Complete a checked ``fleet_gateway``: ``keys_file`` becomes absolute, ``name`` and ``addresses`` are there,
+    ``tls`` is as `_subjects.tls.declared.decide` leaves it; own_name: a DNS name that is no host's, else None; address:
+    that floats, else None; members: with it ``{host: address}`` of the gateways among each other, else empty.
+
+    hosts: of the inventory, ``{name: (address, its taken ports)}``. services: their names. folder: the inventory's.
+    """
+    if NAME in services:
+        yield error(
+            "input-gateway-name",
+            f"fleet_services.{NAME}",
+            found=f"a service is called {NAME}, as is what fleet_gateway declares",
+            expected="another name",
+            remedy="rename the service",
+        )
+    yield from _placement(gateway, hosts)
+    keys = folder / gateway["keys_file"]
+    gateway["keys_file"] = str(keys)
+    yield from _keys(keys)
+    there = [name for name in gateway["hosts"] if name in hosts]
+    yield from _addresses(gateway, [hosts[name][0] for name in there])
+    yield from _floating(gateway, {name: hosts[name][0] for name in hosts})
+    floating = [gateway["address"]] if gateway["address"] else []
+    reached = [*floating, *(one for name in there for one in (name, hosts[name][0]))]
+    wanted = gateway.get("tls", LOCAL)
+    if wanted == "none":
+        yield error(
+            "input-gateway-tls",
+            f"{PLACE}.tls",
+            found="none",
+            expected=f"{LOCAL}, or certificate and key",
+            remedy=f"write {LOCAL}: clients send their keys to it, which nobody else may read on the way",
+        )
+    named = gateway.get("name")
+    yield from decide_tls(NAME, gateway, f"{PLACE}.tls", wanted, [*reached, *([named] if named else [])], folder)
+    gateway["name"] = named or (floating or [hosts[name][0] for name in there] or [""])[0]
+    # a name that is the gateway's alone; a host's leads to other programs too, which may know no TLS
+    gateway["own_name"] = named if named and named not in reached and not is_address(named) else None
+
+
+def url(gateway: Mapping[str, Any]) -> str:
+    """Where clients reach it, without /v1."""
+    name = f"[{gateway['name']}]" if ":" in gateway["name"] else gateway["name"]
+    return f"https://{name}" + ("" if gateway["port"] == 443 else f":{gateway['port']}")
+
+
+def _addresses(gateway: dict[str, Any], reached: list[str]) -> Iterator[Finding]:
+    """The packet filter of a host knows addresses alone."""
+    is_written = "addresses" in gateway
+    gateway.setdefault("addresses", reached)
+    wrong = [one for one in gateway["addresses"] if not (_is_network(one) if is_written else is_address(one))]
+    if wrong:
+        yield error(
+            "input-gateway-address",
+            f"{PLACE}.addresses" if is_written else f"{PLACE}.hosts",
+            found=f"{', '.join(wrong)} is no address" if is_written else f"ansible_host is {', '.join(wrong)}, a name",
+            expected="the addresses by which gateways come to the services, which their hosts let in alone",
+            remedy="write addresses: [10.0.0.5], or the address as ansible_host",
+        )
+
+
+def _floating(gateway: dict[str, Any], hosts: Mapping[str, str]) -> Iterator[Finding]:
+    """Gateways know each other by one address each, of the floating one's kind."""
+    address = gateway.setdefault("address", None)
+    gateway["members"] = {}
+    if address is None:
+        return
+    chosen = [name for name in gateway["hosts"] if name in hosts]
+    wrong = ""
+    if not is_address(address):
+        wrong = f"{address} is no address"
+    elif address in hosts.values() or address in gateway["addresses"]:
+        wrong = f"{address} is that of a host"
+    if wrong:
+        yield error(
+            "input-gateway-floating",
+            f"{PLACE}.address",
+            found=wrong,
+            expected="an address of the hosts' network that is nobody's",
+            remedy="write one that no host and no DHCP server gives to anybody",
+        )
+        return
+    if len({*chosen}) < _LEAST_HOSTS:
+        yield error(
+            "input-gateway-floating",
+            f"{PLACE}.hosts",
+            found="one host",
+            expected=f"two hosts or more, one of which has {address}",
+            remedy="write a second host, or take address out",
+        )
+        return
+    known = gateway["addresses"]
+    alike = [one for one in known if is_address(one) and (":" in one) == (":" in address)]
+    if len(known) != len(chosen) or alike != known:
+        yield error(
+            "input-gateway-floating",
+            f"{PLACE}.addresses",
+            found=", ".join(known),
+            expected=f"an address of each of {', '.join(chosen)}, in their order and of the kind of {address}, by "
+            "which they know each other",
+            remedy=f"write addresses: [{', '.join(['ADDRESS'] * len(chosen))}]",
+        )
+        return
+    gateway["members"] = dict(zip(chosen, known, strict=True))
+
+
+def _is_network(text: str) -> bool:
+    try:
+        ipaddress.ip_network(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _placement(gateway: Mapping[str, Any], hosts: Mapping[str, tuple[str, Collection[int]]]) -> Iterator[Finding]:
+    chosen = gateway["hosts"]
+    for name in sorted({*chosen}):
+        if name not in hosts:
+            yield unknown_host(f"{PLACE}.hosts", name, hosts)
+            continue
+        for key in ("port", "redirect_port"):
+            if gateway[key] in hosts[name][1]:
+                yield error(
+                    "input-port-twice",
+                    f"{PLACE}.{key}",
+                    found=f"port {gateway[key]} of {name} is already that of a service, or of its system",
+                    expected="a port of its own",
+                    remedy="write another port",
+                )
+    if len({*chosen}) < len(chosen):
+        yield error(
+            "input-host-twice",
+            f"{PLACE}.hosts",
+            found="a host stands there twice",
+            expected="each host once",
+            remedy="remove one",
+        )
+    if gateway["port"] == gateway["redirect_port"]:
+        yield error(
+            "input-port-twice",
+            f"{PLACE}.redirect_port",
+            found=f"{gateway['port']}, which is its port for TLS",
+            expected="another port, or null for none",
+            remedy="write redirect_port: null",
+        )
+
+
+def _keys(path: Path) -> Iterator[Finding]:
+    """Keys that can't work would be missed only when clients come."""
+    place = f"{PLACE}.keys_file"
+    if not path.is_file():
+        yield error(
+            "input-gateway-keys",
+            place,
+            found=f"no file {path}",
+            expected="a YAML file with one line a client, NAME: KEY",
+            remedy=f"""(umask 077; mkdir -p {path.parent}; echo "me: $(openssl rand -hex 32)" > {path})""",
+        )
+        return
+    content = secret_files.read(path, _MOST_BYTES)
+    if content is None:
+        return  # the plan's action looks at it once it is decrypted
+    if len(content) > _MOST_BYTES:
+        yield error(
+            "input-gateway-keys",
+            place,
+            found=f"{path} has more than {_MOST_BYTES} bytes",
+            expected="a YAML file with one line a client, NAME: KEY",
+            remedy="name the right file",
+        )
+        return
+    yield from client_problems(place, str(path), content.decode("utf-8", "replace"))
+    yield from secret_files.others_may_read("input-gateway-keys", place, path)

@@ -1,0 +1,64 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The floating address of several gateways, as keepalived's configuration, a text that 2.2 and 2.3 read.
+
+The gateways tell each other by VRRP who has it (RFC 9568), each to each, so that nobody else on the network is asked.
+Who has it keeps it: one that comes back waits, since a move cuts the answers that come by that address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..._base import layout
+
+# Of the groups of this network none by multicast is ours.
+_GROUP = 171
+_FIRST_PRIORITY = 200
+
+
+def config(gateway: Mapping[str, Any], host: str, interface: str) -> str:
+    """``address.conf`` of a host. gateway: as `_subjects.gateway.declared.decide` completes it. interface: of the
+    address."""
+    members = gateway["members"]
+    width = 128 if ":" in gateway["address"] else 32
+    return _TEXT.format(
+        host=host,
+        interface=interface,
+        group=_GROUP,
+        # the first one has it where all begin at once
+        priority=_FIRST_PRIORITY - [*members].index(host),
+        here=members[host],
+        others="".join(f"        {address}\n" for name, address in members.items() if name != host),
+        address=f"{gateway['address']}/{width}",
+    )
+
+
+_TEXT = (
+    f"{layout.MARK}\n"
+    + """\
+global_defs {{
+    router_id {host}
+    vrrp_version 3
+}}
+
+vrrp_instance gateway {{
+    state BACKUP
+    nopreempt
+    interface {interface}
+    virtual_router_id {group}
+    priority {priority}
+    advert_int 1
+    check_unicast_src
+    unicast_src_ip {here}
+    unicast_peer {{
+{others}    }}
+    virtual_ipaddress {{
+        {address} dev {interface}
+    }}
+}}
+"""
+)

@@ -1,0 +1,283 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""A gateway as HAProxy's configuration, texts that 2.6, 2.8 and 3.0 read, and the maps and answers beside them.
+
+OpenAI's clients write the model behind the messages, so that a body is read to its end before it is sent anywhere, and
+a process of HAProxy has buffers of one size. To send a request anew it keeps a copy of its whole buffer, filled or not:
+with buffers for the largest bodies that took 75 ms of a processor for each request (2.6.12, 3.0.11). So there are two
+processes. The gateway itself reads bodies of `_USUAL_BODY`, which it can send anew. A larger one goes through the
+second (`bodies`), which names the model in a header and hands all of it back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ..._base import layout
+from .answers import MOST_BODY, TOO_LARGE, UNFINISHED, answer, no_model
+from .backends import Backend, Endpoint
+from .reading import HOLDS
+
+# Words of some 60,000 tokens.
+_USUAL_BODY = 224 << 10
+# Headers, and what HAProxy notes of each part of a message beside it.
+_BESIDE_BODY = 32 << 10
+# A service's name has no such letter.
+_BODIES = "_bodies"
+_RETRY_S = 5
+_LATER = f"hdr Retry-After {_RETRY_S}"
+MODELS = f"{layout.GATEWAY}/models.json"
+MODEL_ANSWERS = f"{layout.GATEWAY}/model_answers.map"
+
+
+def config(gateway: Mapping[str, Any], offered: Sequence[Backend]) -> str:
+    """``haproxy.cfg``. gateway: the checked ``fleet_gateway`` (`_subjects.gateway.declared`)."""
+    redirect = _REDIRECT.format(**gateway, port_part="" if gateway["port"] == 443 else f":{gateway['port']}")
+    return _TEXT.format(
+        folder=layout.GATEWAY,
+        status=layout.GATEWAY_STATUS,
+        port=gateway["port"],
+        body=MOST_BODY,
+        usual_body=_USUAL_BODY,
+        buffer=_USUAL_BODY + _BESIDE_BODY,
+        log=_LOG,
+        unauthorized=answer(
+            401,
+            "invalid_api_key",
+            "a key of this gateway is needed: Authorization: Bearer KEY; its owner gives one",
+        ),
+        no_path=answer(404, "not_found", "this gateway answers /v1/... alone"),
+        no_model=no_model(offered),
+        too_large=TOO_LARGE,
+        bodies=_BODIES,
+        bodies_status=layout.GATEWAY_BODIES_STATUS,
+        unread=answer(503, "service_unavailable", "large requests are not read now; try again"),
+        later=_LATER,
+        malformed=answer(400, "bad_request", "this is no HTTP request that the gateway understands"),
+        unfinished=UNFINISHED,
+        redirect=redirect if gateway["redirect_port"] else "",
+        strict=_STRICT.format(name=gateway["own_name"]) if gateway["own_name"] else "",
+        holds=HOLDS,
+        backends="".join(_backend(backend, gateway["queue"]) + _waiting(backend, gateway) for backend in offered),
+    )
+
+
+def _waiting(backend: Backend, gateway: Mapping[str, Any]) -> str:
+    """Where requests go while a model is held (`gateway_hold`): they wait until one of its servers lets them in.
+
+    HAProxy waits a second before it tries again a server that refuses a connection. So it tries one that always does,
+    where nobody can listen, as long as it sees none of the others serve.
+    """
+    most, wait_s = gateway["queue"] + backend.slots, gateway["wait_s"]
+    late = answer(503, "service_unavailable", f"{backend.model} did not serve again within {wait_s} s; try again")
+    lines = [
+        *_before(backend),
+        f"retries {wait_s}",
+        f"timeout queue {wait_s}s",
+        "option abortonclose",
+        f"http-request return {_busy(backend)} if {{ be_conn gt {most} }}",
+        "http-request set-var(txn.came) date(0,ms)",
+        "http-response set-header X-Gateway-Waited-Ms %[date(0,ms),sub(txn.came)]",
+        "http-response set-header X-Gateway-Waits-For %[var(txn.held)]",
+        f"http-error {late} {_LATER}",
+        "default-server init-addr libc,none",
+        *(f"{_server(server)} track {backend.name}/{server.service}" for server in backend.servers),
+        "server nobody 127.0.0.1:1 backup",
+    ]
+    return f"\nbackend {backend.name}_waits\n" + "".join(f"    {line}\n" for line in lines)
+
+
+def _busy(backend: Backend) -> str:
+    words = f"{backend.model} has as many requests as it can take; try again"
+    return f"{answer(429, 'rate_limit_exceeded', words)} {_LATER}"
+
+
+def _before(backend: Backend) -> Iterator[str]:
+    """How a server is chosen, and what of a request it gets."""
+    yield "balance leastconn"
+    # the client's own key is the gateway's business alone
+    yield "http-request del-header Authorization"
+    yield "http-request del-header X-Api-Key"
+    if backend.key:
+        key = f'%[str(key),map({layout.gateway_key(backend.name)}),json_query("$.key")]'
+        yield f"http-request set-header Authorization 'Bearer {key}'"
+
+
+def _backend(backend: Backend, queue: int) -> str:
+    away = answer(503, "service_unavailable", f"no host serves {backend.model} now; try again")
+    broken = answer(502, "bad_gateway", f"the host that served {backend.model} failed; try again")
+    slow = answer(504, "gateway_timeout", f"{backend.model} was silent for too long")
+    once = "default-server check inter 1s fall 2 rise 1 init-addr libc,none"
+    lines = [
+        f"option httpchk GET {backend.servers[0].health}",
+        f"http-request return {_busy(backend)} if {{ queue gt {queue} }}",
+        *_before(backend),
+        f"http-error {broken}",
+        f"http-error {away} {_LATER}",
+        f"http-error {slow}",
+        once,
+        *(_checked(server) for server in backend.servers),
+    ]
+    return f"\nbackend {backend.name}\n" + "".join(f"    {line}\n" for line in lines)
+
+
+def _server(server: Endpoint) -> str:
+    """A host that its name doesn't lead to yet is one that is away (init-addr), and keeps no other from starting."""
+    address = f"[{server.address}]" if ":" in server.address else server.address
+    tls = f" ssl verify required ca-file @system-ca sni str({server.tls_name}) verifyhost {server.tls_name}"
+    words = f"server {server.service} {address}:{server.port} maxconn {server.slots}"
+    return words + (tls if server.tls_name else "")
+
+
+def _checked(server: Endpoint) -> str:
+    return _server(server) + (f" check-sni {server.tls_name}" if server.tls_name else "")
+
+
+def models_map(offered: Iterable[Backend]) -> str:
+    """``{model: backend}`` as HAProxy's map."""
+    rows = sorted((name, backend.name) for backend in offered for name in backend.names)
+    return "".join(f"{name} {backend}\n" for name, backend in rows)
+
+
+def models_json(offered: Iterable[Backend]) -> str:
+    """What ``GET /v1/models`` answers: the plan's models, whether they serve now or not."""
+    return json.dumps({"object": "list", "data": [*_models(offered).values()]}, indent=1) + "\n"
+
+
+def model_answers(offered: Iterable[Backend]) -> str:
+    """``{model: answer}`` of ``GET /v1/models/MODEL`` as HAProxy's map."""
+    return "".join(f"{name} {json.dumps(model)}\n" for name, model in _models(offered).items())
+
+
+def _models(offered: Iterable[Backend]) -> dict[str, dict[str, Any]]:
+    return {
+        name: {
+            "id": name,
+            "object": "model",
+            # clients compare it with nothing, and a clock would make each plan another
+            "created": 0,
+            "owned_by": "gb10.fleet",
+            **({} if backend.context is None else {"max_model_len": backend.context}),
+        }
+        for name, backend in sorted((name, backend) for backend in offered for name in backend.names)
+    }
+
+
+# Browsers come by TLS alone to this name, from the first answer on.
+_STRICT = """\
+    http-request set-var(txn.own_name) bool(true) if {{ req.hdr(host),field(1,:),lower {name} }}
+    http-after-response set-header Strict-Transport-Security max-age=31536000 if {{ var(txn.own_name) -m bool }}
+"""
+_REDIRECT = """\
+
+frontend plain
+    bind :::{redirect_port} v4v6
+    http-request return status 400 content-type text/plain string "a host is needed" unless {{ req.hdr(host) -m found }}
+    http-request redirect code 308 location https://%[req.hdr(host),field(1,:)]{port_part}%[capture.req.uri]
+"""
+
+_LOG = (
+    """'{"client":"%[var(txn.client)]","from":"%[var(txn.from)]","model":"%[var(txn.backend)]","host":"%s","status":%ST,"""
+    """"queued_ms":%Tw,"first_byte_ms":%Tr,"ms":%Ta,"sent":%U,"received":%B,"ended":"%tsc"}'"""
+)
+_TEXT = (
+    f"{layout.MARK}\n"
+    + """\
+global
+    log stdout format raw local0
+    stats socket {status}/admin.sock mode 600 level admin
+    user haproxy
+    group haproxy
+    maxconn 4096
+    # an earlier process goes on with its streams after a reload
+    hard-stop-after 24h
+    tune.bufsize {buffer}
+    # buffers at once; more wait, and the unit bounds their memory
+    tune.buffers.limit 4096
+    ssl-default-bind-options ssl-min-ver TLSv1.2 no-tls-tickets
+    ssl-default-bind-ciphers ECDHE+AESGCM:ECDHE+CHACHA20
+
+defaults
+    mode http
+    log global
+    option dontlognull
+    option redispatch 1
+    retries 3
+    # nothing of an answer has been sent on then
+    retry-on conn-failure empty-response 503
+    # each token at once: else they wait for a full packet, up to 200 ms
+    option http-no-delay
+    timeout connect 2s
+    timeout http-request 30s
+    timeout http-keep-alive 60s
+    timeout queue 2m
+    # silence, and not length: a long prefill says nothing, a stream may go on for hours
+    timeout client 1h
+    timeout server 1h
+    # a host that lost its power says nothing either: its streams end after 25 s
+    option srvtcpka
+    srvtcpka-idle 10s
+    srvtcpka-intvl 5s
+    srvtcpka-cnt 3
+    timeout tunnel 24h
+
+frontend metrics
+    bind {status}/metrics.sock mode 600
+    no log
+    http-request use-service prometheus-exporter
+
+frontend fleet
+    bind :::{port} v4v6 ssl crt {folder}/tls.crt alpn h2,http/1.1
+    log-format {log}
+    http-error {malformed}
+    http-error {unfinished}
+{strict}    http-request return status 200 content-type text/plain string ok if {{ path /health }}
+    http-request set-var(txn.from) src
+    http-request set-var(txn.client) http_auth_bearer,sha2(256),hex,map({folder}/clients.map)
+    http-request set-var(txn.client) req.hdr(x-api-key),sha2(256),hex,map({folder}/clients.map) unless {{ var(txn.client) -m found }}
+    http-request return {unauthorized} hdr WWW-Authenticate Bearer unless {{ var(txn.client) -m found }}
+    http-request return status 200 content-type application/json file {folder}/models.json if METH_GET {{ path /v1/models /v1/models/ }}
+    http-request set-var(txn.answer) path,regsub(^/v1/models/,),map({folder}/model_answers.map) if METH_GET {{ path_beg /v1/models/ }}
+    http-request return status 200 content-type application/json lf-string %[var(txn.answer)] if {{ var(txn.answer) -m found }}
+    http-request return {no_path} unless {{ path_beg /v1/ }}
+    http-request return {too_large} if {{ req.body_size gt {body} }}
+    http-request set-var(txn.large) bool(true) if {{ req.body_size gt {usual_body} }}
+    # also where the model is known: over HTTP/2 curl takes an answer before the body's end for a failure
+    http-request wait-for-body time 60s if METH_POST !{{ var(txn.large) -m bool }}
+    # of a body without a length it is known only now
+    http-request set-var(txn.large) bool(true) if {{ req.body_size gt {usual_body} }}
+    http-request set-var(txn.model) req.hdr(x-model)
+    http-request set-var(txn.model) req.body,json_query('$.model') if METH_POST !{{ var(txn.large) -m bool }} !{{ var(txn.model) -m len gt 0 }}
+    http-request set-var(txn.backend) var(txn.model),map({folder}/models.map)
+    http-request return {no_model} unless {{ var(txn.large) -m bool }} or {{ var(txn.backend) -m found }}
+    http-request set-var(txn.held) var(txn.backend),map({holds})
+    use_backend {bodies} if {{ var(txn.large) -m bool }}
+    use_backend %[var(txn.backend)]_waits if {{ var(txn.held) -m found }}
+    use_backend %[var(txn.backend)]
+{redirect}
+# to the process that reads large bodies
+backend {bodies}
+    http-request set-log-level silent
+    http-request set-header X-Gateway-Client %[var(txn.client)]
+    http-request set-header X-Gateway-From %[var(txn.from)]
+    http-error {unread} {later}
+    server bodies {bodies_status}/bodies.sock
+
+# and back from it, with their model
+frontend large
+    bind {status}/large.sock mode 660
+    log-format {log}
+    http-request set-var(txn.client) req.hdr(x-gateway-client)
+    http-request set-var(txn.from) req.hdr(x-gateway-from)
+    http-request del-header X-Gateway-Client
+    http-request del-header X-Gateway-From
+    http-request set-var(txn.backend) req.hdr(x-model),map({folder}/models.map)
+    http-request set-var(txn.held) var(txn.backend),map({holds})
+    use_backend %[var(txn.backend)]_waits if {{ var(txn.held) -m found }}
+    use_backend %[var(txn.backend)]
+{backends}"""  # noqa: E501 - what HAProxy reads is one line
+)

@@ -1,0 +1,113 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""A gateway's part of its host's slice, and what the plan shows of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..._base import layout
+from . import bodies, floating, haproxy
+from .backends import Backend
+from .declared import url
+from .reading import ADDRESS_CONFIG, BODIES_CONFIG, CONFIG, HOLDS, MODELS_MAP
+from .units import units
+
+CERTIFICATE = f"{layout.GATEWAY}/tls.crt"
+CLIENTS = f"{layout.GATEWAY}/clients.map"
+# A key in HAProxy's map: a map's value is the rest of its line, which `json_query` reads.
+KEY_FORM = 'key {"key": %s}\n'
+
+
+def gateway_slice(
+    gateway: Mapping[str, Any], offered: Sequence[Backend], inventory: str, host: str, interface: str
+) -> dict[str, Any]:
+    """``hosts.<host>.gateway`` of a gateway's host; the others have an empty one.
+
+    gateway: as `_subjects.gateway.declared.decide` completes it. inventory: whose it is. interface: of the host's
+    management network. files, folders: what is written here. address: that floats, or None. packages: without their own
+    services. clients, backend_keys, tls: what no plan holds, where it lies on the controller (source) and here (path);
+    names: what the certificate has to name, ca: of the local CA, None for a certificate of the owner's. listens: its
+    ports.
+    servers: ``{backend: {server: host}}``. proof: what is asked of it.
+    """
+    # HAProxy finds the key beside the certificate
+    paths = {"certificate": CERTIFICATE, "key": f"{CERTIFICATE}.key"}
+    tls = gateway["tls"]
+    texts = units(inventory, floats=gateway["address"] is not None)
+    written = {f"{layout.UNITS}/{name}": text for name, text in texts.items()} | _files(gateway, offered)
+    if gateway["address"]:
+        written[ADDRESS_CONFIG] = floating.config(gateway, host, interface)
+    return {
+        "inventory": inventory,
+        "address": gateway["address"],
+        "packages": ["haproxy", *(["keepalived"] if gateway["address"] else [])],
+        "unit": layout.GATEWAY_UNIT,
+        "units": dict.fromkeys(texts, "started"),
+        "files": {path: {"mode": "0644", "content": content} for path, content in sorted(written.items())},
+        "folders": {layout.GATEWAY: "0700", f"{layout.GATEWAY}/keys": "0700"},
+        "clients": {"source": gateway["keys_file"], "path": CLIENTS},
+        "backend_keys": [
+            {"source": backend.key, "path": layout.gateway_key(backend.name), "form": KEY_FORM}
+            for backend in offered
+            if backend.key
+        ],
+        "tls": {kind: {"source": tls[kind], "path": path} for kind, path in paths.items()}
+        | {"ca": tls["ca"], "names": tls["names"]},
+        "listens": [gateway["port"], *([gateway["redirect_port"]] if gateway["redirect_port"] else [])],
+        "servers": {backend.name: {one.service: one.host for one in backend.servers} for backend in offered},
+        "proof": {
+            "port": gateway["port"],
+            "name": gateway["name"],
+            "certificate": CERTIFICATE,
+            "models": [name for backend in offered for name in backend.names],
+            "requests": [_request(backend) for backend in offered if _is_json(backend)],
+        },
+    }
+
+
+def _files(gateway: Mapping[str, Any], offered: Sequence[Backend]) -> dict[str, str]:
+    return {
+        CONFIG: haproxy.config(gateway, offered),
+        HOLDS: "",
+        MODELS_MAP: haproxy.models_map(offered),
+        haproxy.MODELS: haproxy.models_json(offered),
+        haproxy.MODEL_ANSWERS: haproxy.model_answers(offered),
+        BODIES_CONFIG: bodies.config(offered),
+    }
+
+
+def _is_json(backend: Backend) -> bool:
+    """Whether its model is found in a request's body. A form, as sound is sent in, names it by the header X-Model."""
+    example = backend.servers[0].example
+    return example is not None and not example["sound_s"]
+
+
+def _request(backend: Backend) -> dict[str, Any]:
+    return {"model": backend.model, "example": dict(backend.servers[0].example or {})}
+
+
+def shown(gateway: Mapping[str, Any], offered: Sequence[Backend]) -> dict[str, Any]:
+    """``gateway`` of the plan: where it is, who may call what, and the services behind each name."""
+    return {
+        "hosts": list(gateway["hosts"]),
+        "address": gateway["address"],
+        "url": f"{url(gateway)}/v1",
+        "clients": gateway["keys_file"],
+        "ca": gateway["tls"]["ca"],
+        "addresses": list(gateway["addresses"]),
+        "queue": gateway["queue"],
+        "models": [
+            {
+                "model": backend.model,
+                "aliases": list(backend.aliases),
+                "services": [one.service for one in backend.servers],
+                "slots": backend.slots,
+                "context": backend.context,
+            }
+            for backend in offered
+        ],
+    }

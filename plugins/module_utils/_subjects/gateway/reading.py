@@ -1,0 +1,136 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Reads a gateway on its host: whether it read its files as they are now, and which servers it sees serving."""
+
+from __future__ import annotations
+
+import csv
+import socket
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..._base import layout
+from ..._host.probe.parts import Part
+
+CONFIG = f"{layout.GATEWAY}/haproxy.cfg"
+BODIES_CONFIG = f"{layout.GATEWAY}/bodies.cfg"
+ADDRESS_CONFIG = f"{layout.GATEWAY}/address.conf"
+MODELS_MAP = f"{layout.GATEWAY}/models.map"
+SOCKET = f"{layout.GATEWAY_STATUS}/admin.sock"
+# By backend, why its requests wait: empty, and filled in the running gateway alone.
+HOLDS = f"{layout.GATEWAY}/holds.map"
+PROGRAM = "/usr/sbin/haproxy"
+ADDRESS_PROGRAM = "/usr/sbin/keepalived"
+_PATIENCE_S = 5.0
+_ANSWER_BYTES = 1 << 20
+_COLUMNS = {"running": "scur", "waiting": "qcur"}
+
+
+def read_gateway(files: Iterable[str]) -> dict[str, Any]:
+    """``{unread, servers, why, leftovers, holds}``. unread: those of the files, and HAProxy itself, that changed since
+    it last read them; None where it has not read any. servers: as `servers_of`; None, with the reason, where it doesn't
+    answer. leftovers: files of its folder that are none of the files. holds: as `holds_of`.
+    """
+    wanted = [*files]
+    try:
+        servers, why = servers_of(ask("show stat")), ""
+    except (OSError, ValueError) as error:
+        servers, why = None, f"{SOCKET}: {error}"
+    try:
+        holds = holds_of(ask(f"show map {HOLDS}"))
+    except (OSError, ValueError):
+        holds = {}  # one of an earlier release knows no such map
+    return {
+        "unread": unread(wanted),
+        "servers": servers,
+        "why": why,
+        "leftovers": leftovers(wanted),
+        "holds": holds,
+    }
+
+
+def leftovers(wanted: Collection[str], folder: str = layout.GATEWAY, units: str = layout.UNITS) -> list[str]:
+    """Files of the gateway's folder, and units of a gateway, that nobody asked for."""
+    found = [str(path) for path in Path(folder).rglob("*") if path.is_symlink() or not path.is_dir()]
+    found += [f"{units}/{name}" for name in layout.GATEWAY_UNITS if Path(units, name).is_file()]
+    return sorted(path for path in found if path not in wanted)
+
+
+def has_address(address: str) -> bool:
+    """Whether it is one of this host's."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as one:
+        try:
+            one.bind((address, 0))
+        except OSError:
+            return False
+    return True
+
+
+def secret_paths(part: Mapping[str, Any]) -> list[str]:
+    """What no plan holds, on the gateway's host. part: of the host's slice."""
+    keys = [one["path"] for one in (part["clients"], *part["backend_keys"])]
+    return [*keys, *(part["tls"][kind]["path"] for kind in ("certificate", "key"))]
+
+
+def unread(files: Iterable[str]) -> list[str] | None:
+    """The files that changed since the gateway read them, by the time at which the file system noted it."""
+    try:
+        since = Path(layout.GATEWAY_READ).stat().st_mtime_ns
+    except OSError:
+        return None
+    return [file for file in [PROGRAM, *files] if (changed := _changed(file)) is not None and changed > since]
+
+
+def _changed(file: str) -> int | None:
+    try:
+        return Path(file).stat().st_ctime_ns
+    except OSError:
+        return None
+
+
+def ask(command: str) -> str:
+    """HAProxy's answer to a command at its own socket, which root alone can open."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(_PATIENCE_S)
+        connection.connect(SOCKET)
+        connection.sendall(f"{command}\n".encode())
+        answer = b""
+        while part := connection.recv(1 << 16):
+            answer += part
+            if len(answer) > _ANSWER_BYTES:
+                raise ValueError(f"it answers with more than {_ANSWER_BYTES} bytes")
+    return answer.decode("utf-8", "replace")
+
+
+def holds_of(shown: str) -> dict[str, str]:
+    """``{backend: why}`` of HAProxy's ``show map``, whose requests wait. ValueError where it knows no such map."""
+    if shown.strip() and not shown.startswith("0x"):
+        raise ValueError(shown.strip().splitlines()[0])
+    rows = (line.split(None, 2) for line in shown.splitlines())
+    return {row[1]: row[2] for row in rows if len(row) == 3}
+
+
+def servers_of(stat: str) -> dict[str, dict[str, dict[str, Any]]]:
+    """``{backend: {server: {up, status, running, waiting}}}`` of HAProxy's ``show stat``; a backend's own row has the
+    name BACKEND. up: requests are sent there. status: as HAProxy writes it, with the last check where it failed.
+    """
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in csv.DictReader(stat.lstrip("# \n").splitlines()):
+        if row.get("svname") in (None, "FRONTEND"):
+            continue
+        status = str(row["status"])
+        up = status.startswith(("UP", "no check", "OPEN"))
+        failed = "" if up or not row.get("last_chk") else f", {row['last_chk']}"
+        counts = {name: int(row.get(column) or 0) for name, column in _COLUMNS.items()}
+        found.setdefault(str(row["pxname"]), {})[row["svname"]] = {"up": up, "status": status + failed, **counts}
+    return found
+
+
+READS: Mapping[str, Part] = {
+    "gateway": lambda _run, ask: read_gateway(ask["gateway"]) if ask["gateway"] else None,
+    "gateway_address": lambda _run, ask: has_address(ask["gateway_address"]) if ask["gateway_address"] else None,
+}

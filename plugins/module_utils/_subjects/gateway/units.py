@@ -1,0 +1,146 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The systemd units of a gateway's two processes."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+from ..._base import layout
+from .reading import ADDRESS_CONFIG, ADDRESS_PROGRAM, BODIES_CONFIG, CONFIG
+
+# How long running streams may go on when the gateway is stopped.
+_STOP_S = 120
+# What senders can take of a host whose memory is its models', of each process.
+_MEMORY_MIB = 2048
+
+
+def units(inventory: str, *, floats: bool) -> dict[str, str]:
+    """``{unit: text}``. inventory: whose gateway it is; systemd passes over sections of this kind. floats: with a
+    floating address, which goes to another host when this one's gateway stops.
+
+    A configuration that HAProxy refuses is never gone on with: neither a start nor a reload comes to it. A reload keeps
+    the earlier process until its streams have ended. The gateway keeps a time of its last reading, by which a run sees
+    that files are newer. A stop lets streams end for a while.
+    """
+    read = f"/usr/bin/touch {layout.GATEWAY_READ}"
+    return {
+        layout.GATEWAY_UNIT: _unit(
+            "the gateway to all services",
+            "Wants=network-online.target\nAfter=network-online.target",
+            CONFIG,
+            layout.GATEWAY_STATUS,
+            [read],
+            inventory,
+        ),
+        layout.GATEWAY_BODIES_UNIT: _unit(
+            "what reads the gateway's large requests",
+            f"PartOf={layout.GATEWAY_UNIT}",
+            BODIES_CONFIG,
+            layout.GATEWAY_BODIES_STATUS,
+            [],
+            inventory,
+        ),
+        **({layout.GATEWAY_ADDRESS_UNIT: _ADDRESS.format(**_ADDRESS_WORDS, inventory=inventory)} if floats else {}),
+    }
+
+
+def _unit(what: str, order: str, config: str, folder: str, before: list[str], inventory: str) -> str:
+    """folder: of its sockets, where HAProxy's account alone can reach those that are its group's."""
+    before = [f"/usr/sbin/haproxy -q -c -f {config}", *before]
+    begins = "\n".join(f"ExecStartPre={command}" for command in before)
+    reloads = "\n".join(f"ExecReload={command}" for command in [*before, "/bin/kill -USR2 $MAINPID"])
+    name = PurePath(folder).name
+    return f"""\
+{layout.MARK}
+[Unit]
+Description=gb10.fleet: {what}
+{order}
+StartLimitIntervalSec=0
+
+[Service]
+Type=notify
+Group=haproxy
+RuntimeDirectory={name}
+RuntimeDirectoryMode=0710
+{begins}
+ExecStart=/usr/sbin/haproxy -Ws -f {config}
+{reloads}
+KillMode=mixed
+KillSignal=SIGUSR1
+TimeoutStopSec={_STOP_S}
+SuccessExitStatus=143
+Restart=always
+RestartSec=2
+LimitNOFILE=65536
+MemoryMax={_MEMORY_MIB}M
+OOMScoreAdjust=-500
+NoNewPrivileges=yes
+PrivateTmp=yes
+ProtectHome=yes
+ProtectSystem=strict
+ReadWritePaths={folder}
+ProtectKernelTunables=yes
+ProtectKernelModules=yes
+ProtectControlGroups=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
+CapabilityBoundingSet=CAP_NET_BIND_SERVICE CAP_SETUID CAP_SETGID CAP_KILL
+SyslogIdentifier={name}
+
+[Install]
+WantedBy=multi-user.target
+
+[X-Gb10Fleet]
+Inventory={inventory}
+"""
+
+
+_ADDRESS_WORDS = {
+    "gateway": layout.GATEWAY_UNIT,
+    "program": ADDRESS_PROGRAM,
+    "config": ADDRESS_CONFIG,
+    "folder": PurePath(layout.GATEWAY_ADDRESS_UNIT).stem,
+}
+# Whose gateway does not run gives the address away; one that runs again asks for it again.
+_ADDRESS = (
+    f"{layout.MARK}\n"
+    + """\
+[Unit]
+Description=gb10.fleet: the gateways' floating address
+BindsTo={gateway}
+After={gateway}
+StartLimitIntervalSec=0
+
+[Service]
+Type=exec
+RuntimeDirectory={folder}
+ExecStartPre={program} --config-test --use-file {config}
+ExecStart={program} --dont-fork --vrrp --log-console --no-syslog --use-file {config} \
+    --pid /run/{folder}/keepalived.pid --vrrp_pid /run/{folder}/vrrp.pid
+ExecReload={program} --config-test --use-file {config}
+ExecReload=/bin/kill -HUP $MAINPID
+KillMode=mixed
+Restart=always
+RestartSec=2
+MemoryMax=64M
+OOMScoreAdjust=-500
+NoNewPrivileges=yes
+PrivateTmp=yes
+ProtectHome=yes
+ProtectSystem=strict
+ReadWritePaths=/run/{folder}
+ProtectKernelModules=yes
+ProtectControlGroups=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK AF_PACKET
+CapabilityBoundingSet=CAP_NET_ADMIN CAP_NET_RAW CAP_NET_BROADCAST
+SyslogIdentifier={folder}
+
+[Install]
+WantedBy={gateway}
+
+[X-Gb10Fleet]
+Inventory={inventory}
+"""
+)

@@ -1,0 +1,121 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""A program on each host that ends an engine at the floor, which its supervisor starts anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..._base import layout
+from ..._base.findings import Finding, error
+from ..._base.gb10 import fact
+from ..._base.schema import Spec
+from ..._base.sizes import gib, size
+from ..._base.subject import Subject
+
+_PLACE = "fleet_host.memory_guard"
+_GIB: Spec = {"type": "number", "min": 0.1, "max": 64}
+SPEC: Spec = {
+    "type": "map",
+    "default": {},
+    "options": {"enabled": {"type": "bool"}, "term_gib": _GIB, "kill_gib": _GIB},
+}
+_PROGRAM = "plugins/module_utils/_on_host/memory_guard.py"
+
+
+def memory_guard(settings: Mapping[str, Any], left: int) -> dict[str, Any]:
+    """``hosts.<host>.memory_guard``: ``{enabled, unit, units, files}``; without the guard no unit of ours is to be
+    there. It is the host's, whichever inventory asks for it: it guards the engines of all.
+
+    settings: the host's checked ``fleet_host``. left: bytes that the plan leaves of its memory.
+    """
+    enabled = _is_enabled(settings)
+    text = _unit(*floors(settings, left)) if enabled else None
+    program = {"source": _PROGRAM} if enabled else {"content": None}
+    return {
+        "enabled": enabled,
+        "unit": layout.MEMORY_GUARD_UNIT,
+        "units": {layout.MEMORY_GUARD_UNIT: "started"} if enabled else {},
+        "files": {
+            f"{layout.UNITS}/{layout.MEMORY_GUARD_UNIT}": {"mode": "0644", "content": text},
+            layout.MEMORY_GUARD_PROGRAM: {"mode": "0644", **program},
+        },
+    }
+
+
+def floors(settings: Mapping[str, Any], left: int) -> tuple[int, int]:
+    """Bytes of available memory below which an engine is asked to end, and killed: by what is left, since a floor above
+    it would end the service again and again, or as the host's owner says."""
+    own, bounds = settings.get("memory_guard", {}), fact("memory_guard", "term_gib")
+    by_plan = min(max(left // 2, gib(bounds["least"])), gib(bounds["most"]))
+    term = gib(own["term_gib"]) if "term_gib" in own else by_plan
+    return term, gib(own["kill_gib"]) if "kill_gib" in own else term // 2
+
+
+def refused(host: str, settings: Mapping[str, Any], left: int) -> Iterator[Finding]:
+    """Services that would leave less than the guard lets them: it would end them whenever they serve."""
+    term, kill = floors(settings, left)
+    if not _is_enabled(settings):
+        return
+    if kill > term:
+        yield error(
+            "memory-guard-order",
+            f"{_PLACE}.kill_gib",
+            found=f"{size(kill)}, and an engine is asked to end below {size(term)}",
+            expected="less: who is not asked first can't end in order",
+            remedy="write a smaller kill_gib, or none for half of term_gib",
+            source="docs/memory.md",
+        )
+    if 0 <= left < term:
+        yield error(
+            "memory-guarded",
+            host,
+            found=f"{size(left)} are left by the plan, and the memory guard ends an engine below {size(term)}",
+            expected="services that leave more",
+            remedy="lower max_model_len, max_num_seqs or pool of a service, put one on another host, or lower "
+            "fleet_host.memory_guard.term_gib",
+            source="docs/memory.md",
+            kind="memory",
+        )
+
+
+def _is_enabled(settings: Mapping[str, Any]) -> bool:
+    return bool(settings.get("memory_guard", {}).get("enabled", fact("memory_guard", "enabled")))
+
+
+def _unit(term: int, kill: int) -> str:
+    words = f"{layout.MEMORY_GUARD_PROGRAM} {term} {kill} {fact('group', 'oom_score_adj')}"
+    return f"""\
+{layout.MARK}
+[Unit]
+Description=gb10.fleet: ends an engine before the host runs out of memory
+StartLimitIntervalSec=0
+
+[Service]
+ExecStart=/usr/bin/python3 -I {words}
+Restart=always
+RestartSec=1
+RestartPreventExitStatus=3
+OOMScoreAdjust=-1000
+DynamicUser=true
+AmbientCapabilities=CAP_KILL CAP_IPC_LOCK
+CapabilityBoundingSet=CAP_KILL CAP_IPC_LOCK
+NoNewPrivileges=true
+ProtectSystem=strict
+ProtectHome=true
+PrivateTmp=true
+PrivateDevices=true
+PrivateNetwork=true
+RestrictAddressFamilies=AF_UNIX
+LimitMEMLOCK=infinity
+TasksMax=10
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+MEMORY_GUARD = Subject("memory_guard", SPEC)

@@ -1,0 +1,135 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""``fleet_monitoring``: which host collects the fleet's metrics, and who is told of alerts."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..._base import secret_files
+from ..._base.findings import Finding, error, unknown_host
+from ..._base.gb10 import fact
+from ..._base.schema import Spec
+
+PLACE = "fleet_monitoring"
+_FILE: Spec = {"type": "str", "min": 1, "expected": "a file of the controller"}
+_TEXT: Spec = {"type": "str", "required": True, "min": 3}
+MONITORING: Spec = {
+    "type": "map",
+    "options": {
+        "host": {"type": "str", "required": True, "min": 1},
+        # where its page listens; other machines reach it through SSH
+        "listen": {"type": "str", "default": "127.0.0.1", "pattern": "[0-9a-fA-F.:]+", "expected": "an address"},
+        "port": {"type": "int", "min": 1, "max": 65535, "default": 9090},
+        "retention_days": {"type": "int", "min": 1, "max": 3650},
+        "first_token_s": {"type": "number", "min": 0.001, "max": 3600},
+        # by which it comes to the hosts; without it ansible_host
+        "addresses": {"type": "list", "min": 1, "elements": {"type": "str"}},
+        "alerts": {
+            "type": "map",
+            "default": {},
+            "options": {
+                "email": {
+                    "type": "map",
+                    "options": {
+                        "to": _TEXT,
+                        "from": _TEXT,
+                        "smarthost": {**_TEXT, "pattern": r"[\w.:\[\]-]+:\d+", "expected": "server:port"},
+                        "username": {"type": "str", "min": 1},
+                        "password_file": _FILE,
+                    },
+                },
+                # each holds one URL, which is a secret as any key
+                "webhook_url_file": _FILE,
+                "ntfy_url_file": _FILE,
+            },
+        },
+    },
+}
+_MOST_BYTES = 4096
+
+
+def decide(
+    monitoring: dict[str, Any], hosts: Mapping[str, tuple[str, Collection[int]]], folder: Path
+) -> Iterator[Finding]:
+    """Complete a checked ``fleet_monitoring``: files become absolute, ``addresses`` is there, figures that nobody wrote
+    are GB10's.
+
+    hosts: of the inventory, ``{name: (address, its taken ports)}``. folder: the inventory's.
+    """
+    for key in ("retention_days", "first_token_s"):
+        monitoring.setdefault(key, fact("monitoring", key))
+    name = monitoring["host"]
+    if name not in hosts:
+        yield unknown_host(f"{PLACE}.host", name, hosts)
+        return
+    yield from _ports(monitoring, hosts)
+    yield from _addresses(monitoring, hosts[name][0])
+    yield from _files(monitoring["alerts"], folder)
+
+
+def _ports(monitoring: Mapping[str, Any], hosts: Mapping[str, tuple[str, Collection[int]]]) -> Iterator[Finding]:
+    exporter = fact("monitoring", "exporter_port")
+    taken = [(name, exporter) for name in sorted(hosts) if exporter in hosts[name][1]]
+    own = monitoring["host"]
+    mine = (monitoring["port"], fact("monitoring", "alertmanager_port"))
+    taken += [(own, port) for port in mine if port in hosts[own][1]]
+    for host, port in taken:
+        yield error(
+            "input-port-twice",
+            PLACE,
+            found=f"port {port} of {host}, which monitoring takes, is already that of a service, or of its system",
+            expected="a port of its own",
+            remedy=f"{'write another port here, or' if port == monitoring['port'] else 'give'} the service another one",
+        )
+
+
+def _addresses(monitoring: dict[str, Any], address: str) -> Iterator[Finding]:
+    """The packet filter of a host knows addresses alone."""
+    is_written = "addresses" in monitoring
+    monitoring.setdefault("addresses", [address])
+    for one in monitoring["addresses"]:
+        try:
+            ipaddress.ip_network(one)
+        except ValueError:
+            yield error(
+                "input-monitoring-address",
+                f"{PLACE}.addresses" if is_written else f"{PLACE}.host",
+                found=f"{one} is no address" if is_written else f"ansible_host is {one}, a name",
+                expected="the addresses by which the host comes to the others, which let in it alone",
+                remedy="write addresses: [10.0.0.5], or the address as ansible_host",
+            )
+
+
+def _files(alerts: dict[str, Any], folder: Path) -> Iterator[Finding]:
+    email = alerts.get("email", {})
+    holders = {"webhook_url_file": alerts, "ntfy_url_file": alerts, "password_file": email}
+    named = [(holder, key) for key, holder in holders.items() if key in holder]
+    for holder, key in named:
+        path = folder / holder[key]
+        holder[key] = str(path)
+        place = f"{PLACE}.alerts.{'email.' if holder is email else ''}{key}"
+        if not path.is_file():
+            yield error(
+                "input-monitoring-file",
+                place,
+                found=f"no file {path}",
+                expected="a file with one line",
+                remedy=f"(umask 077; mkdir -p {path.parent}; cat > {path})",
+            )
+            continue
+        content = secret_files.read(path, _MOST_BYTES)
+        if content is not None and len(content.split()) != 1:
+            yield error(
+                "input-monitoring-file",
+                place,
+                found=f"{path} holds {len(content.split())} words",
+                expected="the password" if key == "password_file" else "one URL",
+                remedy="write it alone into the file",
+            )
+        yield from secret_files.others_may_read("input-monitoring-file", place, path)

@@ -1,0 +1,145 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""A host's part of the monitoring: what it shows, and on one host what collects it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..._base import layout
+from ..._base.gb10 import fact
+from . import console, dashboards, prometheus
+from .prometheus import Endpoint
+from .rules import recordings, rules
+
+_PROGRAM = "plugins/module_utils/_on_host/textfile.py"
+
+
+def shown_slice(slice_: Mapping[str, Any], guard_bytes: int, inventory: str) -> dict[str, Any]:
+    """What every host of a fleet with monitoring has: the node exporter, and what writes our metrics for it.
+
+    slice_: of the host, as far as it is decided.
+    """
+    reads = {
+        "textfile": f"{layout.METRICS}/gb10.prom",
+        "interval_s": fact("monitoring", "interval_s"),
+        "floor_bytes": _floor(),
+        "guard_bytes": guard_bytes,
+        "services": [
+            {key: service[key] for key in ("name", "rank", "status_file")}
+            | {"high_bytes": json.loads(service["files"][service["rank_file"]]["content"])["guard"]["high_bytes"]}
+            for service in slice_["services"]
+        ],
+        "interfaces": [one["name"] for one in slice_["fabric"]["interfaces"]],
+        "paths": [layout.STATE],
+        "drift": f"{layout.STATE}/drift/history.json",
+    }
+    return {
+        "packages": ["prometheus-node-exporter"],
+        "units": {layout.METRICS_UNIT: "started", layout.EXPORTER_UNIT: "started"},
+        "folders": {},
+        "files": _files(
+            {
+                layout.METRICS_PLAN: json.dumps(reads, indent=2, sort_keys=True) + "\n",
+                f"{layout.UNITS}/{layout.METRICS_UNIT}": prometheus.metrics_unit(inventory),
+                f"{layout.UNITS}/{layout.EXPORTER_UNIT}": prometheus.exporter_unit(inventory),
+            }
+        )
+        | {layout.METRICS_PROGRAM: {"mode": "0644", "source": _PROGRAM}},
+        "reads": {layout.METRICS_UNIT: [layout.METRICS_PLAN, layout.METRICS_PROGRAM]},
+        "secrets": [],
+    }
+
+
+def _floor() -> int:
+    return int(fact("memory", "floor_gib") * (1 << 30))
+
+
+def collected_slice(
+    monitoring: Mapping[str, Any],
+    hosts: Mapping[str, str],
+    endpoints: Sequence[Endpoint],
+    engines: Sequence[Mapping[str, str]],
+    inventory: str,
+    disk_gib: float,
+    load_s: int,
+) -> dict[str, Any]:
+    """What the monitoring host has besides.
+
+    monitoring: as `_subjects.monitoring.declared.decide` completes it. hosts: each one's node exporter, address and
+    port.
+    engines: the series of each engine that serves. disk_gib: under so much free disk it alerts; load_s: after so long a
+    load.
+    """
+    keyed = [one for one in endpoints if one.key]
+    limits = {
+        "first_token_s": monitoring["first_token_s"],
+        "preemptions_per_s": fact("monitoring", "preemptions_per_s"),
+        "disk_gib": disk_gib,
+        "load_s": load_s,
+    }
+    of_alerts = prometheus.alert_secrets(monitoring["alerts"])
+    most = prometheus.retention_bytes(len(hosts), len(endpoints), monitoring["retention_days"])
+    recorded = [*recordings(engines)]
+    texts = {
+        prometheus.CONFIG: prometheus.as_text(prometheus.config(inventory, hosts, endpoints)),
+        prometheus.RULES: prometheus.as_text(rules(engines, limits)),
+        prometheus.RECEIVERS: prometheus.as_text(prometheus.receivers(monitoring["alerts"])),
+        f"{prometheus.CONSOLES}/fleet.html": console.page(inventory, limits, recorded),
+        f"{layout.UNITS}/{layout.PROMETHEUS_UNIT}": prometheus.prometheus_unit(
+            monitoring, most, [one.service for one in keyed], inventory
+        ),
+        f"{layout.UNITS}/{layout.ALERTMANAGER_UNIT}": prometheus.alertmanager_unit(of_alerts, inventory),
+        **{
+            f"{dashboards.FOLDER}/{board.name}.json": dashboards.as_text(board) for board in dashboards.boards(recorded)
+        },
+        **dashboards.provisioning(prometheus.url(monitoring)),
+    }
+    return {
+        "packages": ["prometheus", "prometheus-alertmanager"],
+        "units": {layout.PROMETHEUS_UNIT: "started", layout.ALERTMANAGER_UNIT: "started"},
+        "folders": {layout.MONITORING: "0755", prometheus.SECRETS: "0700"},
+        "files": _files(texts),
+        "reads": {
+            layout.PROMETHEUS_UNIT: [prometheus.CONFIG, prometheus.RULES],
+            layout.ALERTMANAGER_UNIT: [prometheus.RECEIVERS],
+        },
+        "secrets": [
+            *(
+                {
+                    "source": one.key,
+                    "path": f"{prometheus.SECRETS}/{prometheus.key_name(one.service)}",
+                    "unit": layout.PROMETHEUS_UNIT,
+                }
+                for one in keyed
+            ),
+            *(
+                {"source": source, "path": f"{prometheus.SECRETS}/{name}", "unit": layout.ALERTMANAGER_UNIT}
+                for name, source in sorted(of_alerts.items())
+            ),
+        ],
+    }
+
+
+def _files(texts: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    return {path: {"mode": "0644", "content": text} for path, text in sorted(texts.items())}
+
+
+def host_slice(parts: Sequence[Mapping[str, Any]], inventory: str, url: str) -> dict[str, Any]:
+    """``hosts.<host>.monitoring`` of these parts. reads: files that a unit reads once, when it starts. gone: unit files
+    that an earlier declaration of the same inventory may have left. url: where its page is, on the monitoring host."""
+    merged: dict[str, Any] = {
+        key: {name: value for part in parts for name, value in part[key].items()}
+        for key in ("units", "folders", "files", "reads")
+    }
+    return merged | {
+        "inventory": inventory,
+        "url": url,
+        "packages": [package for part in parts for package in part["packages"]],
+        "secrets": [secret for part in parts for secret in part["secrets"]],
+        "gone": [f"{layout.UNITS}/{unit}" for unit in layout.MONITORING_UNITS if unit not in merged["units"]],
+    }

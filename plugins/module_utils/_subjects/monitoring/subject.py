@@ -1,0 +1,59 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""What a host shows of itself, and on the monitoring host what collects it: files, units, secrets, ports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..._base import layout
+from ..._base.findings import Finding, host_error
+from ..._base.gb10 import fact
+from ..._base.managed import Managed, ManagedJson, managed
+from ..._base.subject import Differences, Look, Subject, View
+
+# The kernel cuts names.
+_PROCESSES = {"prometheus-node", "prometheus-node-exporter"}
+
+
+def _files(part: Mapping[str, Any]) -> Iterator[Managed | ManagedJson]:
+    yield from managed(part)
+    for secret in part["secrets"]:
+        yield Managed(secret["path"], "file", "0600", secret=True, source=secret["source"])
+
+
+def _obstacles(look: Look) -> Iterator[Finding]:
+    """Units of another inventory, and ports that another program has, as a Prometheus of the owner's."""
+    part = look.slice.get("monitoring")
+    if not part or not part["units"]:
+        return
+    yield from look.of_another_inventory(part, "monitoring")
+    port = fact("monitoring", "exporter_port")
+    if found := look.others_at(port, _PROCESSES):
+        yield host_error(
+            "monitoring-port-taken",
+            "fleet_monitoring",
+            found=found,
+            expected="a free port, for the node exporter",
+            remedy="stop it: `ss -ltnp` says who it is",
+        )
+
+
+def _differences(view: View) -> Differences:
+    """Units that an earlier declaration of the same inventory left."""
+    part = view.slice["monitoring"]
+    for unit in view.our_units:
+        if unit in layout.MONITORING_UNITS and unit not in part["units"]:
+            yield view.differs(
+                "warning",
+                "monitoring-undeclared",
+                f"unit {unit}",
+                found="its file is there",
+                expected="no such unit: fleet_monitoring asks for none here",
+            )
+
+
+MONITORING = Subject("monitoring", files=_files, differences=_differences, obstacles=_obstacles)

@@ -1,0 +1,102 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""``fleet_phoenix``: which host keeps the traces of requests, and at which of its addresses they are taken."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..._base import secret_files
+from ..._base.findings import Finding, error, unknown_host
+from ..._base.gb10 import fact
+from ..._base.schema import Spec
+
+PLACE = "fleet_phoenix"
+PHOENIX: Spec = {
+    "type": "map",
+    "options": {
+        "host": {"type": "str", "required": True, "min": 1},
+        "listen": {
+            "type": "str",
+            "required": True,
+            "pattern": "[0-9a-fA-F.:]+",
+            "expected": "the host's IP address at which services' containers reach it",
+        },
+        "port": {"type": "int", "min": 1, "max": 65535},
+        "secret_file": {"type": "str", "required": True, "min": 1, "expected": "a file of the controller with the key"},
+        "retention_days": {"type": "int", "min": 1, "max": 3650},
+        "disk_gib": {"type": "number", "min": 0.1, "max": 10_000},
+    },
+}
+_MOST_BYTES = 4096
+# What Phoenix itself asks of a key (phoenix/auth.py, REQUIREMENTS_FOR_PHOENIX_SECRET, 20.26), without what systemd's
+# environment files give a meaning to.
+_KEY = re.compile(r"(?=.*[0-9])(?=.*[a-z])[0-9A-Za-z._~+/=-]{32,1024}")
+
+
+def decide(phoenix: dict[str, Any], hosts: Mapping[str, Collection[int]], folder: Path) -> Iterator[Finding]:
+    """Complete a checked ``fleet_phoenix``: ``secret_file`` becomes absolute, figures that nobody wrote are GB10's.
+
+    hosts: of the inventory, ``{name: its taken ports}``. folder: the inventory's.
+    """
+    for key in ("port", "retention_days", "disk_gib"):
+        phoenix.setdefault(key, fact("phoenix", key))
+    name, listen = phoenix["host"], phoenix["listen"]
+    path = folder / phoenix["secret_file"]
+    phoenix["secret_file"] = str(path)
+    if name not in hosts:
+        yield unknown_host(f"{PLACE}.host", name, hosts)
+    elif phoenix["port"] in hosts[name]:
+        yield error(
+            "input-port-twice",
+            f"{PLACE}.port",
+            found=f"port {phoenix['port']} of {name} is already that of a service, or of its system",
+            expected="a port of its own",
+            remedy="write another port",
+        )
+    if not _is_address(listen):
+        yield error(
+            "input-phoenix-listen",
+            f"{PLACE}.listen",
+            found=f"{listen}, which is no address",
+            expected=f"an IP address of {name}",
+            remedy="write the one that services' hosts reach it by",
+        )
+    yield from _key_problems(path)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _key_problems(path: Path) -> Iterator[Finding]:
+    place = f"{PLACE}.secret_file"
+    make = f"(umask 077; mkdir -p {path.parent}; openssl rand -hex 32 > {path})"
+    if not path.is_file():
+        yield error("input-phoenix-secret", place, found=f"no file {path}", expected="a file with one key", remedy=make)
+        return
+    content = secret_files.read(path, _MOST_BYTES)
+    if content is not None and not is_key(content.decode("utf-8", "replace")):
+        yield error(
+            "input-phoenix-secret",
+            place,
+            found=f"{path} holds no key that Phoenix takes",
+            expected="one word of 32 to 1,024 letters, digits and ._~+/=-, with a digit and a small letter",
+            remedy=make,
+        )
+    yield from secret_files.others_may_read("input-phoenix-secret", place, path)
+
+
+def is_key(text: str) -> bool:
+    """Whether a file's text is one that Phoenix takes."""
+    return bool(_KEY.fullmatch(text.strip()))

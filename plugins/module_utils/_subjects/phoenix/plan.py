@@ -1,0 +1,152 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The units and files of Phoenix: it runs without a network, and one socket leads to it.
+
+Of its own, Phoenix takes spans by gRPC at every address of a host, whatever PHOENIX_HOST says (20.26,
+phoenix/server/grpc_server.py). In a network of its own it is at loopback alone, and sends nothing anywhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from typing import Any
+
+from ..._base import layout
+from ..._base.gb10 import fact
+
+SECRETS = f"{layout.PHOENIX}/secrets"
+LOCK = "roles/phoenix/files/phoenix.txt"
+# Of its own network, where nobody else is.
+_INSIDE = 6006
+# At so much of the disk that it was given it takes nothing more until old traces are gone.
+_FULL_PERCENT = 95
+_SHARED = """\
+DynamicUser=true
+PrivateNetwork=true
+NoNewPrivileges=true
+ProtectSystem=strict
+ProtectHome=true
+PrivateTmp=true
+PrivateDevices=true
+Restart=always
+RestartSec=5
+"""
+
+
+def secrets_text(text: str) -> str:
+    """Phoenix' secrets as systemd's EnvironmentFile. text: of the owner's file with the key, which is the bearer token
+    of whoever sends or asks, and the first password of admin@localhost; sessions are signed with another."""
+    key = text.strip()
+    sessions = hmac.new(key.encode(), b"gb10 phoenix sessions", hashlib.sha256).hexdigest()
+    return f"PHOENIX_ADMIN_SECRET={key}\nPHOENIX_DEFAULT_ADMIN_INITIAL_PASSWORD={key}\nPHOENIX_SECRET=a0{sessions}\n"
+
+
+def part_of(phoenix: Mapping[str, Any] | None, host: str, inventory: str) -> dict[str, Any]:
+    """``hosts.<host>.phoenix``. phoenix: as `_subjects.phoenix.declared.decide` completes it; None without.
+
+    tool: the folder of its virtual environment; empty where there is none. gone: unit files that an earlier declaration
+    of the same inventory may have left. url: where it is asked, on its host.
+    """
+    here = phoenix is not None and phoenix["host"] == host
+    gone = [] if here else [f"{layout.UNITS}/{unit}" for unit in layout.PHOENIX_UNITS]
+    part: dict[str, Any] = {"inventory": inventory, "tool": "", "url": "", "packages": [], "units": {}, "folders": {}}
+    part |= {"files": {}, "secrets": [], "gone": gone}
+    if phoenix is None or not here:
+        return part
+    texts = {
+        layout.PHOENIX_UNIT: _server(phoenix, inventory),
+        layout.PHOENIX_SOCKET: _socket(phoenix, inventory),
+        layout.PHOENIX_PROXY_UNIT: _proxy(inventory),
+    }
+    return part | {
+        "tool": layout.PHOENIX_TOOL,
+        "url": url(phoenix),
+        "packages": ["python3-venv"],
+        "units": {layout.PHOENIX_UNIT: "started", layout.PHOENIX_SOCKET: "started"},
+        "folders": {layout.PHOENIX: "0700"},
+        "files": {f"{layout.UNITS}/{unit}": {"mode": "0644", "content": text} for unit, text in texts.items()},
+        "secrets": [{"source": phoenix["secret_file"], "path": SECRETS}],
+    }
+
+
+def url(phoenix: Mapping[str, Any]) -> str:
+    listen = f"[{phoenix['listen']}]" if ":" in phoenix["listen"] else phoenix["listen"]
+    return f"http://{listen}:{phoenix['port']}"
+
+
+def _server(phoenix: Mapping[str, Any], inventory: str) -> str:
+    variables = {
+        "HOST": "127.0.0.1",
+        "PORT": _INSIDE,
+        "WORKING_DIR": layout.PHOENIX_DATA,
+        "ENABLE_AUTH": "true",
+        "DEFAULT_RETENTION_POLICY_DAYS": phoenix["retention_days"],
+        "DATABASE_ALLOCATED_STORAGE_CAPACITY_GIBIBYTES": phoenix["disk_gib"],
+        "DATABASE_USAGE_INSERTION_BLOCKING_THRESHOLD_PERCENTAGE": _FULL_PERCENT,
+        "ALLOW_EXTERNAL_RESOURCES": "false",
+        "TELEMETRY_ENABLED": "false",
+        "DISABLE_AGENT_ASSISTANT": "true",
+        "ENABLE_MCP_SERVER": "false",
+        "ALLOWED_SANDBOX_PROVIDERS": "NONE",
+    }
+    lines = "".join(f"Environment=PHOENIX_{name}={value}\n" for name, value in variables.items())
+    return f"""\
+{layout.MARK}
+[Unit]
+Description=gb10.fleet: Phoenix, which keeps the traces of requests
+StartLimitIntervalSec=0
+
+[Service]
+ExecStart={layout.PHOENIX_TOOL}/bin/phoenix serve
+EnvironmentFile={SECRETS}
+Environment=HOME={layout.PHOENIX_DATA}
+{lines}StateDirectory={layout.PHOENIX_DATA.rpartition("/")[2]}
+MemoryMax={fact("phoenix", "memory_gib")}G
+OOMScoreAdjust=500
+{_SHARED}
+[Install]
+WantedBy=multi-user.target
+
+[X-Gb10Fleet]
+Inventory={inventory}
+"""
+
+
+def _socket(phoenix: Mapping[str, Any], inventory: str) -> str:
+    return f"""\
+{layout.MARK}
+[Unit]
+Description=gb10.fleet: where Phoenix is reached
+StartLimitIntervalSec=0
+
+[Socket]
+ListenStream={url(phoenix).removeprefix("http://")}
+FreeBind=true
+
+[Install]
+WantedBy=sockets.target
+
+[X-Gb10Fleet]
+Inventory={inventory}
+"""
+
+
+def _proxy(inventory: str) -> str:
+    return f"""\
+{layout.MARK}
+[Unit]
+Description=gb10.fleet: leads to Phoenix in its own network
+Requires={layout.PHOENIX_UNIT}
+After={layout.PHOENIX_UNIT}
+JoinsNamespaceOf={layout.PHOENIX_UNIT}
+
+[Service]
+ExecStart=/lib/systemd/systemd-socket-proxyd 127.0.0.1:{_INSIDE}
+{_SHARED}
+[X-Gb10Fleet]
+Inventory={inventory}
+"""

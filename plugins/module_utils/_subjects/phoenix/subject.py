@@ -1,0 +1,62 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Phoenix on its host: its virtual environment, units, secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..._base import layout
+from ..._base.findings import Finding, host_error
+from ..._base.managed import Managed, ManagedJson, content_of, managed
+from ..._base.subject import Differences, Look, Subject, View
+from .plan import LOCK, secrets_text
+
+_SYSTEMD = "systemd"
+
+
+def _files(part: Mapping[str, Any]) -> Iterator[Managed | ManagedJson]:
+    yield from managed({key: part[key] for key in ("files", "folders")})
+    if part["tool"]:
+        # by which `python_tool` knows what is installed
+        lock = (content_of({"source": LOCK}) or "").strip()
+        yield Managed(f"{part['tool']}/.lock", "file", content=f"{lock}\n")
+    for secret in part["secrets"]:
+        yield Managed(secret["path"], "file", "0600", secret=True, source=secret["source"], rendered=secrets_text)
+
+
+def _obstacles(look: Look) -> Iterator[Finding]:
+    """Units of another inventory, and ports that another program has: nobody is cut off unasked."""
+    part = look.slice.get("phoenix")
+    if not part or not part["url"]:
+        return
+    yield from look.of_another_inventory(part, "phoenix")
+    port = int(part["url"].rpartition(":")[2])
+    if found := look.others_at(port, [_SYSTEMD, "systemd-socket-", "systemd-socket-proxyd"]):
+        yield host_error(
+            "phoenix-port-taken",
+            "fleet_phoenix.port",
+            found=found,
+            expected="a free port",
+            remedy="stop it, or write another port",
+        )
+
+
+def _differences(view: View) -> Differences:
+    """Units that an earlier declaration of the same inventory left."""
+    part = view.slice["phoenix"]
+    for unit in view.our_units:
+        if f"{layout.UNITS}/{unit}" in part["gone"]:
+            yield view.differs(
+                "warning",
+                "phoenix-undeclared",
+                f"unit {unit}",
+                found="its file is there",
+                expected="no such unit: fleet_phoenix asks for none here",
+            )
+
+
+PHOENIX = Subject("phoenix", files=_files, differences=_differences, obstacles=_obstacles)

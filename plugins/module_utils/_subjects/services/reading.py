@@ -1,0 +1,150 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Reads the containers as they really run, without their secrets, and which units of ours there are."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..._base import layout
+from ..._base.own_files import look
+from ..._host.probe.parts import Part, Run, output
+from .starts import read_starts
+
+# Labels have no effect on a container that shares the host's IPC, and Docker says so in its SecurityOpt by itself
+# (moby, daemon/create.go: generateSecurityOpt).
+_ADDED_BY_DOCKER: Mapping[str, set[str]] = {"host": {"label=disable"}}
+
+
+def read_containers(run: Run, variables: Mapping[str, Sequence[str]]) -> dict[str, dict[str, Any]]:
+    """The running containers by name, as Docker keeps them.
+
+    variables: by container name those whose values may be shown, since they are in the plan. Of any other variable that
+    the image does not bring, only the name: it may be a secret.
+    """
+    ids = output(run, ["docker", "ps", "--no-trunc", "--quiet"]).split()
+    if not ids:
+        return {}
+    found = json.loads(output(run, ["docker", "inspect", *ids]))
+    images = {one["Id"]: one for one in json.loads(output(run, ["docker", "image", "inspect", *_images_of(found)]))}
+    return {
+        one["Name"].lstrip("/"): _container(one, images.get(one["Image"], {}), variables)
+        for one in sorted(found, key=lambda one: str(one["Name"]))
+    }
+
+
+def _images_of(containers: Iterable[Mapping[str, Any]]) -> list[str]:
+    return sorted({one["Image"] for one in containers})
+
+
+def _container(
+    one: Mapping[str, Any], image: Mapping[str, Any], variables: Mapping[str, Sequence[str]]
+) -> dict[str, Any]:
+    config, host, own = one["Config"], one["HostConfig"], image.get("Config") or {}
+    given = {*variables.get(one["Name"].lstrip("/"), ())}
+    brought = {*(own.get("Env") or ())}
+    words = config.get("Env") or ()
+    env = dict(word.partition("=")[::2] for word in words)
+    added = {word.partition("=")[0] for word in words if word not in brought}
+    return {
+        "id": one["Id"],
+        "image": one["Image"],
+        "reference": config["Image"],
+        "argv": config.get("Cmd") or [],
+        "entrypoint": config.get("Entrypoint") or [],
+        "image_entrypoint": own.get("Entrypoint") or [],
+        "env": {name: value for name, value in sorted(env.items()) if name in given},
+        "other_env": sorted(added - given),
+        "mounts": sorted(_mounts(one)),
+        "devices": sorted(device["PathOnHost"] for device in host.get("Devices") or ()),
+        "capabilities": sorted(name.removeprefix("CAP_") for name in host.get("CapAdd") or ()),
+        "dropped": sorted(name.removeprefix("CAP_") for name in host.get("CapDrop") or ()),
+        "pids-limit": host.get("PidsLimit") or None,
+        "memory-limit": host.get("Memory") or None,
+        "oom-score-adj": host.get("OomScoreAdj") or 0,
+        "read-only": bool(host.get("ReadonlyRootfs")),
+        "tmpfs": sorted(host.get("Tmpfs") or ()),
+        "log": (host.get("LogConfig") or {}).get("Type", ""),
+        "privileged": bool(host.get("Privileged")),
+        "security": sorted({*(host.get("SecurityOpt") or ())} - _ADDED_BY_DOCKER.get(host.get("IpcMode", ""), set())),
+        "network": host.get("NetworkMode", ""),
+        "ipc": host.get("IpcMode", ""),
+        "published": sorted(
+            [bind.get("HostIp") or "0.0.0.0", int(bind["HostPort"])]
+            for binds in (host.get("PortBindings") or {}).values()
+            for bind in binds or ()
+        ),
+    }
+
+
+def _mounts(one: Mapping[str, Any]) -> Iterator[list[Any]]:
+    """[source, target, read-only] of each folder of the host that it sees, through volumes of Docker's too."""
+    over = {
+        mount["Target"]: (((mount.get("VolumeOptions") or {}).get("DriverConfig") or {}).get("Options") or {})
+        for mount in one["HostConfig"].get("Mounts") or ()
+    }
+    for mount in one["Mounts"]:
+        device = over.get(mount["Destination"], {}).get("device")
+        if mount["Type"] == "bind" or device:
+            yield [device or mount.get("Source", ""), mount["Destination"], not mount["RW"]]
+
+
+_UNIT_BYTES = 1 << 16
+
+
+def read_units(folder: Path = Path(layout.UNITS), services: Path = Path(layout.SERVICES)) -> list[dict[str, Any]]:
+    """``{unit, inventory, ranks, unproved}`` of each unit of ours in the folder. services: the folder of the
+    supervisors' files.
+
+    inventory: that wrote it, empty where not known. ranks: of its service, 1 where not known. unproved: a rollout that
+    was cut off keeps what its service went by before.
+    """
+    ours = (path for path in sorted(folder.glob("*.service")) if _is_ours(path.name))
+    return [
+        {
+            "unit": path.name,
+            "inventory": _inventory(path),
+            "ranks": _ranks(services / f"{layout.service_of(path.name)}.json"),
+            "unproved": Path(layout.way_back_index(str(layout.service_of(path.name)))).exists(),
+        }
+        for path in ours
+    ]
+
+
+def _ranks(file: Path) -> int:
+    ranks = look(file, lambda content: int(json.loads(content)["ranks"]))[0]
+    return 1 if ranks is None else ranks
+
+
+def _is_ours(unit: str) -> bool:
+    others = (layout.GATEWAY_UNIT, *layout.MONITORING_UNITS, *layout.PHOENIX_UNITS)
+    return unit in others or (layout.service_of(unit) or layout.client_of(unit)) is not None
+
+
+def _inventory(unit: Path) -> str:
+    """What `_plan.unit` wrote at the end of it. A unit of an earlier release, or a damaged one, does not have it."""
+    try:
+        with unit.open(encoding="utf-8", errors="replace") as file:
+            return inventory_of(file.read(_UNIT_BYTES))
+    except OSError:
+        return ""
+
+
+def inventory_of(unit: str) -> str:
+    """The name in a unit's text; empty where it has none."""
+    found = re.search(r"^Inventory=(\S+)$", unit, re.MULTILINE)
+    return found.group(1) if found else ""
+
+
+# What a converge asks besides.
+BEFORE_CHANGE: Mapping[str, Part] = {"starts": lambda run, ask: read_starts(run, ask["services"])}
+READS: Mapping[str, Part] = {
+    "our_units": lambda _run, _ask: read_units(),
+    "running": lambda run, ask: read_containers(run, ask["variables"]),
+}

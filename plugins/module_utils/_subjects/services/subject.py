@@ -1,0 +1,314 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""Services: their units, the containers that really run, the ports that are open; and what nobody declared."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ..._base import layout
+from ..._base.findings import Difference, Finding, host_warning
+from ..._base.gb10 import ROOT, fact
+from ..._base.managed import Managed, ManagedJson, keyed, managed
+from ..._base.sizes import duration
+from ..._base.subject import SITE, Asked, Differences, Here, Look, Subject, Unknown, View
+from ..._engines.tracing.declared import headers_text
+from .reading import READS
+from .undeclared import FOREIGN, Undeclared, undeclared
+
+SSH_PORT = 22
+# What listens on every Ubuntu: SSH on another port, and the resolver for LLMNR (port 5355).
+_SYSTEM = {"sshd", "systemd-resolve"}
+_RANK = "plugins/module_utils/_on_host/rank"
+# The program that owns a rank's container, and what it looks GIDs up with: by path on the host, where it lies here.
+_PROGRAM = {
+    f"{layout.LIBRARY}/gids.py": "plugins/module_utils/_on_host/gids.py",
+    **{f"{layout.LIBRARY}/gb10_rank/{path.name}": f"{_RANK}/{path.name}" for path in (ROOT / _RANK).glob("*.py")},
+}
+
+
+def supervisor(_here: Here) -> dict[str, Any]:
+    """``services_supervisor``: the program of every rank, and the folder for secrets."""
+    files = {path: {"mode": "0644", "source": source} for path, source in sorted(_PROGRAM.items())}
+    return {"files": files, "folders": {layout.SECRETS: "0700", layout.SERVICES: "0755"}}
+
+
+def _files(services: Sequence[Mapping[str, Any]]) -> Iterator[Managed | ManagedJson]:
+    for service in services:
+        name = service["name"]
+        yield from managed({key: service[key] for key in ("files", "folders")}, name)
+        for one in service["merged"]:
+            yield Managed(one["path"], "file", "0644", service=name)
+            yield ManagedJson(one["path"], one["json_merge"], original=one["original"], service=name)
+        if service["secret"]:
+            yield Managed(service["secret"]["path"], "file", "0600", secret=True, service=name, shared=True)
+        yield from credentials(service)
+
+
+def credentials(service: Mapping[str, Any]) -> Iterator[Managed]:
+    """Its API key, certificate and headers for a collector, made of the controller's files. service: of a host's
+    slice."""
+    name, key = service["name"], service["key"]
+    if key:
+        made = {"source": key["source"], "rendered": keyed(key["form"])}
+        yield Managed(key["path"], "file", "0600", secret=True, service=name, **made)
+    if service["trace_headers"]:
+        made = {"source": service["trace_headers"]["source"], "rendered": headers_text}
+        yield Managed(service["trace_headers"]["path"], "file", "0600", secret=True, service=name, **made)
+    if service["tls"]:
+        for kind, mode in (("certificate", "0644"), ("key", "0600")):
+            file = service["tls"][kind]
+            yield Managed(file["path"], "file", mode, secret=True, service=name, source=file["source"])
+
+
+def containers(slice_: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The containers that are to run on a host, by name, as their units start them (`_plan.container.Container`)."""
+    return {service["container"]["name"]: service["container"] for service in slice_["services"]}
+
+
+def _questions(asked: Asked) -> Mapping[str, Any]:
+    return {"variables": {name: sorted(one["env"]) for name, one in containers(asked.slice).items()}}
+
+
+def _differences(view: View) -> Differences:
+    yield from _containers(view)
+    yield from _undeclared(view)
+    yield from _unproved(view)
+    yield from _ports(view)
+
+
+def _containers(view: View) -> Differences:
+    """The container that really runs against the planned one."""
+    running, units = view.state["running"], view.state["units"]
+    if running is None:
+        return
+    for name, planned in sorted(containers(view.slice).items()):
+        service = str(layout.service_of(name))
+        unit = (units or {}).get(layout.unit(service))
+        have = running.get(name)
+        if have is not None:
+            for rule, expected, found in _aspects(planned, have, view.state["images"]):
+                yield view.differs(
+                    "error",
+                    f"container-{rule}",
+                    f"container {name}",
+                    found=found,
+                    expected=expected,
+                    remedy=f"systemctl restart {layout.unit(service)} starts it as its unit says",
+                    service=service,
+                )
+        elif unit and unit["active"] == "active":
+            yield Unknown(view.host, f"container {name}", "its unit is active, but Docker does not list it yet")
+
+
+def _aspects(
+    want: Mapping[str, Any], have: Mapping[str, Any], images: Mapping[str, Any] | None
+) -> Iterator[tuple[str, str, str]]:
+    """(rule, want, have) of everything in which a running container is not the planned one."""
+    image = (images or {}).get(want["image"])
+    if image is not None and image["id"] != have["image"]:
+        yield "image", f"{want['image']} ({_short(image['id'])})", f"{have['reference']} ({_short(have['image'])})"
+    entrypoint = [want["entrypoint"]] if want["entrypoint"] is not None else have["image_entrypoint"]
+    arguments = [*want["arguments"]]
+    if arguments != have["argv"] or entrypoint != have["entrypoint"]:
+        yield "argv", *_apart([*entrypoint, *arguments], [*have["entrypoint"], *have["argv"]])
+    for name, value in sorted(want["env"].items()):
+        if value != have["env"].get(name):
+            yield f"env {name}", f"{name}={value}", f"{name}={have['env'].get(name, ' (not set)')}"
+    unexpected = [name for name in have["other_env"] if name not in _ADDED_AT_LAUNCH]
+    if unexpected:
+        yield "env", "no other variables than planned", ", ".join(unexpected)
+    for rule, planned in _planned(want).items():
+        there = have[rule]
+        # Docker leaves out, with a warning, a limit for which the kernel has no controller
+        if planned != there and not (rule.endswith("-limit") and there is None):
+            yield rule, _listed(planned), _listed(there)
+
+
+# The supervisor of a group looks these up at each launch.
+_ADDED_AT_LAUNCH = {"NCCL_IB_GID_INDEX"}
+
+
+def _planned(want: Mapping[str, Any]) -> dict[str, Any]:
+    """The rest of a container in the form in which Docker keeps it."""
+    return {
+        "mounts": sorted(
+            [
+                *([mount["source"], mount["target"], mount["read_only"]] for mount in want["mounts"]),
+                *([folder, target, False] for target, folder in want["caches"].items()),
+            ]
+        ),
+        "devices": sorted(want["devices"]),
+        "capabilities": sorted(want["capabilities"]),
+        "dropped": ["ALL"],
+        "pids-limit": want["pids_limit"],
+        "memory-limit": want["memory_limit"],
+        "oom-score-adj": want["oom_score_adj"],
+        "read-only": want["read_only"],
+        "tmpfs": sorted(want["tmpfs"]),
+        "log": "none",
+        "privileged": False,
+        "security": sorted(want["security"]),
+        "network": want["network"],
+        "ipc": want["ipc"],
+        "published": sorted([one["address"], one["port"]] for one in want["ports"]),
+    }
+
+
+def _apart(want: list[str], have: list[str]) -> tuple[str, str]:
+    """Two command lines from the first word in which they differ."""
+    start = next(
+        (i for i, pair in enumerate(zip(want, have, strict=False)) if pair[0] != pair[1]), min(len(want), len(have))
+    )
+    return tuple(" ".join(["...", *words[start : start + 6]]) for words in (want, have))  # type: ignore[return-value]
+
+
+def _listed(value: Any) -> str:
+    return json.dumps(value) if isinstance(value, list | bool) else str(value)
+
+
+def _short(digest: str) -> str:
+    return digest.removeprefix("sha256:")[:12]
+
+
+def _undeclared(view: View) -> Iterator[Difference]:
+    """Units of ours that are no longer declared, and containers that nobody declared."""
+    placed = {name: service["hosts"] for name, service in view.plan["services"].items()}
+    run = {
+        "inventory": view.plan["inventory"],
+        "placed": placed,
+        "clients": {one["client"]: [one["host"]] for one in view.plan["clients"]},
+        "gateway": view.plan["gateway"]["hosts"] if view.plan["gateway"] else [],
+        "hosts": [*view.plan["hosts"]],
+        "retire": [],
+    }
+    left = undeclared(view.state["our_units"] or (), view.host, run)
+    for one in left:
+        if one.fate in FOREIGN:
+            continue  # of another inventory, whose drift check it is
+        yield view.differs(
+            "error",
+            "unit-undeclared",
+            f"unit {one.unit}",
+            found="its file is there" + (f", by the inventory {one.inventory}" if one.fate == "taken" else ""),
+            expected=layout.unit(one.service) if one.fate == "renamed" else "no such unit",
+            remedy=_undeclared_remedy(view, one),
+        )
+    expected = {*containers(view.slice), *view.settings["expect"]["containers"]}
+    expected |= {one["start"]["container"] for one in view.slice["clients"]}
+    # named with their units, of which a stopped container would only start again; or left to the inventory they are of
+    expected |= {one.container for one in left if one.container}
+    for name, have in sorted((view.state["running"] or {}).items()):
+        if name not in expected:
+            yield view.differs(
+                "warning",
+                "container-undeclared",
+                f"container {name}",
+                found=f"runs {have['reference']}" + (", privileged" if have["privileged"] else ""),
+                expected="nobody declared it",
+                remedy=f"docker stop {name}, or declare it: fleet_drift.expect.containers",
+                reason="it takes memory that the plan gave to a service",
+            )
+
+
+def _unproved(view: View) -> Iterator[Difference]:
+    """Services that a rollout left before they had proved themselves."""
+    units = {one["unit"] for one in view.state["our_units"] or () if one.get("unproved")}
+    for service in view.slice["services"]:
+        if service["unit"] in units:
+            yield view.differs(
+                "warning",
+                "service-unproved",
+                f"unit {service['unit']}",
+                **_unproved_words(service["name"]),
+                reason="what is kept has the service's secrets of before, and a later rollout goes back to it",
+                service=service["name"],
+            )
+
+
+def _unproved_words(service: str) -> dict[str, str]:
+    return {
+        "found": "a rollout was cut off before the new definition had proved itself; the one before is kept",
+        "expected": "a definition that is proved",
+        "remedy": f"ansible-playbook gb10.fleet.rollout -e service={service}",
+    }
+
+
+def _undeclared_remedy(view: View, one: Undeclared) -> str:
+    if one.fate == "gone":
+        return f"declare {one.service} again, or remove it: {view.converge()} -e retire={one.service}"
+    if one.fate == "taken":
+        return f"give the service another name, or run site.yml of the inventory {one.inventory}"
+    return f"ansible-playbook {SITE} -l {','.join(sorted({view.host, *one.hosts}))}"
+
+
+def _ports(view: View) -> Differences:
+    """The declared ports listen, and no other does but to the host itself."""
+    listening = view.state["listening"]
+    if listening is None:
+        return
+    declared = {row["port"] for row in view.slice["listens"] if row["port"] != "any"}
+    running = view.state["running"] or {}
+    ours = {have["id"] for name, have in running.items() if layout.service_of(name) is not None}
+    open_ports = {row["port"] for row in listening}
+    for service, port in sorted(_endpoints(view).items()):
+        if port not in open_ports:
+            yield from _closed(view, port, service)
+    expected = {SSH_PORT, *declared, *view.settings["expect"]["listeners"]}
+    for row in listening:
+        # a rank's own ports lie on the fabric and are the group's business
+        if row["local"] or row["port"] in expected or row["container"] in ours or row["process"] in _SYSTEM:
+            continue
+        yield view.differs(
+            "warning",
+            "port-undeclared",
+            f"port {row['port']}",
+            found=f"{row['process'] or 'a process'} listens to everybody",
+            expected="nobody declared it",
+            remedy=f"ss -ltnp sport = :{row['port']} says who; stop it, or declare it: fleet_drift.expect.listeners",
+        )
+
+
+def _endpoints(view: View) -> dict[str, int]:
+    """The ports of the services whose head stands here."""
+    mine = {one["name"]: one["proof"]["url"] for one in view.slice["services"] if one["proof"]}
+    return {service: int(url.rpartition(":")[2]) for service, url in mine.items()}
+
+
+def _closed(view: View, port: int, service: str) -> Differences:
+    """A port that nobody listens on; while a model loads it is too early to say."""
+    unit = (view.state["units"] or {}).get(layout.unit(service))
+    if unit is None or unit["active"] != "active":
+        return  # reported with the units
+    limit = fact("limits", "startup_limit_s")
+    if unit["active_s"] is not None and unit["active_s"] < limit:
+        since = f"its unit has run for {duration(unit['active_s'])}, and a start may take {duration(limit)}"
+        yield Unknown(view.host, f"port {port}", f"{service} does not listen there; {since}")
+    else:
+        yield view.differs(
+            "error",
+            "port-closed",
+            f"port {port}",
+            found="nobody does",
+            expected=f"{service} listens",
+            remedy=f"journalctl -u {layout.unit(service)} -n 200",
+            service=service,
+        )
+
+
+def _obstacles(look: Look) -> Iterator[Finding]:
+    """Services that a rollout left before they had proved themselves: whoever changes them now should know."""
+    units = {one["unit"] for one in look.part("our_units") or () if one.get("unproved")}
+    for service in look.slice["services"]:
+        if layout.unit(service["name"]) in units:
+            yield host_warning("service-unproved", f"service {service['name']}", **_unproved_words(service["name"]))
+
+
+SUPERVISOR = Subject("supervisor", slice=supervisor)
+SERVICES = Subject(
+    "services", files=_files, questions=_questions, read=READS, differences=_differences, obstacles=_obstacles
+)

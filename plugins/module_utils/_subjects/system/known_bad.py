@@ -1,0 +1,67 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""``data/known_bad.yml``: versions that are known to fail on GB10, and which of them a host has."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from ..._base.gb10 import ROOT
+from ..._base.yaml_text import read_yaml
+
+Row = Mapping[str, Any]
+
+
+@functools.cache
+def known_bad() -> list[Row]:
+    """The table; the head of the file says what its keys are."""
+    table: list[Row] = read_yaml((ROOT / "data" / "known_bad.yml").read_text("utf-8"))
+    return table
+
+
+def found_bad(versions: Mapping[str, str | None], cmdline: str) -> Iterator[tuple[Row, str]]:
+    """The rows that hold for a host, each with the version that it has.
+
+    versions: by the names of the table's ``what``, None where it is unknown. cmdline: the kernel's.
+    """
+    for row in known_bad():
+        have = versions.get(row["what"])
+        if (
+            have is not None
+            and _fits(row, have)
+            and row.get("unless_cmdline") not in cmdline.split()
+            and all(_holds(versions.get(what), condition) for what, condition in row.get("with", {}).items())
+        ):
+            yield row, have
+
+
+def _holds(have: str | None, condition: str | Row) -> bool:
+    if have is None:
+        return False
+    return _fits({"pattern": condition} if isinstance(condition, str) else condition, have)
+
+
+def _fits(row: Row, have: str) -> bool:
+    """Whether a version has the pattern of a row, or lies in its range."""
+    if "pattern" in row:
+        return fnmatchcase(have, row["pattern"])
+    version = numbers(have)
+    return numbers(str(row.get("from", ""))) <= version and ("below" not in row or version < numbers(str(row["below"])))
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """``6.17.0-1021-nvidia`` -> (6, 17, 0, 1021): what ranges are compared by."""
+    return tuple(int(number) for number in re.findall(r"\d+", version))
+
+
+def described(row: Row) -> str:
+    """What a row expects not to find: ``not 590.*``, ``28.45.4028 or later``."""
+    if "pattern" in row:
+        return f"not {row['pattern']}"
+    return f"{row['below']} or later"

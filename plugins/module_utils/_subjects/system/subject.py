@@ -1,0 +1,276 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The running system: versions and packages; pending reboots, clock, memory and disks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from ..._base.findings import Difference, Finding, Severity
+from ..._base.layout import MODELS
+from ..._base.schema import Spec
+from ..._base.sizes import GIB, size
+from ..._base.subject import Asked, Differences, Here, Look, Subject, View
+from ..._engines.vllm.text.image_facts import Fault, image_of, moving_tag
+from ..._host.probe import machine, system
+from .known_bad import described, found_bad
+from .obstacles import REBOOT_PENDING, UPDATE_UNPROVED, system_obstacles
+
+# What has a version that can be declared.
+VERSIONED = ("kernel", "driver", "nic_firmware", "docker", "docker_store", "bios", "ota")
+PACKAGES = ("docker.io", "docker-ce", "earlyoom", "nvidia-container-toolkit")
+DOCKER_FOLDER = "/var/lib/docker"
+SPEC: Spec = {
+    "type": "map",
+    "default": {},
+    "options": {
+        "running": {
+            "type": "map",
+            "default": {},
+            "options": {name: {"type": "str", "min": 1, "expected": "a pattern"} for name in VERSIONED},
+        },
+        "held": {
+            "type": "list",
+            "default": [],
+            "elements": {"type": "str", "pattern": r"[a-z0-9][a-z0-9+.-]+"},
+        },
+        "tolerated": {
+            "type": "map",
+            "default": {},
+            "values": {"type": "str", "min": 1, "expected": "why this host may have it"},
+        },
+    },
+}
+
+
+def declared_versions(here: Here) -> dict[str, Any]:
+    """What is to run on the host, by pattern, which packages are to be held, and which known-bad versions may stay.
+
+    No role sets any of it.
+    """
+    declared = here.settings.get("versions", {})
+    return {
+        "running": dict(declared.get("running", {})),
+        "held": sorted(declared.get("held", [])),
+        "tolerated": dict(declared.get("tolerated", {})),
+    }
+
+
+def _questions(asked: Asked) -> Mapping[str, Any]:
+    held = asked.slice["versions"]["held"]
+    return {
+        "packages": sorted({*PACKAGES, *held}),
+        "disks": ["/", DOCKER_FOLDER, MODELS],
+        "reach": sorted(asked.slice["needs"]["reach"]),
+        "installs": asked.slice["needs"]["installs"],
+    }
+
+
+def versions(state: Mapping[str, Any]) -> dict[str, str | None]:
+    """What runs, by the names of ``fleet_host.versions``; None where there is none or it could not be read."""
+    kernel, firmware, engine, platform = (
+        state.get(part) or {} for part in ("kernel", "firmware", "engine", "platform")
+    )
+    return {
+        "kernel": kernel.get("release"),
+        "driver": state.get("driver"),
+        "nic_firmware": firmware.get("nic_firmware"),
+        "docker": engine.get("version"),
+        "docker_store": engine.get("store"),
+        "bios": platform.get("bios"),
+        "ota": platform.get("ota"),
+    }
+
+
+def _differences(view: View) -> Differences:
+    yield from _reboot(view)
+    yield from _versions(view)
+    yield from _packages(view)
+    yield from _known_bad(view)
+    yield from _bad_images(view)
+    yield from _memory(view)
+    yield from _disks(view)
+    yield from _clock(view)
+
+
+def _reboot(view: View) -> Iterator[Difference]:
+    if (view.state["kernel"] or {}).get("reboot_required"):
+        yield view.differs("hint", **REBOOT_PENDING)
+    if (view.state["apt"] or {}).get("unproved"):
+        yield view.differs("warning", **UPDATE_UNPROVED)
+
+
+def _versions(view: View) -> Iterator[Difference]:
+    found = versions(view.state)
+    for name, pattern in sorted(view.slice["versions"]["running"].items()):
+        have = found[name]
+        if have is not None and not fnmatchcase(have, pattern):
+            yield view.differs(
+                "warning",
+                "version",
+                f"version of {name}",
+                found=have,
+                expected=pattern,
+                remedy="install the declared version, or declare this one in fleet_host.versions",
+            )
+
+
+def _packages(view: View) -> Iterator[Difference]:
+    """Packages that are to be held, and one that hurts."""
+    packages = view.state["packages"]
+    for name in view.slice["versions"]["held"] if packages is not None else ():
+        package = packages[name]
+        if package is None or not package["held"]:
+            yield view.differs(
+                "warning",
+                "package-held",
+                f"package {name}",
+                found="not installed" if package is None else f"{package['version']}, not held",
+                expected="held",
+                remedy=f"sudo apt-get install {name}; sudo apt-mark hold {name}",
+            )
+    if packages is not None and packages["earlyoom"]:
+        yield view.differs(
+            "hint",
+            "package-earlyoom",
+            "package earlyoom",
+            found=str(packages["earlyoom"]["version"]),
+            expected="not installed",
+            remedy="sudo apt-get remove earlyoom, or accept it",
+            reason="it ends a model load that needs most of the memory for a moment",
+            source="peers, contradictions",
+        )
+
+
+def bad_versions(look: Look) -> Iterator[Finding]:
+    """What runs against the versions that are known to fail on GB10; one that is tolerated is a hint."""
+    cmdline = look.part("kernel").get("cmdline", "")
+    for row, have in found_bad(versions(look.state), cmdline):
+        tolerated = look.slice["versions"]["tolerated"].get(row["id"])
+        severity: Severity = row.get("in_group", row["severity"]) if look.in_group else row["severity"]
+        yield Finding(
+            rule=f"known-bad {row['id']}",
+            kind="host",
+            severity="hint" if tolerated else severity,
+            place=f"{row['what']} {have}",
+            found=have + (f", tolerated: {tolerated}" if tolerated else ""),
+            expected=described(row),
+            remedy=row["remedy"],
+            reason=row["effect"],
+            source=row["source"],
+        )
+
+
+def _known_bad(view: View) -> Iterator[Difference]:
+    for one in bad_versions(Look(view.host, view.slice, view.state)):
+        yield view.differs(
+            one.severity,
+            one.rule,
+            one.place,
+            found=one.found,
+            expected=one.expected,
+            remedy=one.remedy,
+            reason=one.reason,
+            source=one.source,
+        )
+
+
+def _obstacles(look: Look) -> Iterator[Finding]:
+    for one in bad_versions(look):
+        override = f"; or write `{one.rule.partition(' ')[2]}: WHY` in fleet_host.versions.tolerated"
+        yield replace(one, remedy=one.remedy + override) if one.severity == "error" else one
+    yield from system_obstacles(look)
+
+
+def _bad_images(view: View) -> Iterator[Difference]:
+    """The declared images against those that are known to fail, and tags that move."""
+    for image in map(image_of, sorted({_pinned(each) for each in view.slice["images"]})):
+        if image.bad:
+            yield _bad_image(view, image.reference, "bad-tag", "error", image.bad)
+        if image.moving and not image.digest:
+            yield _bad_image(view, image.reference, "moving-tag", "hint", moving_tag())
+
+
+def _pinned(image: Mapping[str, Any]) -> str:
+    return f"{image['reference']}@{image['digest']}" if image["digest"] else str(image["reference"])
+
+
+def _bad_image(view: View, reference: str, identity: str, severity: Severity, fault: Fault) -> Difference:
+    return view.differs(
+        severity,
+        f"known-bad {identity}",
+        f"image {reference}",
+        found=reference,
+        expected="another tag, or a digest",
+        remedy=fault.remedy,
+        reason=fault.effect,
+        source=fault.source,
+    )
+
+
+def _memory(view: View) -> Iterator[Difference]:
+    least, memory = view.settings["free"]["memory_gib"] * GIB, view.state["memory_bytes"]
+    if memory is not None and memory["available"] < least:
+        yield view.differs(
+            "warning",
+            "memory-low",
+            "free memory",
+            found=size(memory["available"]),
+            expected=f"at least {size(int(least))}",
+            remedy="see what takes it (ps aux --sort=-rss | head; docker stats --no-stream), and stop what nobody "
+            "declared",
+            reason="below this the kernel reclaims what the GPU needs, and a host hangs instead of failing",
+        )
+
+
+def _disks(view: View) -> Iterator[Difference]:
+    least, seen = view.settings["free"]["disk_gib"] * GIB, set[tuple[int, int]]()
+    for path, disk in sorted((view.state["disks"] or {}).items()):
+        if disk["free"] < least and (disk["free"], disk["total"]) not in seen:
+            # paths with equal figures lie on one file system
+            seen.add((disk["free"], disk["total"]))
+            yield view.differs(
+                "warning",
+                "disk-low",
+                f"disk of {path}",
+                found=f"{size(disk['free'])} of {size(disk['total'])}",
+                expected=f"at least {size(int(least))} free",
+                remedy="remove what is not needed: docker image prune, or prune.yml of the roles image_store and "
+                "model_store",
+            )
+
+
+def _clock(view: View) -> Iterator[Difference]:
+    """The host's clock against the controller's. The reading lies somewhere between asking and hearing the answer."""
+    clock, asked = view.state["clock"], view.state["asked_between"]
+    if clock is None or asked is None:
+        return
+    ahead, behind = clock - asked[1], asked[0] - clock
+    allowed = view.settings["clock_s"]
+    if max(ahead, behind) > allowed:
+        way = "ahead of" if ahead > behind else "behind"
+        yield view.differs(
+            "warning",
+            "clock-off",
+            "clock",
+            found=f"at least {max(ahead, behind):.0f} s {way} it",
+            expected=f"within {allowed} s of the controller's",
+            remedy="sudo timedatectl set-ntp true; timedatectl timesync-status says whom it asks",
+            reason="logs of ranks don't line up, and certificates and tokens fail",
+        )
+
+
+SYSTEM = Subject(
+    "versions",
+    SPEC,
+    declared_versions,
+    questions=_questions,
+    read={**system.READS, **machine.READS},
+    differences=_differences,
+    obstacles=_obstacles,
+)

@@ -1,0 +1,117 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""``tls`` of a service, and ``fleet_tls`` for all that have none: files on the controller, the owner's or ours."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..._base import secret_files
+from ..._base.findings import Finding, error
+from ..._base.schema import Spec
+
+LOCAL, NONE = "local", "none"
+NAME_PATTERN = r"[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?)*"
+_NAMES: Spec = {
+    "type": "list",
+    "min": 1,
+    "elements": {
+        "type": "str",
+        "max": 253,
+        "pattern": rf"{NAME_PATTERN}|[0-9a-fA-F:.]+",
+        "expected": "a name or an address by which clients reach the service",
+    },
+}
+TLS: Spec = {
+    "expected": "local, none, or a map of certificate, key and names",
+    "any_of": [
+        {"type": "str", "choices": [LOCAL, NONE]},
+        {
+            "type": "map",
+            "options": {
+                "certificate": {"type": "str", "min": 1, "expected": "a PEM file on the controller"},
+                "key": {"type": "str", "min": 1, "expected": "a PEM file on the controller"},
+                "names": _NAMES,
+            },
+        },
+    ],
+}
+# Beside the inventory, in folders that no inventory plugin reads.
+_AUTHORITY = ".fleet/ca/ca"
+_MADE = ".fleet/certificates"
+# Reached on the host itself, by its owner and by whatever watches it there.
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+def authority(folder: Path) -> str:
+    """The certificate of the local CA; its key lies beside it."""
+    return str(folder / f"{_AUTHORITY}.crt")
+
+
+def decide(
+    name: str, service: dict[str, Any], place: str, written: Any, reached_by: Iterable[str], folder: Path
+) -> Iterator[Finding]:
+    """``tls`` of a checked service becomes ``{certificate, key, ca, names, main}``, or None without encryption.
+
+    name: the service's. written: the checked ``tls``, at ``place``. reached_by: name and addresses of the head. folder:
+    the inventory's. certificate, key: paths on this machine. ca: the certificate of the local CA, None for a
+    certificate of the owner's. names: what the certificate has to name. main: the name in the endpoint's URL; empty
+    for the address.
+    """
+    service["tls"] = None
+    if written in (None, NONE):
+        return
+    named = {} if written == LOCAL else dict(written)
+    own = {key: str(folder / named[key]) for key in ("certificate", "key") if key in named}
+    if len(own) == 1:
+        (only,) = own
+        yield error(
+            "input-tls",
+            place,
+            found=f"{only} alone",
+            expected="certificate and key, or neither",
+            remedy="write both; without them the collection makes a certificate of its own (tls: local)",
+        )
+        return
+    reached = [name for name in dict.fromkeys(reached_by) if re.fullmatch(NAME_PATTERN, name) or is_address(name)]
+    names = list(named.get("names", ()))
+    main = names[0] if names else ""
+    if own:
+        service["tls"] = {**own, "ca": None, "names": names or reached[-1:], "main": main}
+        yield from _file_problems(place, own)
+        return
+    made = {key: str(folder / f"{_MADE}/{name}.{end}") for key, end in _ENDS.items()}
+    every = [*dict.fromkeys([*names, *reached, *_LOOPBACK])]
+    service["tls"] = {**made, "ca": authority(folder), "names": every, "main": main}
+
+
+_ENDS = {"certificate": "crt", "key": "key"}
+
+
+def is_address(name: str) -> bool:
+    """Whether it is an IP address."""
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _file_problems(place: str, own: Mapping[str, str]) -> Iterator[Finding]:
+    for key, path in own.items():
+        if not Path(path).is_file():
+            yield error(
+                "input-tls",
+                f"{place}.{key}",
+                found=f"no file {path}",
+                expected=f"the {key} in PEM form",
+                remedy=f"write it there, or tls: {LOCAL} for a certificate that the collection makes",
+            )
+        elif key == "key" and not secret_files.is_encrypted(Path(path)):
+            yield from secret_files.others_may_read("input-tls", f"{place}.{key}", Path(path))

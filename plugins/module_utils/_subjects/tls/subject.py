@@ -1,0 +1,64 @@
+# Copyright: gb10.fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# This module util is PRIVATE to the collection.
+"""The local CA that a host trusts, and the certificates of the services whose head it is, and of the gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..._base import layout
+from ..._base.managed import Managed
+from ..._base.subject import Asked, Differences, Here, Subject, View
+from .judge import problems
+from .reading import READS
+
+
+def _trusted(here: Here) -> dict[str, Any]:
+    """``tls``: path: where a host keeps the certificate of the local CA of this inventory, whose name is ``inventory``.
+    source: that certificate on the controller; None where neither a service nor the gateway has one of it."""
+    name = here.fleet["name"]
+    return {"path": layout.trusted_ca(name), "source": here.fleet["ca"], "inventory": name}
+
+
+def trusted(part: Mapping[str, Any]) -> Iterator[Managed]:
+    """The local CA on a host, or that there is none. part: ``tls`` of its slice."""
+    if part["source"]:
+        yield Managed(part["path"], "file", "0644", source=part["source"])
+    else:
+        yield Managed(part["path"], "absent")
+
+
+def _shown(slice_: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The services of a host that have a certificate, and the gateway."""
+    gateway = slice_["gateway"]
+    served = [{"name": service["name"], "tls": service["tls"]} for service in slice_["services"] if service["tls"]]
+    return served + ([{"name": "gateway", "tls": gateway["tls"]}] if gateway else [])
+
+
+def _questions(asked: Asked) -> Mapping[str, Any]:
+    return {"certificates": [service["tls"]["certificate"]["path"] for service in _shown(asked.slice)]}
+
+
+def _differences(view: View) -> Differences:
+    """What clients are shown: one that is not there, or another than the controller's, is reported with the files."""
+    read = view.state["certificates"] or {}
+    for service in _shown(view.slice):
+        tls = service["tls"]
+        path, own = tls["certificate"]["path"], tls["ca"] is None
+        for problem in problems(read[path], tls["names"]) if read.get(path) else ():
+            yield view.differs(
+                problem.severity,
+                problem.rule,
+                f"file {path}",
+                found=problem.found,
+                expected=problem.expected,
+                remedy=f"renew {tls['certificate']['source']} and its key, then {view.converge()}" if own else "",
+                reason="clients refuse what a certificate does not prove",
+                service=service["name"],
+            )
+
+
+TRUST = Subject("tls", slice=_trusted, files=trusted, questions=_questions, read=READS, differences=_differences)
