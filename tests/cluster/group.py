@@ -109,12 +109,12 @@ class Group:
             self.write(host, netplan.PATH, netplan.text(netplan.document([rail], "static")), mode="600")
             self.write(host, netplan.NETWORKMANAGER, netplan.networkmanager([INTERFACE]))
             self.fleet.root(host, "netplan apply")
-            for source in sorted((UTILITIES / "_rank").glob("*.py")):
+            for source in sorted((UTILITIES / "_on_host" / "rank").glob("*.py")):
                 self.write(host, f"{LIBRARY}/gb10_rank/{source.name}", source.read_text("utf-8"))
-            self.write(host, f"{LIBRARY}/gids.py", (UTILITIES / "_fabric" / "gids.py").read_text("utf-8"))
+            self.write(host, f"{LIBRARY}/gids.py", (UTILITIES / "_on_host" / "gids.py").read_text("utf-8"))
             self.write(host, SECRET_FILE, SECRET, mode="600")
             self.write(host, f"/etc/systemd/system/{UNIT}", UNIT_TEXT)
-        self.write(self.head, KEY_CHECK, (UTILITIES / "_engines" / "vllm" / "api_key.py").read_text("utf-8"))
+        self.write(self.head, KEY_CHECK, (UTILITIES / "_on_host" / "api_key.py").read_text("utf-8"))
         self.write(self.head, KEY_FILE, f'api-key: "{KEY}"\n', mode="600")
 
     @property

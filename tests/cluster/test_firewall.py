@@ -143,9 +143,10 @@ def test_the_host_boots_closed(closed: Group) -> None:
 
 def test_rules_that_shut_ssh_out_are_taken_back(closed: Group) -> None:
     """Nobody confirms them, since nobody can."""
-    host, folder = closed.worker, "plugins/module_utils/_subjects/firewall"
-    for source in (ROOT / folder).glob("*.py"):
-        path = f"/tmp/collections/ansible_collections/gb10/fleet/{folder}/{source.name}"
+    host, folder = closed.worker, "plugins/module_utils"
+    needed = (*(ROOT / folder / "_subjects" / "firewall").glob("*.py"), *(ROOT / folder / "_base").glob("*.py"))
+    for source in needed:
+        path = f"/tmp/collections/ansible_collections/gb10/fleet/{source.relative_to(ROOT)}"
         closed.write(host, path, source.read_text("utf-8"))
     closed.write(host, "/tmp/load.py", PROGRAM)
     closed.write(host, "/tmp/shut.nft", SHUT)

@@ -73,10 +73,12 @@ def imported(path: Path) -> set[str]:
     """The dotted names that a file imports, packages on the way included."""
     names = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            package = node.module
-            if node.level:  # `_on_host.rank` imports relatively, since it is copied to hosts
-                package = f"{UTILITIES}{path.parent.name}.{node.module}"
+        if isinstance(node, ast.ImportFrom):
+            package = node.module or ""
+            if node.level:  # utilities import each other relatively
+                above = path.parents[node.level - 1].parts
+                folders = above[above.index("module_utils") + 1 :]
+                package = ".".join(part for part in (UTILITIES.rstrip("."), *folders, package) if part)
             names |= {package, *(f"{package}.{alias.name}" for alias in node.names)}
     return {".".join(name.split(".")[:end]) for name in names for end in range(5, name.count(".") + 2)}
 

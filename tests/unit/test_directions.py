@@ -14,87 +14,42 @@ import pytest
 UTILS = Path(__file__).parents[2] / "plugins" / "module_utils"
 PREFIX = "ansible_collections.gb10.fleet.plugins.module_utils"
 
-# Single files that know nothing of hosts, models or vLLM. Every package may import them.
-GROUND = {
-    "_causes",
-    "_findings",
-    "_foreign_files",
-    "_gb10",
-    "_layers",
-    "_layout",
-    "_managed",
-    "_own_files",
-    "_ranks",
-    "_report",
-    "_schema",
-    "_secret_files",
-    "_sizes",
-    "_subject",
-    "_yaml_text",
-}
-GROUND_MAY_IMPORT = {
-    "_gb10": "_layers _yaml_text",
-    "_managed": "_gb10",
-    "_schema": "_findings _sizes",
-    "_secret_files": "_findings",
-    "_subject": "_findings _gb10 _managed _schema",
-}
-
-# package: the packages that it may import, lowest first; one that is not here imports the ground alone. A new arrow is
-# a decision: it must not close a circle.
-# An engine's own packages lie in its folder; what lies in the folder itself is behind the seam, `_engines`.
+# Nine floors, lowest first: what lies in one imports from its own and from those below it.
+FLOORS = ["_base", "_on_host", "_facts", "_host", "_stores", "_engines", "_subjects", "_plan", "_operations"]
+# What lies in a floor, and what else of the same floor it may import. One that is not here imports nothing of its floor
+# but itself. A new arrow is a decision: it must not close a circle. Of `_base` it is files, elsewhere packages; a
+# floor's own files are a package of the floor's name.
 VLLM = "_engines/vllm"
-MAY_IMPORT = {
-    "_rank": "",  # copied to hosts as it is
-    "_netplan": "",
-    "_firewall": "_netplan _probe",
-    "_bundle": "_drift _images _lock _models _phoenix _transfer _weights",
-    "_joins": "",
-    "_rollout": "",
-    "_export": "",
-    "_update": "_bench _preflight _probe _rollout _system _transfer",
-    "_bench": "_probe _rank _transfer",
-    "_tune": "_bench _engines _transfer",
-    "_settings": "",
-    "_transfer": "",
-    "_fabric": "_netplan _probe",
-    "_builds": "",
-    "_images": "_builds _probe _transfer",
-    "_weights": "_models _probe _transfer",
-    "_lock": "_transfer",
-    "_peers": "_images _models _probe _transfer _weights",
-    "_models": "",
-    f"{VLLM}/catalogue": "",
-    "_memory": "",
-    "_memory_guard": "",
-    "_monitoring": "",
-    "_phoenix": "",
-    f"{VLLM}/text": f"{VLLM}/catalogue _memory",
-    f"{VLLM}/kv": f"{VLLM}/catalogue _models",
-    f"{VLLM}/rules": f"{VLLM}/catalogue {VLLM}/text _models",
-    f"{VLLM}/lint": f"{VLLM}/catalogue {VLLM}/rules {VLLM}/text _models",
-    "_engines": f"{VLLM}/catalogue {VLLM}/kv {VLLM}/lint {VLLM}/rules {VLLM}/text _fabric _memory _models _rank",
-    "_recipes": f"_builds {VLLM}/catalogue {VLLM}/text _engines _models _weights",
-    "_probe": "_settings _transfer",
-    "_host": "_container_engine _fabric _firewall _gateway _images _peers _probe _services _tls _transfer _weights",
-    "_host_tuning": "_settings",
-    "_preflight": "_engines _probe _subjects",
-    "_verify": "_engines _probe _rank _transfer",
-    "_container_engine": "_probe _settings",
-    "_tls": "_probe",
-    "_tracing": "",
-    "_pull": "",
-    "_gateway": "_probe _tls",
-    "_clients": "_gateway",
-    "_services": "_probe _tracing",
-    "_system": f"{VLLM}/text _probe",
-    "_subjects": " ".join(sorted(path.parent.name for path in UTILS.glob("*/subject.py"))),
-    "_undo": "_netplan _services _settings _transfer",
-    "_drift": "_fabric _joins _netplan _probe _settings _subjects _system _transfer",
-    "_doctor": "_container_engine _fabric _host _preflight _system",
-    "_plan": "_clients _engines _fabric _firewall _gateway _host_tuning _lock _memory _memory_guard _models "
-    "_monitoring _phoenix _recipes _subjects _tls _tracing _transfer",
+INSIDE = {
+    "_base/gb10": "_base/layers _base/yaml_text",
+    "_base/managed": "_base/gb10",
+    "_base/received": "_base/schema",
+    "_base/schema": "_base/findings _base/sizes",
+    "_base/secret_files": "_base/findings",
+    "_base/staging": "_base/findings _base/layout _base/own_files _base/sizes",
+    "_base/subject": "_base/findings _base/gb10 _base/managed _base/schema",
+    "_host/probe": "_host/settings",
+    "_stores/images": "_stores/transfer",
+    "_stores/weights": "_stores/transfer",
+    "_stores/lock": "",
+    "_stores/peers": "_stores/images _stores/transfer _stores/weights",
+    f"{VLLM}/text": f"{VLLM}/catalogue _engines/memory",
+    f"{VLLM}/kv": f"{VLLM}/catalogue",
+    f"{VLLM}/rules": f"{VLLM}/catalogue {VLLM}/text",
+    f"{VLLM}/lint": f"{VLLM}/catalogue {VLLM}/rules {VLLM}/text",
+    # the seam, and the engines behind it
+    "_engines": f"{VLLM}/catalogue {VLLM}/kv {VLLM}/lint {VLLM}/rules {VLLM}/text _engines/memory",
+    "_engines/recipes": f"{VLLM}/catalogue {VLLM}/text _engines",
+    "_subjects/gateway": "_subjects/tls",
+    "_subjects/clients": "_subjects/gateway",
+    "_plan": "",
+    "_operations/bundle": "_operations/drift",
+    "_operations/tune": "_operations/bench",
+    "_operations/update": "_operations/bench _operations/rollout",
 }
+# The registry and the reading of a host name every subject.
+INSIDE["_subjects"] = " ".join(f"_subjects/{path.parent.name}" for path in UTILS.glob("_subjects/*/__init__.py"))
+OF_THE_SEAM = {"_engines/llama_cpp", "_engines/sglang", "_engines/trtllm", "_engines/vllm"}
 
 # Modules that read or change the machine. pathlib's PurePath and urllib.parse only handle text.
 IO_MODULES = {
@@ -152,7 +107,7 @@ IO = {
     "_on_host/memory_guard.py": "watches the host's memory; copied to hosts",
     "_stores/lock/file.py": "reads and writes the lock beside the inventory",
     "_base/managed.py": "reads the collection's own files",
-    "_images": "asks Docker and registries, writes layers",
+    "_stores/images": "asks Docker and registries, writes layers",
     "_engines/vllm/kv/case.py": "reads config.json where a path is given",
     "_on_host/netplan/guard.py": "changes the network and takes it back; copied to hosts",
     "_host/netplan/judge.py": "the paths of netplan's files",
@@ -160,12 +115,12 @@ IO = {
     "_on_host/netplan/record.py": "keeps the record of a change; copied to hosts",
     "_host/netplan/ssh_session.py": "reads /proc",
     "_host/netplan/staging.py": "prepares a change on the host",
-    "_peers": "serves a host's files to its peers",
+    "_stores/peers": "serves a host's files to its peers",
     "_plan/keys.py": "reads key files on the controller",
     "_plan/declared.py": "the paths of archives beside the inventory",
     "_engines/observed.py": "reads what verify wrote beside the inventory",
-    "_probe": "reads the host",
-    "_rank": "supervises a rank on its host",
+    "_host/probe": "reads the host",
+    "_on_host/rank": "supervises a rank on its host",
     "_engines/recipes/kept_models.py": "reads models' files, and keeps what they say beside the inventory",
     "_engines/recipes/recipe.py": "reads recipes and their configs",
     "_subjects/services/reading.py": "reads our units' files",
@@ -190,31 +145,44 @@ IO = {
     "_on_host/api_key.py": "reads the middleware that containers mount",
     "_engines/vllm/text/image_facts.py": "reads data/vllm_images.yml",
     "_facts/models/facts.py": "reads data/vllm_models.yml",
-    "_weights": "reads and writes the model store",
+    "_stores/weights": "reads and writes the model store",
 }
 
 
 def package(name: str) -> str:
-    """The package or the single file directly below module_utils, of a dotted name or a relative path."""
-    parts = name.replace("/", ".").split(".")
-    own = "/".join(parts[:3])
-    return own if own in MAY_IMPORT else parts[0]
+    """The package of a relative path or a dotted name of a module: of `_base` the file."""
+    parts = name.removesuffix(".py").removesuffix("/__init__").replace("/", ".").split(".")
+    if parts[0] == "_base":
+        return "/".join(parts[:2])
+    depth = 3 if parts[:2] == ["_engines", "vllm"] else 2
+    while depth > 1 and not (UTILS / "/".join(parts[:depth])).is_dir():
+        depth -= 1
+    own = "/".join(parts[:depth])
+    return parts[0] if own in OF_THE_SEAM else own
 
 
 def imported(path: Path) -> Iterator[str]:
     """Dotted names of all that a file imports, also inside functions. Ours are relative to module_utils."""
+    here = path.relative_to(UTILS).parts
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = ".".join(here[: -node.level]) if node.level else ""
+            module = ".".join(part for part in (above, node.module) if part)
+            names = [f"{module}.{alias.name}" for alias in node.names]
         else:
             continue
-        yield from (name.removeprefix(f"{PREFIX}.") for name in names)
+        assert not any(name.startswith(PREFIX) for name in names), f"{path}: relatively, please: {names}"
+        yield from names
 
 
 FILES = {str(path.relative_to(UTILS)): sorted(set(imported(path))) for path in sorted(UTILS.rglob("*.py"))}
 PACKAGES = sorted({package(name) for name in FILES})
+
+
+def floor(name: str) -> str:
+    return name.replace(".", "/").partition("/")[0]
 
 
 def arrows(name: str) -> set[str]:
@@ -227,19 +195,35 @@ def io_of(file: str) -> list[str]:
     return [name for name in FILES[file] if any(f"{name}.".startswith(f"{module}.") for module in IO_MODULES)]
 
 
+def test_there_are_nine_floors_and_nothing_beside_them() -> None:
+    """`api.py` alone is to come."""
+    assert sorted(path.name for path in UTILS.iterdir() if path.name != "__pycache__") == sorted(FLOORS)
+
+
 @pytest.mark.parametrize("name", PACKAGES)
 def test_a_package_imports_only_what_lies_below_it(name: str) -> None:
-    allowed = GROUND_MAY_IMPORT.get(name, "") if name in GROUND else MAY_IMPORT.get(name, "")
-    assert arrows(name) - (set() if name in GROUND else GROUND) <= set(allowed.split())
+    place = FLOORS.index(floor(name))
+    assert [other for other in arrows(name) if FLOORS.index(floor(other)) > place] == []
+    inside = {other for other in arrows(name) if floor(other) == floor(name)}
+    assert inside <= set(INSIDE.get(name, "").split())
 
 
 def test_no_circles() -> None:
     """Packages are taken away as long as one has all that it may import taken away before it."""
-    left = {name: set(allowed.split()) for name, allowed in MAY_IMPORT.items()}
+    left = {name: set(allowed.split()) for name, allowed in INSIDE.items()}
     while ready := [name for name, allowed in left.items() if not allowed.intersection(left)]:
         for name in ready:
             del left[name]
     assert not left
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if file.startswith("_on_host/")])
+def test_what_is_copied_to_hosts_imports_nothing_that_stays_behind(file: str) -> None:
+    """Python's standard library, and what lies beside it."""
+    folder = file.rpartition("/")[0].replace("/", ".")
+    ours = [name for name in FILES[file] if name.startswith("_") and not name.startswith("__")]
+    assert [name for name in ours if folder == "_on_host" or not name.startswith(f"{folder}.")] == []
+    assert not any(name.startswith(("ansible", "yaml")) for name in FILES[file])
 
 
 @pytest.mark.parametrize("file", [file for file in FILES if not {file, package(file)}.intersection(IO)])

@@ -21,9 +21,9 @@ OURS = re.compile(r"/(?:var/lib|var/cache|etc|run|usr/local/lib|opt)/gb10-fleet[
 
 # where else one of our paths may be written, and why
 ELSEWHERE = {
-    "plugins/module_utils/_on_host/netplan/record.py": "copied to hosts, where nothing of ours can be imported; compared below",
-    "plugins/module_utils/_on_host/rank/evidence.py": "copied to hosts, where nothing of ours can be imported; compared below",
-    "plugins/module_utils/_on_host/rank/report.py": "copied to hosts, where nothing of ours can be imported; compared below",
+    "plugins/module_utils/_on_host/netplan/record.py": "copied to hosts as it is; compared below",
+    "plugins/module_utils/_on_host/rank/evidence.py": "copied to hosts as it is; compared below",
+    "plugins/module_utils/_on_host/rank/report.py": "copied to hosts as it is; compared below",
     "plugins/plugin_utils/_watched.py": "a file of a random name for one run, gone after it",
     "roles/drift_timer/defaults/main.yml": "options of a role that needs no plan; compared below",
     "roles/drift_timer/meta/argument_specs.yml": "says the default of an option again, as Ansible wants it",

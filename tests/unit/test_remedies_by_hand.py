@@ -34,7 +34,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.lock.file import NAME, read
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.lock.lock import EMPTY, dump
 
-UTILITIES = Path(_findings.__file__).parent
+UTILITIES = Path(_findings.__file__).parents[1]
 NANO, VL, TINY = "nemotron-3-nano-30b-a3b-nvfp4", "qwen3-vl-235b-a22b-instruct-awq", "mine"
 SOLO = {"recipe": NANO, "hosts": ["titan"], "port": 8003, "trust": ["code"],
         "workload": {"max_model_len": 32768, "max_num_seqs": 8}}  # fmt: skip
@@ -400,7 +400,8 @@ ELSEWHERE = {
     "an engine that asks for no key: test_trtllm": ("service-key-engine",),
 }
 PLANNING = (
-    *("_plan", "_subjects/fabric/addresses.py", "_subjects/fabric/declared.py", "_engines/environment.py", "_subjects/fabric/plan.py"),
+    *("_subjects/fabric/addresses.py", "_subjects/fabric/declared.py", "_engines/environment.py"),
+    "_subjects/fabric/plan.py",
     *(
         "_engines/recipes/recipe.py",
         "_engines/recipes/overlays.py",
@@ -411,7 +412,8 @@ PLANNING = (
         "_stores/lock/lock.py",
     ),
     *("_engines/observed.py", "_engines/vllm/parallel.py", "_engines/vllm/placement.py", "_engines/vllm/sizing.py"),
-    *("_engines/vllm/propose.py", "_stores/transfer/plan.py", "_subjects/host_tuning", "_host/settings/kernel_settings.py"),
+    *("_engines/vllm/propose.py", "_stores/transfer/plan.py", "_subjects/host_tuning"),
+    "_host/settings/kernel_settings.py",
 )
 RULE = re.compile(r"(?:input|fabric|recipe|service|group|memory|kv|lock|source|model|tuning|observed)(?:-[a-z]+)+")
 OPTIONS = {"kv-cache-dtype", "kv-cache-memory-bytes", "kv-offloading-size"}
@@ -419,7 +421,7 @@ OPTIONS = {"kv-cache-dtype", "kv-cache-memory-bytes", "kv-offloading-size"}
 
 def rules_of_plans() -> set[str]:
     """Texts of the modules that decide which look like a rule's name."""
-    places = [UTILITIES / name for name in PLANNING]
+    places = [*(UTILITIES / "_plan").glob("*.py"), *(UTILITIES / name for name in PLANNING)]
     files = [file for place in places for file in ([place] if place.suffix else sorted(place.rglob("*.py")))]
     texts = [node for file in files for node in ast.walk(ast.parse(file.read_text("utf-8")))]
     words = {node.value for node in texts if isinstance(node, ast.Constant) and isinstance(node.value, str)}

@@ -203,7 +203,7 @@ class StopError(Exception):
 def test_what_is_kept_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of the old one with their modes, and what the new one brought goes."""
     for name in ("SERVICES", "UNITS", "SECRETS", "OVERLAYS"):
-        monkeypatch.setattr(service_way_back._layout, name, str(tmp_path / name))
+        monkeypatch.setattr(service_way_back.layout, name, str(tmp_path / name))
         (tmp_path / name).mkdir()
     old, key, new = tmp_path / "SERVICES/a.json", tmp_path / "SECRETS/a.key", tmp_path / "new"
     old.write_text("old")

@@ -473,7 +473,8 @@ def test_lost_hosts_are_tried_again_a_few_times(clock: Clock) -> None:
 
 
 SERVER = (
-    "from ansible_collections.gb10.fleet.plugins.module_utils._stores.peers.server import main; import sys; main(sys.argv[1:])"
+    "from ansible_collections.gb10.fleet.plugins.module_utils._stores.peers.server import main; "
+    "import sys; main(sys.argv[1:])"
 )
 TARGET = """
 import sys

@@ -632,7 +632,7 @@ def apt(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Apt:
         monkeypatch.setattr(where, "DEBS", folder / "debs")
     monkeypatch.setattr(change, "read_packages_at_work", lambda: {"holders": []})
     monkeypatch.setattr(look, "ARCHIVES", tmp_path / "archives")
-    monkeypatch.setattr(change._layout, "UPDATE_TOOK", str(tmp_path / "took.json"))
+    monkeypatch.setattr(change.layout, "UPDATE_TOOK", str(tmp_path / "took.json"))
     monkeypatch.setattr(look, "_TOOK", tmp_path / "took.json")
     return Apt()
 

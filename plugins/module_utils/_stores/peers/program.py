@@ -16,8 +16,19 @@ _PACKAGE = "ansible_collections/gb10/fleet/plugins/module_utils"
 _FOLDER = f"{LIBRARY}/peer"
 # All that the server and what starts it import of this collection: a test holds the list equal to what they load.
 MODULES = (
+    "_base/__init__",
     "_base/findings",
     "_base/foreign_files",
+    "_base/layout",
+    "_base/own_files",
+    "_base/received",
+    "_base/schema",
+    "_base/sizes",
+    "_base/staging",
+    "_facts/__init__",
+    "_facts/models/__init__",
+    "_facts/models/stored",
+    "_stores/__init__",
     "_stores/images/__init__",
     "_stores/images/archive",
     "_stores/images/docker",
@@ -25,18 +36,12 @@ MODULES = (
     "_stores/images/layers",
     "_stores/images/pull",
     "_stores/images/records",
-    "_base/layout",
-    "_facts/models/__init__",
-    "_facts/models/stored",
-    "_base/own_files",
     "_stores/peers/__init__",
     "_stores/peers/answers",
     "_stores/peers/contents",
     "_stores/peers/request",
     "_stores/peers/server",
     "_stores/peers/start",
-    "_base/schema",
-    "_base/sizes",
     "_stores/transfer/__init__",
     "_stores/transfer/access",
     "_stores/transfer/fetch",
@@ -44,10 +49,8 @@ MODULES = (
     "_stores/transfer/parts",
     "_stores/transfer/peer",
     "_stores/transfer/places",
-    "_base/received",
     "_stores/transfer/route",
     "_stores/transfer/spool",
-    "_base/staging",
     "_stores/weights/__init__",
     "_stores/weights/access",
     "_stores/weights/cache",
@@ -70,7 +73,7 @@ import sys
 
 sys.path.insert(0, "{_FOLDER}")
 
-from {_PACKAGE.replace("/", ".")}._peers.{module} import main
+from {_PACKAGE.replace("/", ".")}._stores.peers.{module} import main
 
 main({arguments})
 """
