@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Reads and replaces files that this collection itself keeps: records, seals, histories.
 
 A crash, a full disk or a hand may leave anything in them. Such a file stops nothing: it is set aside under a name of

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Checks a map that a person wrote (a recipe, ``fleet_services``, ``fleet_fabric``) against a spec in plain data.
 
 All problems are collected, none is raised: a wrong value becomes a finding with its exact place, and the walk goes on.

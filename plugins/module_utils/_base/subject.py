@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """What a subject is: one thing that a host is given and checked for, from the owner's words to the drift check.
 
 Each package has its own, in ``subject.py``; `_subjects.registry` lists them once. On a host only ``reading.py`` runs,

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """YAML without its traps: a date stays text, and a key written twice is refused instead of half forgotten.
 
 PyYAML comes with Ansible, so the controller has it; hosts don't, which is why it is imported only where a text is read.

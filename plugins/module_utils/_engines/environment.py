@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The address of each host in a group, and its NCCL, Gloo, UCX and Open MPI environment, from that host's interfaces.
 
 Every variable says why it is set and where that is known from. The GID index is not among them: it is read at launch

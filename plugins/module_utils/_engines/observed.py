@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """What hosts and images have shown: the folder ``.fleet/observed`` beside the inventory, which `verify` writes.
 
 It makes the plan's figures exact and its findings sharper, and decides nothing: with or without it, every command line

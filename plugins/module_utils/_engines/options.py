@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The options of a Python server by release, as its own parser has them: how they are written, read and judged.
 
 A catalogue is a file of ``data/``, which ``tools/engine_catalogue.py`` writes by asking the real program.

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The memory of engines that keep keys and values in pages and whose pool an option caps in tokens.
 
 Known of models alone whose layers all attend to everything and keep both keys and values; of others nothing is planned,

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """A container as data, and the `docker run` words that it comes to.
 
 The plan, the linter and drift hold the data. Words are made at the very end, for the supervisor that runs them and for

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """What the owner declares: the shape of the ``fleet_*`` variables, and what is wrong with what was written.
 
 ``fleet_services``, ``fleet_fabric``, ``fleet_firewall``, ``fleet_gateway``, ``fleet_monitoring``, ``fleet_phoenix`` and

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The plan: from what the owner declares to every decision for the fleet. The only place that decides.
 
 Same declaration in, same plan out, byte for byte: no clock, no random, no order of a map.

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """One mistake, one error: what follows from another finding is left out, and what the plan computed is not blamed.
 
 An owner can change what he wrote. A rule that finds fault with a value that the plan computed from a workload speaks of

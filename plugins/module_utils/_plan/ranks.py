@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The ranks of a service, one a host: each rank's container, and the file of its supervisor.
 
 What stands in that file, key by key: docs/architecture.md, "A service and its ranks".

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Recipes judged before anyone places them: each is planned alone on hosts of its own, and the plan's findings count.
 
 So there is one judgement, and a recipe that passes here has no error of its own in a fleet either.

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The buffers that llama.cpp sets up, by the model's own header: as it prints them, of each rank, in bytes.
 
 Source: src/llama-kv-cache.cpp and llama-kv-cache-iswa.cpp for the cache; what it computes in is laid out as it does

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """What llama.cpp computes a batch of tokens in, with flash attention: the graph of an architecture, laid out.
 
 The order of tensors is that of release 0.7.0 (build 11669), as it prints it with GGML_SCHED_DEBUG=2; another order is

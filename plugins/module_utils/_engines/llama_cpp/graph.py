@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """How large a buffer ggml lays a graph's tensors into: its allocator, without the tensors.
 
 A tensor goes into the smallest hole that holds it, else to the end, and its place is free once all who read it were

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The memory of one host, which CPU and GPU share, and who gets what of it. All sizes are bytes.
 
 What vLLM does with ``--gpu-memory-utilization u`` on a total of T (v1/worker/gpu_worker.py; docs/memory.md):

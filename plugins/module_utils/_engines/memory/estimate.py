@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """What one rank of a service takes beside its KV pool: as a boot has shown it, else predicted within bounds.
 
 C = weights + activations + CUDA context and NCCL + CUDA graphs, as vLLM's profiling pass sees it. docs/memory.md holds

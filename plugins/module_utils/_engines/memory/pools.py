@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """How large the KV pool of each service of a host is. All sizes are bytes of one rank.
 
 A pool is as declared, or `least`: what its workload needs at once at full length, or `rest`: what is left above the

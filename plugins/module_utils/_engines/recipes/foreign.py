@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Recipes of spark-vllm-docker (eugr, version 1), of sparkrun (version 2), of NVIDIA's local-ai-inference-recipes and
 of vllm-project/recipes as recipes of ours.
 

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Recipes of NVIDIA/local-ai-inference-recipes and of vllm-project/recipes in the form of spark-vllm-docker's: one
 command, its image, its variables. A part of another type than it should have is left out; `_engines.recipes.foreign`
 checks the rest."""

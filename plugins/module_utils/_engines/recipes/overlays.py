@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """A recipe's overlays, decided: which small files a host gets, and what is mounted over the image and the model.
 
 The stores are never edited: every overlay is a file of its own, mounted read-only over the one that it replaces.

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Recipes: how one model is served well on GB10, as data; what is wrong with one; which ones there are.
 
 Recipes live in folders, the user's own before the shipped one. Beside the YAML files a folder may hold ``configs/``

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """SGLang's memory: a pool of so many tokens, and a part of free memory in which weights and pool find room.
 
 Source: model_runner_kv_cache_mixin.py of 0.5.9 and mem_cache/kv_cache_configurator.py of 0.5.23. The pool is what is

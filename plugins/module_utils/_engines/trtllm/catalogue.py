@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The options of `trtllm-serve` by release, with dashes for its underscores: ``data/trtllm_catalogue.json``.
 
 The one entry is the list of its source at commit 00209af149e7 (tensorrt_llm/commands/serve.py), which belongs to no

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The words of `trtllm-serve`, and what it can't be.
 
 Over several hosts NVIDIA's playbook begins it by mpirun, which needs a login from container to container. Its other way

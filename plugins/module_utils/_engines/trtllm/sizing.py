@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """TensorRT-LLM's memory: a pool of so many tokens, and a part of what is free once the model has computed a batch.
 
 Source: tensorrt_llm/_torch/pyexecutor/_util.py, `_cal_max_tokens` of 1.0 and `_cal_max_memory` after it: what is free

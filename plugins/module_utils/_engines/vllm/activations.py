@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The peak of vLLM's profiling pass, from a model's config.json: what one rank's activations take. All sizes are bytes.
 
 Fitted to 16 boots of vLLM 0.25.1 on a GPU, docs/memory.md: the workspace of the experts is exact to the MiB there, the

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """LoRA adapters: where they come from, and the memory that vLLM sets aside for them. All sizes are bytes of one rank.
 
 With --enable-lora vLLM allocates, before the profiling pass, two matrices for each part of each linear layer and each

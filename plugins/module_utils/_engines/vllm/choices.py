@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """What of vLLM a search may change to make a service faster. What doesn't go with a model, an image or a host, the
 catalogue and the rules refuse before it is tried, so that nothing of that is here."""
 

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Over how many ranks a model can be divided: within its layers (tensor parallel), and by its layers (pipeline).
 
 From the shape in config.json alone. What somebody has measured otherwise is a rule (`rules`), not a number here.

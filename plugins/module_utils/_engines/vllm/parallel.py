@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """How a service is split over its hosts: tensor and pipeline parallel, who starts the ranks, where they meet.
 
 A GB10 has one GPU, so ranks are hosts. What the model's shape allows is `division`'s; what somebody has measured

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """A build as its owner declares it: the form of ``builds/NAME/build.yml``, and the image's name by all that goes in.
 
 Everything that goes in is named by its hash: files of the folder by sha256, images by digest, repositories by commit.

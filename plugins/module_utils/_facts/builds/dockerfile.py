@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """What a Dockerfile takes from outside, and what in it would not be the same tomorrow.
 
 Source: Dockerfile reference, as BuildKit 0.12 and newer read it (docker/docs of moby/buildkit).

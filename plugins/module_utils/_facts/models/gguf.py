@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The header of a GGUF file: what its model is, and how large each of its tensors.
 
 A file comes from whoever made it, so that every count, length, type and place in it is checked before it is used;

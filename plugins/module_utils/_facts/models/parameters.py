@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The size of a model's weights from its config.json and how they are quantized, where nobody has seen the files.
 
 Counted by part, since quantizers treat parts differently: embeddings, norms, routers and the encoder for images stay as

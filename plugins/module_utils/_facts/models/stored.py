@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """By what names the stores of hosts, their peers and the lock know models: a repository whole, ``org/name``, or one
 GGUF file of it with its further parts, ``org/name/Q4_K_M/model-00001-of-00003.gguf``.
 

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """What a change of netplan files would do to a host, judged by what netplan itself makes of them, before it is made.
 
 netplan renders each set of files into a scratch folder (as `netplan generate --root-dir` does); which interface a file

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """How a network change ended, as the controller learns of it: the host's status, and words for a change that failed.
 
 The controller reads and writes plain files with `cat` and `printf`, so that it needs no program of ours on the host.

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Preparing a network change on the host: its record, and a script that takes it back without our program.
 
 The script needs a shell, netplan or `ip`, nothing else. It runs where the guard's own program can't: its copy in /run

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Whether one benchmark is faster than another: per figure a ratio with its interval, or no difference shown.
 
 A measurement is positive and its disturbances are factors, so that logarithms are compared. What is repeated is the

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The community's benchmark, llama-benchy, through an endpoint as clients reach it: one request at a time, by depth.
 
 Its words and its result are those of release 0.4.0 (llama_benchy/config.py, runner.py, results.py).

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Packages of a bundle: apt's own solver names them and what they need, for the hosts' architecture.
 
 apt runs with folders, sources and a list of installed packages of its own, which is empty: a host may lack anything,

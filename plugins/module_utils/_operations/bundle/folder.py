@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The folders that a bundle lies in: files are found in them, read, and written so that a half one is none.
 
 Several folders count as one, the newest first: a bundle that holds only what is new is used with those before it.

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Images of a bundle: skopeo copies their layers out of the registry, but for those that are held.
 
 An OCI layout has no manifest of Docker's own form, as most registries have it. skopeo would write another configuration

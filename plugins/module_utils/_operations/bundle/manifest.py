@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The manifest of a bundle, ``manifest.json``: its form, and where each thing's bytes lie.
 
 A plain map. ``files`` has every file by its path below the bundle, ``{bytes, sha256}``; all else names paths of it:

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """What of a plan comes from outside, and whether a bundle holds it.
 
 An owner's own archives and folders, and what a host of the fleet has, come from nowhere else and are in no bundle.

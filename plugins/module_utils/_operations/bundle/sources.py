@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """A plan whose images and models come from a bundle, and which files of it each host is given.
 
 The first host of the run that wants a thing gets it from the controller, the others from there, as from a registry or

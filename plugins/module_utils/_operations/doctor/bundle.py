@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """A bundle: what was read of one host and what is planned for it, as far as it can be posted in an issue.
 
 Only what is named here gets in, and every text is gone through once more: a public address, a MAC address, a key or a

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Whether a host holds the owner's secrets, without showing anybody what they are.
 
 A secret may be a word that somebody thought up, and a plain digest of it, in a report or in what ``-vvv`` prints, could

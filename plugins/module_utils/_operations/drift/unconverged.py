@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Which hosts a converge has something to do on: by the comparison that a drift check makes, and by what roles look at.
 
 Whatever is not certain is a reason to converge: a role that finds nothing to do changes nothing. A host is left out

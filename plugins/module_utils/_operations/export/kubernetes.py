@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """A service's ranks as a LeaderWorkerSet, with a Service before the head, and what of them Kubernetes can't be given.
 
 Fields as in LeaderWorkerSet v1 (kubernetes-sigs/lws v0.9.0, config/crd/bases) and core/v1 of Kubernetes 1.37; what its

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """What is published for a host: the plan as far as it is about it, without anything that lies on the controller.
 
 A published slice is read by whoever reaches the folder, so that it names no secret: those lie on the host since

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """What is tried next, by all runs so far: Bayesian optimization over a few settings with a few values each.
 
 A start costs minutes, so that each run has to tell as much as it can. The model of a figure's logarithm is a Gaussian

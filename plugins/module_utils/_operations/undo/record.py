@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The undo record of a host: what was there before the first change of it, written by the modules that change it.
 
 ``{late, files, folders, json, kernel, links}``. Of each thing the first value stays:

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """What of ours is on a host, and what is not as it was before: each with the step that undoes it.
 
 The same look is the plan of a removal, what check mode shows, and the proof afterwards: nothing is left to be found.

@@ -1,6 +1,3 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Packages, kernel, driver and firmware, one host first: what would change, whether it may, in which order, and whether
 it has proved itself."""

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Which hosts are updated when, what serves meanwhile, and what happens next on a host whose update was cut off.
 
 Decided: ranks of one group are down together anyway, since none answers without the others. So its service is stopped

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The end table for programs: what ansible-runner and AWX keep of a run as its artifacts.
 
 A result's ``ansible_stats`` is what ``set_stats`` returns; ansible-core merges those of a run's tasks, and

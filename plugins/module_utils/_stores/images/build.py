@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Builds an image on this host by Docker's own BuildKit, and says beforehand what is in the way.
 
 Nothing is left of a build that fails: BuildKit names an image only when all its steps ended well. What it has built so

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """When are two images the same image: the ordered layers (DiffIDs) and what a container inherits from the config.
 
 ``.Id`` is no answer: it is the config's digest in the overlay2 store and the manifest's in the containerd store, and a

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Reads an image's layers where Docker keeps them, from any offset, so that nothing is copied to be sent.
 
 ``docker save`` would write the whole image to a temporary folder first (overlay2), to send one layer of it. What is

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Pulls an image through Docker's API: the docker command shows no bytes where nobody sits at a terminal.
 
 API: "Create an image" (POST /images/create), version 1.44: one JSON object an event. Logins are those of the command.

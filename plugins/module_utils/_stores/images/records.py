@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """What this host's images were pinned by, and which were there before them.
 
 Docker does not keep either: ``docker save`` and ``docker load`` lose the registry's digest, and a name its old image.

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The lock's form and its rules: what a name stands for, who may say so first, and which hosts have something else.
 
 A plain map, ``{images: {name: {digest, identity}}, models: {name: {revision, seal}}}``. An image's name is its

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Docker's answers to three questions, in a file that who starts the server keeps: it can't reach Docker itself.
 
 A socket of Docker's knows no smaller right than all of it, which is the host. All that the server can do is to have

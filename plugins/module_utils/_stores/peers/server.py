@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Answers other hosts of the fleet over SSH: one JSON request a line on stdin, one JSON answer a line, then its bytes.
 
 It runs as root, started by sshd as the only command of an account for other hosts of the fleet (role peer_access), and

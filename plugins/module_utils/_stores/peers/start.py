@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Starts the server for one connection, within limits, and asks Docker for it meanwhile.
 
 sshd starts it by sudo as root, without arguments. It reads nothing of what the other host sends: that goes straight to

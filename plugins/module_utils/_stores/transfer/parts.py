@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """How a file is made of parts: what a host fetches, checks and passes on, part by part, from wherever each one lies.
 
 A part is either named by the sha256 of its bytes, or so small that the recipe holds it. Two versions of an image layer

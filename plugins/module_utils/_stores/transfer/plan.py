@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Who brings an image or a model from where: once into the fleet, then from host to host in a chain.
 
 Each host passes on what it gets while it gets it, so that the origin sends it about once, however many hosts want it.

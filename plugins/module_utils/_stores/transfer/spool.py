@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Files on their way in: complete up to the last part that is marked, whatever ended the process that fetched them.
 
 The host that fetches a file passes its parts on while it does so. Marks are one byte a part, written after the part.

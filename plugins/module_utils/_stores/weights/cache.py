@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The standard cache layout of huggingface_hub, in which vLLM finds a model offline, and how files get into it.
 
 ``<root>/hub/models--ORG--NAME/{blobs/<sum>, snapshots/<revision>/<path> -> ../../blobs/<sum>, refs/main}``. Everything

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Brings a host's models to what its plan says: examine all of them first, then link, copy or download what is missing.
 
 A revision is there when its manifest is sealed, its snapshot is published, and no file changed since it was verified.

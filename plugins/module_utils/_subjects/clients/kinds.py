@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """How each kind of client is run: its image's start, its settings, and the secrets that it gets by files alone.
 
 Hermes Agent 0.19.0 was run by these settings behind HAProxy 3.0.11 (its package; 23 November 2026).

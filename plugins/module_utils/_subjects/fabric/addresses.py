@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Which address every half gets, and what is refused once addresses are known.
 
 A segment takes two subnets of the pool, one a half: number ``2 * index`` and ``2 * index + 1``. The index is what the

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Who is at the other end of a cable: asked by ARP, answered by the other machine's kernel.
 
 A probe as RFC 5227 has it (sender address 0.0.0.0) needs no address of our own and changes nobody's tables. It finds

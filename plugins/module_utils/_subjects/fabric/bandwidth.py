@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Which bandwidths are measured between whom, and what the figures mean.
 
 Each cable is measured by both halves alone and then together, from each of its ends: ib_write_bw's client sends, and a

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """``fleet_fabric`` as its owner writes it, read into segments: cables, switches and other links with their ends.
 
 An end is written ``host:port`` (``spark-2:1``), on a link ``host:interface`` (``spark-2:enP7s7``). What is refused here

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The ConnectX-7 of a GB10 machine: two QSFP ports of two halves, each half an interface and an RDMA device of its own.
 
 Names, speed and largest MTU as found on machines of NVIDIA and of OEMs (cluster owner's notes, "Hardware Quirk"). Each

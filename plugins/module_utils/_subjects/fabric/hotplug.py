@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The ConnectX-7's hot-plug, as DGX OS has it since spring 2026: what it does to a host, and what that makes of a link.
 
 With the package dgx-spark-mlnx-hotplug and its marker file, the adapter is removed from the PCI bus while no cable is

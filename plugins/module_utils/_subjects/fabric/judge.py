@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The fabric's plan against what hosts read of themselves: each cable, half, neighbour, frame size and RDMA device.
 
 A reading is what `fabric_info` returns: links, asked, rdma, adapter (`_subjects.fabric.reading`). Who is at the other

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The packet filter on its host: read, compare, load, and take it back unless it is confirmed in time.
 
 A new ruleset is loaded while a timer of systemd's already runs that loads the old one again. A confirmation comes over

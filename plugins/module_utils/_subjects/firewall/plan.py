@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Which hosts are closed, and who may still come in.
 
 Ranks of a group are on the host's network and listen on random ports of every address (NCCL, Gloo, Ray, vLLM's own), so

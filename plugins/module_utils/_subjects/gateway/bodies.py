@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The process beside a gateway that reads large bodies, and hands them back with their model in a header.
 
 It knows no keys, and takes requests from the gateway alone: HAProxy's account can open its socket.

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Who may call the gateway: the owner's file of names and keys, and what a gateway is given of it.
 
 A gateway knows digests alone: who takes its files has no key. Keys are long and made by chance, so that nobody finds

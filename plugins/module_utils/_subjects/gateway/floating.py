@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The floating address of several gateways, as keepalived's configuration, a text that 2.2 and 2.3 read.
 
 The gateways tell each other by VRRP who has it (RFC 9568), each to each, so that nobody else on the network is asked.

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """A gateway as HAProxy's configuration, texts that 2.6, 2.8 and 3.0 read, and the maps and answers beside them.
 
 OpenAI's clients write the model behind the messages, so that a body is read to its end before it is sent anywhere, and

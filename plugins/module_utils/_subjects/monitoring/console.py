@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """A page of Prometheus' own, for who has no Grafana: hosts, services, and what to do about each alert.
 
 It is a template of Prometheus (``/consoles/fleet.html``), without a script, or anything from another server.

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """What Prometheus computes and when it calls: PromQL that 2.45 and 3 both read.
 
 Recording rules give every engine's series one name of ours (``gb10:...``), so that alerts and dashboards name no

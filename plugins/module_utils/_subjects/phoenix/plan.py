@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The units and files of Phoenix: it runs without a network, and one socket leads to it.
 
 Of its own, Phoenix takes spans by gRPC at every address of a host, whatever PHOENIX_HOST says (20.26,

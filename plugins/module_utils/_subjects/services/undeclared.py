@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Services, clients and gateways on a host that the inventory does not have there: what a run may do with each.
 
 Absence is no order. A service is removed when it was ordered by name, or when it is declared on other hosts of the run.

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """What a machine brings along that is in the way of a first run: updates at work, a GPU without its module, memory that
 is gone before a service starts, Wi-Fi, servers that can't be reached."""
 

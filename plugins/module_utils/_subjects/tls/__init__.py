@@ -1,5 +1,2 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """TLS of endpoints: certificates of the owner's or of a local CA, which the fleet's hosts trust."""

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """From a vLLM package to its catalogue: static, standard library only, a second or two per release.
 
 The same function reads a release's source archive and the `vllm` directory inside an image whose build is unknown.

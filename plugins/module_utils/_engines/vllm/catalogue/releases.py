@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """What each vLLM release knows: options of `vllm serve`, environment variables, registered names.
 
 Made from the releases' own packages by the extractor (`catalogue.extract`), kept as ``data/vllm_catalogue.json``:

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """vLLM's source as text: which module a name comes from, and what a name is worth, without importing anything.
 
 Nothing of the package is executed: modules are parsed with `ast`, names are followed through imports, and only

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The stored form of the catalogue: many releases in, one line an entry out.
 
 An entry that is the same in consecutive releases is one row with a range; what belongs to an option but changes often

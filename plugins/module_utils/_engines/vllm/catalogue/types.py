@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """What vLLM's command line makes of a configuration class: the static twin of its `get_kwargs`.
 
 vLLM derives most options from dataclass fields (`vllm/engine/arg_utils.py`, `_compute_kwargs`): a field's type decides

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """vLLM's versions: order, ranges, and which releases a build lies between.
 
 Images carry releases (0.24.0), rebuilds of one (0.27.1+93523f72.nv26.8, 0.12.0.post1), and builds of the main branch

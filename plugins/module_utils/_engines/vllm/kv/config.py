@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """From a Hugging Face config.json to a Model: one reader a family; an architecture outside the list is refused.
 
 A reader takes only the keys that decide the cache, each checked; everything else in the file is left alone. The shapes

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Each layer's page: how many tokens a block holds and how many bytes that takes on one rank.
 
 vllm/v1/kv_cache_interface.py holds the page sizes; the block of a hybrid model is made in

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """What differs between vLLM's releases for the KV pool, 0.11 to 0.33: one named rule a difference.
 
 Each boundary was read in the source of the releases on both sides and checked against their own code, run on a

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """Checks a launch before it starts: names and values against the catalogue of its vLLM, combinations against the rules.
 
 A rule or a check that lacks a fact stays silent. A build between two releases is checked against both: what both find

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """The facts that a rule may need beside the command, its image and its model, and who has them.
 
 The plan judges each service with what it decides and what the owner declares. The preflight judges it again with what

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """What vLLM itself refuses, but late: after configuration, weights or profiling. It can be known before the start.
 
 X: read from the releases' sources. K: checks of the KV cache's start-up. L: from the recipes of other projects.

@@ -1,7 +1,4 @@
-# Copyright: gb10.fleet contributors
-# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# This module util is PRIVATE to the collection.
 """vLLM's command line as vLLM reads it: which options are given, with which values, and what is wrong with the words.
 
 Follows `FlexibleArgumentParser` (vllm/utils/argparse_utils.py, before 0.11.1 vllm/utils/__init__.py): underscores count
