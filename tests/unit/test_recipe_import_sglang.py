@@ -1,15 +1,13 @@
 # Copyright: gb10.fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Recipes of sparkrun for SGLang: in their form, with values of ours, and their own where they lie beside the clone."""
+"""Recipes of sparkrun for SGLang: in their form, with values of ours."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.foreign import import_recipe
 
 COMMAND = """sglang serve \\
@@ -33,8 +31,6 @@ THEIRS: dict[str, Any] = {
     "env": {"NCCL_DEBUG": "INFO", "SGLANG_HOST_IP": "10.0.0.1"},
     "command": COMMAND,
 }
-BESIDE = Path(__file__).parents[3] / "shared" / "foreign-recipes" / "registry"
-OWN = sorted(path for path in BESIDE.glob("*.yaml") if "\nruntime: sglang\n" in path.read_text("utf-8"))
 
 
 def imported(**changes: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -93,12 +89,3 @@ def test_another_command_is_refused(command: str) -> None:
     recipe, findings = imported(command=command)
     assert recipe == {}
     assert findings["import-command"].severity == "error"
-
-
-@pytest.mark.skipif(not OWN, reason="../shared/foreign-recipes is not there")
-@pytest.mark.parametrize("path", OWN, ids=lambda path: path.stem)
-def test_their_own_are_taken(path: Path) -> None:
-    recipe, findings = import_recipe(yaml.safe_load(path.read_text("utf-8")), "m3")
-    assert recipe is not None, [finding.sentence() for finding in findings]
-    assert (recipe["engine"], recipe["flags"]["moe-runner-backend"]) == ("sglang", "triton")
-    assert recipe["host_counts"] in ([2], [4])
