@@ -8,8 +8,9 @@
     golden.py --against CHECKOUT       what this tree decides otherwise than another checkout, as a diff
 
 A change that is not to change decisions leaves the digests as they are. Normalised: words of `docker run` instead of
-the container's data, so that a plan of another shape that says the same stays the same; of files of this collection
-what they say, not where they lie; and of findings what is judged where, since their wording decides nothing.
+the container's data, so that a plan of another shape that says the same stays the same; files of this collection by
+their names; and of findings what is judged where, since their wording decides nothing. What the files that hosts run
+say has digests of its own, in tests/data/on_host.json.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGESTS = ROOT / "tests" / "data" / "golden_plans.json"
+ON_HOST = ROOT / "plugins" / "module_utils" / "_on_host"
+OF_FILES = ROOT / "tests" / "data" / "on_host.json"
 OF_WISHES = ROOT / "tests" / "data" / "wishes"  # recipes that wishes name, and that were private to the review
 WISHES = ROOT.parent / "shared" / "reviews" / "domain-services.yml"
 INVENTORIES = ("inventories/example", "inventories/lab", "tests/drift/inventory")
@@ -109,18 +112,26 @@ def plans(wishes: Path = WISHES) -> Iterator[tuple[str, dict[str, Any]]]:
         if all_folders not in libraries:
             libraries[all_folders] = load_all(all_folders)
         plan = plan_fleet(inventory, *libraries[all_folders])
-        yield name, by_content(json.loads(json.dumps(normalised(plan)).replace(str(ROOT), "ROOT")))
+        yield name, _by_name(json.loads(json.dumps(normalised(plan)).replace(str(ROOT), "ROOT")))
 
 
-def by_content(value: Any) -> Any:
-    """Files of this collection by what they say, not by where they lie in it."""
+def _by_name(value: Any) -> Any:
+    """Files of this collection by their names: neither where they lie in it nor what they say is a decision."""
     if isinstance(value, list):
-        return [by_content(item) for item in value]
+        return [_by_name(item) for item in value]
     if not isinstance(value, dict):
         return value
     if value.keys() == {"mode", "source"} and (ROOT / value["source"]).is_file():
-        return {"mode": value["mode"], "sha256": hashlib.sha256((ROOT / value["source"]).read_bytes()).hexdigest()}
-    return {key: by_content(item) for key, item in value.items()}
+        return {"mode": value["mode"], "source": Path(value["source"]).name}
+    return {key: _by_name(item) for key, item in value.items()}
+
+
+def on_host() -> dict[str, str]:
+    """Digests of the programs that hosts run. A changed byte of the supervisor starts every service anew."""
+    return {
+        str(path.relative_to(ON_HOST)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(ON_HOST.rglob("*.py"))
+    }
 
 
 def normalised(plan: Mapping[str, Any]) -> dict[str, Any]:
@@ -196,6 +207,7 @@ def main() -> int:
         print(
             f"not renewed: the {len(kept)} plans of owners' wishes, since {chosen.wishes} is not here", file=sys.stderr
         )
+    OF_FILES.write_text(json.dumps(on_host(), indent=1, sort_keys=True) + "\n", "utf-8")
     DIGESTS.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", "utf-8")
     return 0
 

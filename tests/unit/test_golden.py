@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tools.golden import DIGESTS, WISHES, digest, plans
+from tools.golden import DIGESTS, OF_FILES, WISHES, digest, on_host, plans
 
 PLANS = dict(plans())
 
@@ -20,6 +20,11 @@ def test_every_entry_has_its_plan() -> None:
     assert known.keys() == PLANS.keys()
     changed = [name for name, plan in PLANS.items() if digest(plan) != known[name]]
     assert not changed, f"decided otherwise: {changed}; see it with tests/tools/golden.py --against CHECKOUT"
+
+
+def test_what_hosts_run_changes_on_purpose() -> None:
+    """A changed byte of the supervisor starts every service of every fleet anew."""
+    assert on_host() == json.loads(OF_FILES.read_text("utf-8")), "if that is meant: tests/tools/golden.py --renew"
 
 
 @pytest.mark.skipif(
