@@ -242,3 +242,51 @@ def test_what_a_run_lends_has_a_name_of_its_own() -> None:
         written = [task["ansible.builtin.copy"]["dest"] for task in lender["block"] if "ansible.builtin.copy" in task]
         taken = [task["ansible.builtin.file"]["path"] for task in lender["always"] if "ansible.builtin.file" in task]
         assert {*written} == {*taken} == own
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_the_metadata_repeat_the_spec(role: str) -> None:
+    meta = read(role, "meta/main.yml")
+    spec = read(role, "meta/argument_specs.yml")["argument_specs"]["main"]
+    assert meta["galaxy_info"]["description"] == spec["short_description"]
+    runtime = yaml.safe_load((ROOT / "meta" / "runtime.yml").read_text("utf-8"))
+    assert runtime["requires_ansible"].startswith(f">={meta['galaxy_info']['min_ansible_version']}.")
+    # the collection decides in which order roles run, and none brings another along
+    assert meta["dependencies"] == []
+
+
+PRIVATE = re.compile(r"\b__[a-z]\w*")
+
+
+def made(node: Any) -> Iterator[str]:
+    """Private names that a part of a playbook or role sets itself."""
+    if isinstance(node, list):
+        for item in node:
+            yield from made(item)
+    elif isinstance(node, dict):
+        yield from (str(node[key]) for key in ("register", "loop_var", "index_var") if key in node)
+        yield from (name for key in ("vars", "ansible.builtin.set_fact") for name in node.get(key) or {})
+        for value in node.values():
+            yield from made(value)
+
+
+def test_playbooks_read_no_private_variable_of_a_role() -> None:
+    """What a role hands on has a public name, which a change inside of the role keeps."""
+    files = [*PLAYBOOKS, *ROOT.glob("playbooks/tasks/*.yml")]
+    own = {name for path in files for name in made(_read(path))}
+    read_there = {
+        (path.name, name)
+        for path in files
+        for text in strings(_read(path))
+        for name in PRIVATE.findall(text)
+        if name not in own
+    }
+    assert read_there == set()
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_role_reads_no_private_variable_of_another(role: str) -> None:
+    of_others = {f"__{other}_" for other in ROLES if other != role and not role.startswith(other)}
+    texts = [text for path in sorted((ROOT / "roles" / role).glob("*/*.yml")) for text in strings(_read(path))]
+    names = {name for text in texts for name in PRIVATE.findall(text)}
+    assert [name for name in names if name.startswith(tuple(of_others))] == []
