@@ -81,7 +81,7 @@ FIX = {"reason": "because", "source": "a note"}
         ("engine", ["vllm"], "recipe-engine", "tiny.yml: engine"),
         ("image/family", "nvidia", "schema-choice", "tiny.yml: image.family"),
         ("flags/--max-model-len", 1, "schema-pattern", 'tiny.yml: flags, key "--max-model-len"'),
-        ("flags/max_model_len", 1, "schema-pattern", 'tiny.yml: flags, key "max_model_len"'),
+        ("flags/max_model_len", 1, "option-written-twice", "tiny.yml: flags.max-model-len"),
         ("flags/port", 8000, "recipe-planned-flag", "tiny.yml: flags.port"),
         ("flags/api-key", "s3cret", "recipe-planned-flag", "tiny.yml: flags.api-key"),
         ("flags/middleware", [], "recipe-flag-value", "tiny.yml: flags.middleware"),

@@ -2,7 +2,8 @@
 """Checks a map that a person wrote (a recipe, ``fleet_services``, ``fleet_fabric``) against a spec in plain data.
 
 All problems are collected, none is raised: a wrong value becomes a finding with its exact place, and the walk goes on.
-Nothing is converted: ``"8003"`` is not a port, since the file that says so would mean something else elsewhere.
+Nothing is converted: ``"8003"`` is not a port, since the file that says so would mean something else elsewhere. A map
+with `normal` is an exception: several spellings of one key come to one.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import difflib
 import math
 import re
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, fields
 from typing import Any, Literal, TypedDict, cast
 
@@ -55,6 +56,7 @@ class Spec(TypedDict, total=False):
     values, keys: of a map with free keys: spec of each value, spec of each key.
     known: of a text that may be any: names that nearly the same one is a slip of.
     any_of: alternatives of different types, instead of type. expected: words for a person, instead of made ones.
+    normal: of a map whose keys have several spellings: makes the one that everybody reads, of the map and its place.
     """
 
     type: TypeName
@@ -72,6 +74,7 @@ class Spec(TypedDict, total=False):
     known: Sequence[str]
     any_of: list[Spec]
     expected: str
+    normal: Callable[[Mapping[str, Any], str], tuple[dict[str, Any], list[Finding]]]
 
 
 def option(spec: Spec, **default: Any) -> Any:
@@ -123,6 +126,9 @@ def _checked(spec: Spec, value: Any, place: str, findings: list[Finding]) -> Any
 
 def _checked_map(spec: Spec, value: Mapping[Any, Any], place: str, findings: list[Finding]) -> dict[Any, Any]:
     options = spec.get("options")
+    if "normal" in spec and all(isinstance(key, str) for key in value):
+        value, problems = spec["normal"](value, place)
+        findings += problems
     result: dict[Any, Any] = {}
     suggested: set[str] = set()  # remedies of misspelt keys: what they are meant for isn't missing as well
     for key, item in value.items():

@@ -19,6 +19,7 @@ from ..._base.schema import Spec, check, describe
 from ..._facts.models.facts import config_name, model_of
 from ..._facts.models.purpose import CHAT
 from ..interface import EngineSpec
+from ..normal_form import normal_options
 from ..registry import DEFAULT, ENGINES
 from ..vllm.catalogue.releases import load
 from ..vllm.text.docker_command import words_of
@@ -275,7 +276,10 @@ def _command(theirs: Mapping[str, Any], name: str, findings: list[Finding]) -> t
         place, expected = f"{name}.command", "one command that begins with vllm serve"
         findings.append(error("import-command", place, found=found, expected=expected))
         return None, {}
-    return read_flags(words[start:], load())
+    model, flags = read_flags(words[start:], load())
+    flags, conflicts = normal_options(flags, f"{name}.command")
+    findings += conflicts
+    return model, flags
 
 
 def _words(theirs: Mapping[str, Any], name: str, findings: list[Finding]) -> list[str] | None:

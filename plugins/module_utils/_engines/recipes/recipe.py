@@ -25,6 +25,7 @@ from ..._facts.builds.build import read as read_build
 from ..._facts.models.facts import config_name, drafter_config
 from ..._stores.weights.reading import indexed_bytes
 from ..interface import Engine, EngineSpec
+from ..normal_form import normal_reasons
 from ..registry import DEFAULT, ENGINES
 from .spec import recipe_spec
 
@@ -51,6 +52,7 @@ def parse(data: Any, place: str, engines: Mapping[str, Engine] = ENGINES) -> tup
         return {}, findings
     recipe, findings = check(recipe_spec(engine.spec), data, place)
     if not findings:
+        recipe["reasons"] = normal_reasons(recipe["reasons"], recipe["flags"])
         findings = [
             *flag_problems(recipe["flags"], below(place, "flags"), engine.spec),
             *environment_problems(recipe["env"], below(place, "env"), engine.spec),

@@ -7,6 +7,7 @@ from ..._base.schema import Spec
 from ..._facts.models.purpose import CHAT, KINDS
 from ..._facts.models.stored import GGUF
 from ..interface import EngineSpec
+from ..normal_form import normal_options
 
 # One line: a recipe's words end in units, logs and tables.
 _LINE = r"[^\x00-\x08\x0a-\x1f\x7f\x85\u2028\u2029]"
@@ -53,9 +54,10 @@ _NAME: Spec = {
 FLAGS: Spec = {
     "type": "map",
     "default": {},
+    "normal": normal_options,
     "keys": {
         "type": "str",
-        "pattern": r"[a-z][a-z0-9-]*(\.[A-Za-z0-9_-]+)*",
+        "pattern": r"[a-z][a-z0-9-]*",
         "expected": "an option as the engine's own help writes it, without dashes before it: max-model-len",
     },
 }

@@ -97,6 +97,7 @@ SPEC = EngineSpec(
     calculated_flags=_CALCULATED_FLAGS,
     planned_flags={
         "api-key": _BY_KEY_FILE,
+        "config": "write the file's options as flags; the plan can't count what only the container reads",
         "headless": _TAKE_OUT,
         "host": _TAKE_OUT,
         "master-addr": _TAKE_OUT,

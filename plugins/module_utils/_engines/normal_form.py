@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One way to write an engine's options, whichever way they were written.
+
+vLLM takes ``--speculative-config '{"method": "mtp"}'``, ``--speculative_config.method mtp`` and a mix of underscores
+and dashes for the same option (vllm/utils/argparse_utils.py, FlexibleArgumentParser, 0.33.0). The plan reads only the
+normal form: names with dashes, one map for an option with parts. Everything behind the first dot keeps its spelling.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from .._base.findings import Finding, error
+from .._base.schema import below
+
+# vLLM reads such numbers inside JSON since 0.20: 80m, 2.5G. Quoted text stays as it is.
+_BARE_SIZE = re.compile(r'("(?:[^"\\]|\\.)*")|\b(\d+(?:\.\d+)?)([kKmMgGtT])\b')
+
+
+def normal_name(name: str) -> str:
+    """The option that a key belongs to: ``speculative_config.method`` is a part of ``speculative-config``."""
+    return name.partition(".")[0].replace("_", "-")
+
+
+def normal_options(written: Mapping[str, Any], place: str) -> tuple[dict[str, Any], list[Finding]]:
+    """Options in their normal form, and a finding for each that is written twice with different words.
+
+    written: options by name, as a person or an importer wrote them. place: of the map, for the findings.
+    A null beside parts is no conflict: it removes what a lower layer set, and the parts make the new value.
+    """
+    spellings: dict[str, list[str]] = {}
+    for name in written:
+        spellings.setdefault(normal_name(name), []).append(name)
+    options: dict[str, Any] = {}
+    findings: list[Finding] = []
+    for name, keys in spellings.items():
+        options[name], conflict = _value_of(keys, written)
+        findings += _written_twice(name, conflict, place) if conflict else []
+    return options, findings
+
+
+def normal_reasons(reasons: Mapping[str, str], options: Mapping[str, Any]) -> dict[str, str]:
+    """Reasons by the normal names of their options; several for one option become one text."""
+    normal: dict[str, str] = {}
+    for key, reason in reasons.items():
+        name = normal_name(key) if normal_name(key) in options else key
+        normal[name] = f"{normal[name]}; {reason}" if name in normal else reason
+    return normal
+
+
+def json_map(text: str) -> dict[str, Any] | None:
+    """The map that a JSON text holds, with numbers such as 80m written out; None if it holds none, or a key twice."""
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        value = json.loads(_BARE_SIZE.sub(_written_out, text), object_pairs_hook=_each_once)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _written_out(match: re.Match[str]) -> str:
+    if match[1]:
+        return match[1]
+    base = 1000 if match[3].islower() else 1024
+    return str(int(float(match[2]) * base ** ("kmgt".index(match[3].lower()) + 1)))
+
+
+def _each_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    if len({key for key, _ in pairs}) < len(pairs):
+        raise ValueError("a key is written twice")
+    return dict(pairs)
+
+
+def _value_of(keys: list[str], written: Mapping[str, Any]) -> tuple[Any, list[str]]:
+    """The value that all spellings of an option come to, and the spellings that contradict each other."""
+    whole = [key for key in keys if "." not in key]
+    parts = [key for key in keys if "." in key]
+    values = [_whole(written[key]) for key in whole if written[key] is not None or not parts]
+    if len(values) > 1 and any(value != values[0] for value in values):
+        return values[0], whole
+    if not parts:
+        return values[0], []
+    if values and not isinstance(values[0], Mapping):
+        return values[0], keys[:2]
+    value = _copy(values[0]) if values else {}
+    for key in parts:
+        if not _set(value, key.split(".")[1:], _part(written[key])):
+            return value, [*whole[:1], *parts][:4]
+    return value, []
+
+
+def _whole(value: Any) -> Any:
+    made = json_map(value) if isinstance(value, str) else None
+    return value if made is None else made
+
+
+def _part(value: Any) -> Any:
+    """A part's text as vLLM takes it: JSON where it is JSON, else the text."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return _whole(value)
+
+
+def _copy(value: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _copy(item) if isinstance(item, Mapping) else item for key, item in value.items()}
+
+
+def _set(target: dict[str, Any], path: Sequence[str], value: Any) -> bool:
+    """Put a part into a map; False where something else is there. A name that ends in + adds to a list."""
+    for key in path[:-1]:
+        target = target.setdefault(key, {})
+        if not isinstance(target, dict):
+            return False
+    last = path[-1].removesuffix("+")
+    if last != path[-1]:
+        more = value if isinstance(value, list) else [value]
+        target[last] = [*target.get(last, []), *more] if isinstance(target.get(last, []), list) else more
+        return True
+    return bool(target.setdefault(last, value) == value)
+
+
+def _written_twice(name: str, keys: Sequence[str], place: str) -> Iterator[Finding]:
+    yield error(
+        "option-written-twice",
+        below(place, name),
+        found=f"{' and '.join(dict.fromkeys(keys))}, which contradict each other",
+        expected=f"one value for {name}",
+        remedy=f"write {name} once, as one map with all its keys",
+    )
