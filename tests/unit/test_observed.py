@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,12 @@ import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES
 from ansible_collections.gb10.fleet.plugins.module_utils._base.sizes import GIB
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.memory.boots import BootLog, boot_record
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import Observed, image_key, read_observed
+from ansible_collections.gb10.fleet.plugins.module_utils._engines.observed import (
+    Observed,
+    image_key,
+    read_observed,
+    require_observed,
+)
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import Library, load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.registry import ENGINES
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.kv import kv_for_service
@@ -142,9 +149,9 @@ def test_an_image_of_unknown_build_is_read_once_and_then_checked_against() -> No
     assert "kv-release-assumed" in [finding["rule"] for finding in before["findings"]]
     names = json.loads((SHIPPED_RECIPES.parent / "data" / "vllm_catalogue.json").read_text("utf-8"))
     key = image_key({"reference": "vllm/vllm-openai:nightly", "digest": None})
-    assert unread["catalogues"]["observed"] == f"catalogues/{key}.json"
+    assert unread["catalogues"]["observed"] == f"catalogues/titan/{key}.json"
     # a catalogue of the release itself stands for what was read out of the image
-    observed = Observed(catalogues={key: {"version": "0.23.1rc1.dev5+gabc", "catalogue": names}})
+    observed = Observed(catalogues={"titan": {key: {"version": "0.23.1rc1.dev5+gabc", "catalogue": names}}})
     after = planned(NIGHTLY | {"flags": {"no-such-option": 1}}, observed)
     assert after["services"]["qwen"]["kv"]["tokens"]
     found = {finding["rule"] for finding in after["findings"]}
@@ -168,7 +175,7 @@ def test_what_verify_wrote_is_read_back(tmp_path: Path) -> None:
     "text", ["", "{", "[]", "{}", '{"service": 1}', "\x00", "[" * 100_000, '{"log": {}}', '{"service": NaN}']
 )
 def test_a_file_of_no_use_is_reported_and_left_out(tmp_path: Path, text: str) -> None:
-    for place in ("boots/titan/x.json", "catalogues/x.json"):
+    for place in ("boots/titan/x.json", "catalogues/titan/x.json"):
         path = tmp_path / ".fleet" / "observed" / place
         path.parent.mkdir(parents=True)
         path.write_text(text, encoding="utf-8")
@@ -182,6 +189,133 @@ def planned_findings(observed: Observed) -> tuple[Any, ...]:
     rows = [row for row in planned({}, observed)["findings"] if row["rule"] == "observed-unusable"]
     assert len(rows) == len(observed.findings)
     return observed.findings
+
+
+NAMES = {
+    "releases": ["0.20.0"],
+    "options": [
+        {
+            "name": "--port",
+            "in": "0.20.0..",
+            "aliases": ["-p"],
+            "negations": ["--no-port"],
+            "type": "int",
+            "nargs": "?",
+            "choices": "suggested",
+            "default": 8000,
+            "optional": True,
+            "folded": False,
+            "repeatable": False,
+            "strict": True,
+            "deprecated": "use another",
+        }
+    ],
+    "variables": [{"name": "VLLM_X", "in": "0.20.0..", "type": "int", "choices": ["1"], "default": 1, "folded": True}],
+    "registries": {"--port": {"8000": "0.20.0.."}},
+}
+WORD = {"version": "0.20.0", "catalogue": NAMES}
+TWO = {"a": "h1", "b": "h2"}
+IMAGE_KEY = image_key({"reference": "vllm/vllm-openai:nightly", "digest": None})
+
+
+def site(observed: Observed | None = None) -> dict[str, Any]:
+    """Two services of one image that no release names, each on a host of its own."""
+    services = {name: {**SERVICE, **NIGHTLY, "hosts": [host]} for name, host in TWO.items()}
+    hosts = {
+        host: {"address": f"{host}.lan", "port": None, "variables": {"fleet_services": services}}
+        for host in TWO.values()
+    }
+    return plan_fleet({"hosts": hosts, "folder": "/none"}, LIBRARY, observed=observed or Observed())
+
+
+def of_other_services(plan: dict[str, Any]) -> Any:
+    """What a plan says of `b` and its host, and of nobody else."""
+    found = [row for row in plan["findings"] if "fleet_services.b" in row["place"] or row["place"].startswith("h2")]
+    return found, plan["services"]["b"], plan["hosts"]["h2"]
+
+
+def keep(folder: Path, place: str, content: Any) -> Path:
+    path = folder / ".fleet" / "observed" / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content), encoding="utf-8")
+    return path
+
+
+def test_the_word_of_a_host_on_an_image_counts_for_that_host_alone(tmp_path: Path) -> None:
+    keep(tmp_path, f"catalogues/h1/{IMAGE_KEY}.json", WORD)
+    plan = site(read_observed(tmp_path))
+    assert "catalogue-unknown-option" in {row["rule"] for row in plan["findings"] if ".a" in row["place"]}
+    assert of_other_services(plan) == of_other_services(site())
+
+
+def test_a_catalogue_that_is_none_is_a_warning_that_names_its_file(tmp_path: Path) -> None:
+    path = keep(tmp_path, f"catalogues/h1/{IMAGE_KEY}.json", {"version": "0.20.0", "catalogue": {}})
+    plan = site(read_observed(tmp_path))
+    [finding] = [row for row in plan["findings"] if row["rule"] == "observed-unusable"]
+    assert (finding["severity"], finding["place"]) == ("warning", str(path))
+    assert not [row for row in plan["findings"] if row["severity"] == "error"]
+    assert of_other_services(plan) == of_other_services(site())
+
+
+def test_a_catalogue_of_an_earlier_release_counts_for_nobody(tmp_path: Path) -> None:
+    path = keep(tmp_path, f"catalogues/{IMAGE_KEY}.json", WORD)
+    found = read_observed(tmp_path)
+    assert found.catalogues == {}
+    assert [(one.rule, one.place) for one in found.findings] == [("observed-unusable", str(path))]
+
+
+def leaves(value: Any, *above: Any) -> Iterator[tuple[Any, ...]]:
+    yield above
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from leaves(item, *above, key)
+
+
+def bent(document: dict[str, Any], path: tuple[Any, ...], value: Any) -> Any:
+    if not path:
+        return value
+    changed = copy.deepcopy(document)
+    place: Any = changed
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    return changed
+
+
+VALUES: list[Any] = [
+    None, True, 0, -1, 7.5, 10**400, 1e308, float("nan"), float("inf"), "", "x", "\ud800", "\x1b[2J", "a\nb",
+    "0.20.0..", "..<0", "9" * 5000 + "..", [], ["x"], [None], {}, {"x": 1}, {"\ud800": "x"},
+]  # fmt: skip
+BOOTED = {
+    "service": "a",
+    "booted": "2026-11-21",
+    "requested_bytes": 40 << 30,
+    "memory_total_bytes": 120 << 30,
+    "log": {
+        **{"release": "0.20.0", "weights_gib": 21.9, "available_kv_gib": 12.5, "graphs_gib": 0.6},
+        **{"kv_cache_tokens": 100000, "max_model_len": 65536, "max_concurrency": 1.5},
+    },
+}
+KINDS: dict[str, dict[str, Any]] = {"boot": BOOTED, "catalogue": WORD}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: ascii(value)[:12])
+def test_no_value_at_any_place_of_it_reaches_another_host(tmp_path: Path, kind: str, value: Any) -> None:
+    """It is refused before it is written, or the plan is made, shown, and says the same of all others."""
+    whole, key = site(), site()["services"]["a"]["boot"]["key"]
+    for path in leaves(KINDS[kind]):
+        document = bent(KINDS[kind], path, value)
+        try:
+            require_observed(kind, document)
+        except ValueError as refused:
+            assert str(refused)
+            continue
+        keep(tmp_path, f"{kind}s/h1/{({'boot': key, 'catalogue': IMAGE_KEY})[kind]}.json", document)
+        plan = site(read_observed(tmp_path))
+        assert of_other_services(plan) == of_other_services(whole)
+        text = as_text(plan, [*TWO.values()])
+        text.encode()
+        assert "\x1b" not in text
 
 
 def test_nothing_observed_is_nothing(tmp_path: Path) -> None:

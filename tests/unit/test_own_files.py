@@ -126,10 +126,11 @@ def rules(folder: Path) -> Kept:
 
 def observed(folder: Path) -> Kept:
     """Read by the plan, which writes nothing; `verify` replaces it."""
-    file = folder / ".fleet" / "observed" / "catalogues" / "image.json"
+    file = folder / ".fleet" / "observed" / "catalogues" / "titan" / "image.json"
     file.parent.mkdir(parents=True)
-    file.write_text(json.dumps({"version": "1", "catalogue": {}}))
-    assert "image" in read_observed(folder).catalogues
+    names = {"releases": ["1.0.0"], "options": [], "variables": [], "registries": {}}
+    file.write_text(json.dumps({"version": "1", "catalogue": names}))
+    assert "image" in read_observed(folder).catalogues["titan"]
 
     def is_left_out() -> bool:
         found = read_observed(folder)
@@ -140,7 +141,8 @@ def observed(folder: Path) -> Kept:
 
 def image_catalogue(folder: Path) -> Kept:
     file = folder / "catalogue.json"
-    file.write_text(json.dumps({"version": "1", "catalogue": {}}))
+    names = {"releases": ["1.0.0"], "options": [], "variables": [], "registries": {}}
+    file.write_text(json.dumps({"version": "1", "catalogue": names}))
     assert own_files.look(file, catalogue._parse)[0]
     return Kept(file, lambda: own_files.look(file, catalogue._parse)[0] is None, False)
 

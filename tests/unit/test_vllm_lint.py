@@ -17,6 +17,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 KEYS = {"rule", "kind", "severity", "place", "found", "expected", "remedy", "reason", "source", "silenced"}
+# What an image was read to know, with one option for releases that are none.
+UNREADABLE = {
+    "releases": ["0.24.0"],
+    "options": [{"name": "--x", "in": "soon"}],
+    "variables": [],
+    "registries": {},
+}
 KINDS = {"catalogue", "combination", "memory", "host"}
 
 
@@ -275,7 +282,8 @@ def test_only_a_map_describes_a_launch(launch: Any) -> None:
         ({"argv": ["m"], "model": "m"}, "lint.model"),
         ({"argv": ["m"], "host": {"smm": 121}}, "lint.host.smm"),
         ({"argv": ["m"], "modell": {}}, "lint.modell"),
-        ({"argv": ["m"], "catalogue": {"a": 1}}, "lint.catalogue"),
+        ({"argv": ["m"], "catalogue": {"a": 1}}, "lint.catalogue.a"),
+        ({"argv": ["m"], "catalogue": UNREADABLE}, "lint.catalogue"),
         ({"command": "docker ps"}, "command"),
     ],
 )

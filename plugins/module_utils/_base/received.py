@@ -32,6 +32,8 @@ REVISION: Spec = {
     "expected": "a commit of 40 hex digits",
 }
 SIZE: Spec = {"type": "int", "required": True, "min": 0, "max": MOST_BYTES}
+# Text on one line that any file can hold and that a terminal shows.
+LINE = r"[^\x00-\x1f\x7f-\x9f\u2028-\u202e\ud800-\udfff]*"
 
 
 def parsed(content: bytes, most: int, what: str) -> Any:

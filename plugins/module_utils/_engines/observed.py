@@ -4,8 +4,9 @@
 It makes the plan's figures exact and its findings sharper, and decides nothing: with or without it, every command line
 is the same, so that no boot makes the next run change something.
 
-``boots/<host>/<key>.json``: a start's record (`_engines.memory.boots.RECORD`). ``catalogues/<image>.json``: ``{version,
-catalogue}`` of an image whose vLLM the recipe doesn't name, as `gb10.fleet.vllm_catalogue_info` read it.
+``boots/<host>/<key>.json``: a start's record (`_engines.memory.boots.RECORD`). ``catalogues/<host>/<image>.json``:
+``{version, catalogue}`` of an image whose vLLM the recipe doesn't name, as `gb10.fleet.vllm_catalogue_info` read it
+there. What a host has shown counts for the services whose head it is, and for no other: it may have been taken over.
 """
 
 from __future__ import annotations
@@ -17,32 +18,36 @@ from pathlib import Path
 from typing import Any
 
 from .._base.findings import Finding, warning
+from .._base.received import LINE
 from .._base.schema import Spec, check
 from .memory.boots import RECORD
+from .vllm.catalogue.releases import STORED, Catalogue
 
 # Ansible reads no hidden folder as an inventory, whatever its configuration: what hosts say must not become hosts.
 FOLDER = ".fleet/observed"
 CATALOGUE: Spec = {
     "type": "map",
     "options": {
-        "version": {"type": "str", "nullable": True, "default": None},
-        "catalogue": {"type": "map", "required": True},
+        "version": {"type": "str", "nullable": True, "default": None, "max": 200, "pattern": LINE},
+        "catalogue": {**STORED, "required": True},
     },
 }
-
-
 _SPECS: Mapping[str, Spec] = {"boot": RECORD, "catalogue": CATALOGUE}
 _MOST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
 class Observed:
-    """boots: by host, then by `_engines.memory.boots.boot_key`. catalogues: by `image_key`. findings: on files of no
-    use."""
+    """boots: by host, then by `_engines.memory.boots.boot_key`. catalogues: by host, then by `image_key`. findings: on
+    files of no use."""
 
     boots: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
-    catalogues: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    catalogues: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
+
+    def catalogue(self, host: str, image: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What this host has shown of an image; empty for nothing."""
+        return self.catalogues.get(host, {}).get(image_key(image), {})
 
 
 def image_key(image: Mapping[str, Any]) -> str:
@@ -53,9 +58,7 @@ def image_key(image: Mapping[str, Any]) -> str:
 
 def require_observed(kind: str, content: Any) -> None:
     """ValueError for what is no document of that kind (``boot``, ``catalogue``), or too large for one."""
-    _checked, problems = check(_SPECS[kind], content, f"the {kind}")
-    if problems:
-        raise ValueError(problems[0].sentence())
+    _require(kind, content, f"the {kind}")
     length = len(json.dumps(content, allow_nan=False))
     if length > _MOST_BYTES:
         raise ValueError(f"the {kind} has {length} bytes; expected at most {_MOST_BYTES}")
@@ -64,29 +67,34 @@ def require_observed(kind: str, content: Any) -> None:
 def read_observed(folder: Path) -> Observed:
     """Everything below ``folder/.fleet/observed``; a file that can't be used is a finding and is left out."""
     findings: list[Finding] = []
-    boots: dict[str, dict[str, Mapping[str, Any]]] = {}
-    for path in sorted((folder / FOLDER / "boots").glob("*/*.json")):
-        record = _read(path, RECORD, findings)
-        if record is not None:
-            boots.setdefault(path.parent.name, {})[path.stem] = record
-    catalogues = {}
+    boots, catalogues = (_by_host(folder / FOLDER / f"{kind}s", kind, findings) for kind in _SPECS)
     for path in sorted((folder / FOLDER / "catalogues").glob("*.json")):
-        answer = _read(path, CATALOGUE, findings)
-        if answer is not None:
-            catalogues[path.stem] = answer
+        findings.append(_unusable(path, "one host's word on an image of all, of an earlier release of the collection"))
     return Observed(boots, catalogues, tuple(findings))
 
 
-def _read(path: Path, spec: Spec, findings: list[Finding]) -> Mapping[str, Any] | None:
-    try:
-        data = json.loads(path.read_text("utf-8"), parse_constant=_no_number)
-    except (OSError, ValueError, RecursionError) as error:
-        findings.append(_unusable(path, str(error)))
-        return None
-    checked, problems = check(spec, data, f"{path}: ")
+def _by_host(folder: Path, kind: str, findings: list[Finding]) -> dict[str, dict[str, Mapping[str, Any]]]:
+    found: dict[str, dict[str, Mapping[str, Any]]] = {}
+    known: dict[bytes, Mapping[str, Any]] = {}  # hosts that have the same image show the same
+    for path in sorted(folder.glob("*/*.json")):
+        try:
+            content = path.read_bytes()
+            if content not in known:
+                known[content] = _require(kind, json.loads(content, parse_constant=_no_number), f"{path}: ")
+        except (OSError, ValueError, RecursionError) as error:
+            findings.append(_unusable(path, str(error)))
+        else:
+            found.setdefault(path.parent.name, {})[path.stem] = known[content]
+    return found
+
+
+def _require(kind: str, content: Any, place: str) -> Mapping[str, Any]:
+    """The document with its defaults; ValueError for one that no plan can be made with."""
+    checked, problems = check(_SPECS[kind], content, place)
     if problems:
-        findings.append(_unusable(path, problems[0].sentence()))
-        return None
+        raise ValueError(problems[0].sentence())
+    if kind == "catalogue":
+        Catalogue(checked["catalogue"]).newest  # noqa: B018 - ValueError for a range that is none
     found: Mapping[str, Any] = checked
     return found
 

@@ -149,7 +149,7 @@ def plan_fleet(
             **sources[name],
             "retention": slices.retention(host, decided[name]),
             "services": [service_slice(service, name, declared.name) for service in decided[name]],
-            "unread_images": slices.unread_images(decided[name]),
+            "unread_images": slices.unread_images(name, decided[name]),
             "gateway": gateway.slice_of(name, fabric[name]["management"]["interface"]),
             "clients": clients.slice_of(name),
             "phoenix": phoenix.slice_of(name),

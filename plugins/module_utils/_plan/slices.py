@@ -110,11 +110,13 @@ def observation(kept: str, copied: str, name: str) -> dict[str, str]:
     return {"path": f"{kept}/{name}.json", "observed": f"{copied}/{name}.json"}
 
 
-def unread_images(services: Iterable[Decided]) -> list[dict[str, Any]]:
-    """Images whose release the recipe doesn't name, to be read on the host."""
+def unread_images(host: str, services: Iterable[Decided]) -> list[dict[str, Any]]:
+    """Images whose release the recipe doesn't name, to be read on the host, as the head of their services."""
+    heads = (service.placed for service in services if service.placed.head.name == host)
+    copied = f"catalogues/{host}"
     return _unique(
-        {"image": image["reference"], "catalogues": observation(layout.CATALOGUES, "catalogues", image_key(image))}
-        for image in (service.placed.image for service in services if service.placed.engine.spec.reads_images)
+        {"image": image["reference"], "catalogues": observation(layout.CATALOGUES, copied, image_key(image))}
+        for image in (placed.image for placed in heads if placed.engine.spec.reads_images)
         if image["release"] is None
     )
 

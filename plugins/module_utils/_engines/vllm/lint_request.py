@@ -9,7 +9,6 @@ from typing import Any
 
 from ..._facts.models.purpose import PURPOSE
 from ..interface import Facts
-from ..observed import image_key
 from .catalogue.version import parse
 from .lint.judge import LintFinding, lint_map
 
@@ -45,7 +44,7 @@ def head_request(facts: Facts, config: Mapping[str, Any] | None) -> dict[str, An
     """
     placed, container, budget = facts.placed, facts.container, facts.budget
     image, model = placed.image, placed.model
-    seen = facts.observed.catalogues.get(image_key(image), {}) if image["release"] is None else {}
+    seen = facts.observed.catalogue(placed.head.name, image) if image["release"] is None else {}
     non_kv = budget.shares[placed.name].non_kv
     others = [share.utilization for name, share in budget.shares.items() if name != placed.name]
     options: dict[str, list[str]] = {}

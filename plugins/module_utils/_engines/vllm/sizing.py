@@ -19,7 +19,7 @@ from ..interface import EMPTY_POOL
 from ..memory.boots import boot_key, own_calibration
 from ..memory.budget import Share
 from ..memory.estimate import BATCHED, Demand, published_calibration
-from ..observed import Observed, image_key
+from ..observed import Observed
 from ..placed import Placed
 from . import adapters
 from .activations import Start, peak, takes_images
@@ -231,7 +231,7 @@ def size_service(placed: Placed, observed: Observed) -> tuple[Sizing, list[Findi
         load_strategy=values.get("safetensors-load-strategy", "lazy"),
     )
     if kv is None and placed.image["release"] is None:
-        seen = observed.catalogues.get(image_key(placed.image), {}).get("version")
+        seen = observed.catalogue(placed.head.name, placed.image).get("version")
         kv, problems = _kv(placed, config, values, seen or fact("image", "release"))
         findings += [replace(problem, severity="warning") for problem in problems]
         findings += _assumed_release(placed) if kv and not seen else []

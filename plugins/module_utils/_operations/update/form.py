@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..._base.received import checked, parsed
+from ..._base.received import LINE, checked, parsed
 from ..._base.schema import Spec
 from ..bench.form import VALUES
 
@@ -19,10 +19,8 @@ _VERSION = r"[A-Za-z0-9.+:~_-]{0,200}"
 # Debian Policy 5.6.1 and 5.6.12
 PACKAGE: Spec = {"type": "str", "required": True, "pattern": _NAME, "expected": "a package's name"}
 VERSION: Spec = {"type": "str", "required": True, "pattern": _VERSION, "expected": "a package's version"}
-# Shown to a person: nothing that a terminal obeys.
-_SHOWN = r"[^\x00-\x1f\x7f-\x9f\u2028-\u202e]*"
-_TEXT: Spec = {"type": "str", "required": True, "max": 4096, "pattern": _SHOWN, "expected": "one line"}
-_LINE: Spec = {"type": "str", "max": 300, "pattern": _SHOWN, "expected": "one line"}
+_TEXT: Spec = {"type": "str", "required": True, "max": 4096, "pattern": LINE, "expected": "one line"}
+_LINE: Spec = {"type": "str", "max": 300, "pattern": LINE, "expected": "one line"}
 _WORD: Spec = {**_LINE, "required": True}
 _LINES: Spec = {"type": "list", "required": True, "max": 1000, "elements": _LINE}
 _PACKAGES: Spec = {"type": "list", "required": True, "max": _MOST_PACKAGES, "elements": PACKAGE}

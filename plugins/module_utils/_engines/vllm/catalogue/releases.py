@@ -14,6 +14,8 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
+from ...._base.received import LINE
+from ...._base.schema import Spec
 from .version import Range, as_range, neighbours, parse, parse_range
 
 # Options whose choices are a registry.
@@ -23,6 +25,46 @@ _CHOICES = {
     "--moe-backend": "moe_backend",
     "--reasoning-parser": "reasoning_parser",
     "--spec-method": "speculative_method",
+}
+
+_NAME: Spec = {"type": "str", "min": 1, "max": 200, "pattern": LINE, "expected": "text on one line"}
+_TEXT: Spec = {**_NAME, "min": 0, "max": 2000}
+_NAMES: Spec = {"type": "list", "max": 1000, "elements": _NAME}
+_YES_NO: Spec = {"type": "bool"}
+_ENTRY: dict[str, Spec] = {
+    **{key: {**_NAME, "required": True} for key in ("name", "in")},
+    **dict.fromkeys(("type", "deprecated"), _TEXT),
+    "folded": _YES_NO,
+    "default": {"any_of": [_YES_NO, {"type": "number"}, _TEXT]},
+}
+_OPTION: Spec = {
+    "type": "map",
+    "options": {
+        **_ENTRY,
+        **dict.fromkeys(("aliases", "negations"), _NAMES),
+        **dict.fromkeys(("optional", "repeatable", "strict"), _YES_NO),
+        "nargs": {"any_of": [{"type": "int"}, _NAME]},
+        "choices": {"type": "str", "choices": ["choices", "suggested"]},
+    },
+}
+_VARIABLE: Spec = {"type": "map", "options": {**_ENTRY, "choices": _NAMES}}
+_MANY = 20000
+# What `catalogue.store` writes of releases, or of one image's build.
+STORED: Spec = {
+    "type": "map",
+    "expected": "what gb10.fleet.vllm_catalogue_info returns",
+    "options": {
+        "releases": {"type": "list", "required": True, "min": 1, "max": 1000, "elements": _NAME},
+        "options": {"type": "list", "required": True, "max": _MANY, "elements": _OPTION},
+        "variables": {"type": "list", "required": True, "max": _MANY, "elements": _VARIABLE},
+        "registries": {
+            "type": "map",
+            "required": True,
+            "max": 1000,
+            "keys": _NAME,
+            "values": {"type": "map", "max": _MANY, "keys": _NAME, "values": _NAME},
+        },
+    },
 }
 
 DATA = Path(__file__).resolve().parents[5] / "data" / "vllm_catalogue.json"
@@ -94,7 +136,10 @@ class Release:
 
 
 class Catalogue:
-    """Every known release. The stored form is expanded for a release when it is asked for."""
+    """Every known release. The stored form is expanded for a release when it is asked for.
+
+    stored: of the form `STORED`. ValueError where it names a range of releases that is none.
+    """
 
     def __init__(self, stored: Mapping[str, Any]) -> None:
         self.releases: tuple[str, ...] = tuple(stored["releases"])

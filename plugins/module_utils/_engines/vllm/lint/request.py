@@ -10,7 +10,7 @@ from typing import Any
 from ...._base.findings import Finding, FleetError
 from ...._base.schema import Spec, check, options_of
 from ...._facts.models.facts import model_of
-from ..catalogue.releases import Catalogue, Release
+from ..catalogue.releases import STORED, Catalogue, Release
 from ..catalogue.version import parse
 from ..rules.launch import Group, Host, Launch, Service
 from ..text.command import SHELLS, find_vllm, read_command
@@ -60,7 +60,7 @@ INPUT: Spec = {
         "container": {"type": "map", "values": {"type": "list", "elements": {"type": "str"}}},
         "model": {"type": "map"},
         **{name: {"type": "map", "options": options_of(kind)} for name, kind in _FACTS.items()},
-        "catalogue": {"type": "map"},
+        "catalogue": STORED,
         "silence": {"type": "map", "values": {"type": "str", "min": 1, "expected": "the reason"}},
         "place": {"type": "str"},
     },
@@ -210,11 +210,11 @@ def _own_catalogue(written: Mapping[str, Any]) -> tuple[tuple[Release, ...], lis
     """The image's own names, as `gb10.fleet.vllm_catalogue_info` returns them."""
     try:
         return (Catalogue(written).newest,), []
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+    except ValueError as error:
         return (), [
             _problem(
                 "catalogue",
-                found="unreadable",
+                found=str(error),
                 expected="what gb10.fleet.vllm_catalogue_info returns",
                 remedy="drop it",
             )
