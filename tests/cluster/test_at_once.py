@@ -1,7 +1,7 @@
 # Copyright: gb10.fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Playbooks while something else happens to the group: another playbook, a rank that dies (harm.md G13, G17)."""
+"""Playbooks while something else happens to the group: another playbook, a rank that dies."""
 
 from __future__ import annotations
 

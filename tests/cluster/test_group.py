@@ -15,7 +15,7 @@ from .bare import HOSTS
 from .canary import leaks
 from .group import CONTAINER, KEY, PORT, ROUTES, SECRET, UNIT, Group
 
-# The minute: long after both sides have noticed.
+# A minute: long after both sides have noticed.
 CABLE_OUT_S = 60
 
 

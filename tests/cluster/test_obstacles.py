@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What is in the way of a supervisor for a while ends no service: its folder, its disk, its ports, a process that
-stands still, a cable that flaps or is slow (harm.md G4, G7 to G11, S1, S1b, S4, S8)."""
+stands still, a cable that flaps or is slow."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@
 owner's own is in the way, site.yml names it, and one run after the owner took it away does. Harms that lie apart are
 made together.
 
-Numbers in brackets are of the review that found the harm first. `-k` takes a part of them; `-s` shows the seconds.
+`-k` takes a part of them; `-s` shows the seconds.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ class Harm:
 
 HARMS = [
     # Docker
-    Harm("docker-removed-but-for-its-client (W5)", "apt-get remove -y -q docker.io; rm -f /usr/sbin/dockerd",
+    Harm("docker-removed-but-for-its-client", "apt-get remove -y -q docker.io; rm -f /usr/sbin/dockerd",
          right="test -e /usr/sbin/dockerd"),
-    Harm("docker-removed (G16)", "apt-get remove -y -q docker.io docker-cli"),
+    Harm("docker-removed", "apt-get remove -y -q docker.io docker-cli"),
     Harm("docker-disabled", "systemctl disable --now docker.service docker.socket",
          right="systemctl is-enabled docker"),
     Harm("docker-disabled-and-the-power-lost", "systemctl disable docker.service docker.socket",
@@ -96,7 +96,7 @@ HARMS = [
          typed="printf '#!/bin/sh\\n' > /var/lib/dpkg/info/netplan.io.postinst; dpkg --configure -a"),
     Harm("docker-removed-while-apt-works", "apt-get remove -y -q docker.io; systemd-run --unit apt-works "
          "flock --fcntl /var/lib/dpkg/lock-frontend sleep 20", undo="systemctl stop apt-works"),
-    Harm("daemon-json-half (Z8)", f"head -c 40 {DAEMON} > /root/half; cp /root/half {DAEMON}",
+    Harm("daemon-json-half", f"head -c 40 {DAEMON} > /root/half; cp /root/half {DAEMON}",
          harmed=f"! python3 -m json.tool {DAEMON}", named=f"{DAEMON}: line", typed=f"rm {DAEMON}"),
     Harm("daemon-json-a-folder", f"rm -f {DAEMON}; mkdir {DAEMON}", harmed=f"test -d {DAEMON}",
          named=DAEMON, typed=f"rmdir {DAEMON}"),
@@ -104,50 +104,50 @@ HARMS = [
          named="lgo-level", typed=f"rm {DAEMON}"),
     Harm("image-removed", f"{KILL}; docker image ls -q | xargs docker rmi -f; {KILL}",
          right=f"docker image inspect {NAME}", group="e"),
-    Harm("image-untagged (Z12)", f"docker rmi -f {IMAGE}; {KILL}", right=f"docker image inspect {NAME}", group="b"),
-    Harm("another-image-of-the-same-name (S6)", f"docker commit --change 'LABEL a=b' {UNIT} {IMAGE}",
+    Harm("image-untagged", f"docker rmi -f {IMAGE}; {KILL}", right=f"docker image inspect {NAME}", group="b"),
+    Harm("another-image-of-the-same-name", f"docker commit --change 'LABEL a=b' {UNIT} {IMAGE}",
          right=f"test $(docker inspect --format '{{{{.Image}}}}' {UNIT}) = "
                f"$(docker image inspect --format '{{{{.Id}}}}' {NAME})"),
     # The container and its supervisor
-    Harm("container-paused (S2)", f"docker pause {UNIT}", itself_s=200),
+    Harm("container-paused", f"docker pause {UNIT}", itself_s=200),
     Harm("container-stopped", f"docker stop {UNIT}", itself_s=60),
     Harm("container-renamed", f"docker rename {UNIT} somebody",
          right=f"docker inspect {UNIT} && ! docker inspect somebody",
          named="docker stop somebody", typed="docker stop somebody"),
-    Harm("container-removed-until-the-budget-is-used-up (S3)",
+    Harm("container-removed-until-the-budget-is-used-up",
          f"for i in 1 2 3 4 5 6 7 8; do {KILL}; sleep 6; done", harmed=f"systemctl is-failed {UNIT}"),
     Harm("supervisor-and-container-killed", f"systemctl kill -s KILL {UNIT}; {KILL}", itself_s=60),
     Harm("supervisor-killed-with-a-full-budget-and-restarted-by-its-owner",
          f"for i in 1 2; do {KILL}; timeout 60 sh -c 'until {HEALTH}; do sleep 1; done'; sleep 3; done; "
          # it may serve again before anybody looks
          f"systemctl kill -s KILL {UNIT}; sleep 1; systemctl restart {UNIT}", harmed="true", itself_s=60),
-    Harm("folder-in-run-removed-and-all-killed (S1)",
+    Harm("folder-in-run-removed-and-all-killed",
          f"rm -rf {RUN}; systemctl kill -s KILL {UNIT}; {KILL}", right=f"test -e {RUN}/tiny/status.json", itself_s=60),
-    Harm("no-room-in-run (S1b)", f"mount -t tmpfs -o size=64k full {RUN}; cat /dev/zero > {RUN}/full; {KILL}",
+    Harm("no-room-in-run", f"mount -t tmpfs -o size=64k full {RUN}; cat /dev/zero > {RUN}/full; {KILL}",
          itself_s=60, undo=f"umount {RUN}"),
     Harm("evidence-a-file", f"rm -rf {STATE}/evidence; touch {STATE}/evidence; {KILL}", itself_s=60,
          undo=f"rm -rf {STATE}/evidence"),
-    Harm("journal-full (S7)",
+    Harm("journal-full",
          "mount -t tmpfs -o size=4m full /var/log/journal; systemctl restart systemd-journald; "
          f"cat /dev/zero > /var/log/journal/full; {KILL}", itself_s=60,
          undo="umount /var/log/journal; systemctl restart systemd-journald"),
     Harm("programs-removed", f"rm -rf {LIBRARY}; systemctl kill -s KILL {UNIT}; {KILL}",
          right=f"test -e {LIBRARY}/gb10_rank/supervise.py", group="c"),
-    Harm("all-own-files-empty (Z6)",
+    Harm("all-own-files-empty",
          f"for f in {LIBRARY}/gb10_rank/*.py {LIBRARY}/*.py {RANK} {RULES} {KEY}; do : > $f; done; "
          f"systemctl restart {UNIT}", group="a"),
     Harm("rank-file-a-folder", f"rm {RANK}; mkdir {RANK}; touch {RANK}/x; systemctl restart {UNIT}",
          right=f"test -f {RANK}", group="b"),
-    Harm("key-removed (S5)", f"rm {KEY}; {KILL}; sleep 20; {KILL}", right=f"test -s {KEY}", group="c"),
+    Harm("key-removed", f"rm {KEY}; {KILL}; sleep 20; {KILL}", right=f"test -s {KEY}", group="c"),
     Harm("key-of-another-owner", f"chown nobody {KEY}; chmod 644 {KEY}", right=f"test $(stat -c %U%a {KEY}) = root600",
          group="a"),
     # The unit
     Harm("unit-stopped-by-its-owner", f"systemctl stop {UNIT}", group="f"),
     Harm("unit-disabled-and-the-power-lost", f"systemctl disable {UNIT}", right=f"systemctl is-enabled {UNIT}",
          power=True),
-    Harm("unit-empty (Z7)", f": > {FILE}; systemctl daemon-reload; systemctl restart {UNIT}",
+    Harm("unit-empty", f": > {FILE}; systemctl daemon-reload; systemctl restart {UNIT}",
          right=f"test -s {FILE}", group="c"),
-    Harm("unit-masked (Z7)", f"systemctl stop {UNIT}; systemctl mask {UNIT}; ln -sf /dev/null {FILE}; "
+    Harm("unit-masked", f"systemctl stop {UNIT}; systemctl mask {UNIT}; ln -sf /dev/null {FILE}; "
          "systemctl daemon-reload", right=f"test -f {FILE} -a ! -L {FILE}", group="b"),
     Harm("unit-a-link-to-nowhere", f"ln -sf /nowhere {FILE}; systemctl daemon-reload; systemctl restart {UNIT}",
          right=f"test -f {FILE} -a ! -L {FILE}", group="e"),
@@ -172,18 +172,18 @@ HARMS = [
          "|| { mkdir /home/nvidia/.ansible; mount -t tmpfs -o size=64k,mode=777 full /home/nvidia/.ansible; }; "
          "cat /dev/zero > /home/nvidia/.ansible/full", right=f"test -e {RULES}",
          undo="umount /home/nvidia/.ansible"),
-    Harm("records-empty (Z1, Z3)", f"for f in $(find {STATE}/images {STATE}/models -name '*.json'); do : > $f; done",
+    Harm("records-empty", f"for f in $(find {STATE}/images {STATE}/models -name '*.json'); do : > $f; done",
          right=f"! find {STATE}/images {STATE}/models -name '*.json' -size 0 | grep -q .", group="a"),
     Harm("snapshot-links-removed", f"rm -rf {STATE}/hf/hub/*/snapshots; systemctl restart {UNIT}",
          right=f"test -e {LINK}", group="b"),
     Harm("main-link-removed", f"rm {STATE}/hf/hub/*/main", right=f"test -e {LINK}", group="e"),
-    Harm("weights-cut-and-started-from (S6, T5)", f"truncate -s 1000 {WEIGHTS}; systemctl restart {UNIT}; sleep 10",
+    Harm("weights-cut-and-started-from", f"truncate -s 1000 {WEIGHTS}; systemctl restart {UNIT}; sleep 10",
          right=f"{WHOLE} && test {RUN}/tiny/started -nt {WEIGHTS}", group="c"),
-    Harm("weights-another-byte-and-time (T5)",
+    Harm("weights-another-byte-and-time",
          f"printf X | dd of={WEIGHTS} bs=1 seek=3000 conv=notrunc; systemctl restart {UNIT}",
          right=f"cmp {WEIGHTS} /srv/lab/tiny/model.safetensors && test {RUN}/tiny/started -nt {WEIGHTS}",
          group="a"),
-    Harm("rules-not-utf-8 (Z9)", f"printf '\\377' >> {RULES}", right=f"iconv -f utf-8 {RULES}", group="b"),
+    Harm("rules-not-utf-8", f"printf '\\377' >> {RULES}", right=f"iconv -f utf-8 {RULES}", group="b"),
     Harm("rules-flushed", f"nft flush ruleset; {KILL}",
          right="nft list table inet gb10_fleet && iptables -t nat -S DOCKER"),
     Harm("sysctl-file-a-link-to-null", f"rm {SYSCTL}; ln -s /dev/null {SYSCTL}; sysctl -w vm.swappiness=60",

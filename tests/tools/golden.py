@@ -31,13 +31,13 @@ ROOT = Path(__file__).resolve().parents[2]
 DIGESTS = ROOT / "tests" / "data" / "golden_plans.json"
 ON_HOST = ROOT / "plugins" / "module_utils" / "_on_host"
 OF_FILES = ROOT / "tests" / "data" / "on_host.json"
-OF_WISHES = ROOT / "tests" / "data" / "wishes"  # recipes that wishes name, and that were private to the review
-WISHES = ROOT.parent / "shared" / "reviews" / "domain-services.yml"
+WISHES = ROOT / "tests" / "data" / "wishes.yml"
+OF_WISHES = ROOT / "tests" / "data" / "wishes"  # recipes that wishes name
 INVENTORIES = ("inventories/example", "inventories/lab", "tests/drift/inventory")
 sys.path.insert(0, str(ROOT / "collections"))
 
 
-def entries(wishes: Path = WISHES) -> Iterator[tuple[str, dict[str, Any], list[Path]]]:
+def entries() -> Iterator[tuple[str, dict[str, Any], list[Path]]]:
     """(name, inventory, folders of recipes beside the shipped ones) of everything that is planned."""
     for name in INVENTORIES:
         folder = ROOT / name
@@ -60,9 +60,8 @@ def entries(wishes: Path = WISHES) -> Iterator[tuple[str, dict[str, Any], list[P
             asks_nobody = {"open": True} if recipe.get("engine") == "trtllm" else {}
             variables["fleet_services"] = {"s": service | asks_nobody}
             yield f"recipes/{path.stem} on {count}", with_variables(example, variables), []
-    if wishes.is_file():
-        for name, variables in yaml.safe_load(wishes.read_text("utf-8").split("---", 1)[1]).items():
-            yield f"wishes/{name}", with_variables(example, _renamed(variables)), [OF_WISHES]
+    for name, wish in yaml.safe_load(WISHES.read_text("utf-8")).items():
+        yield f"wishes/{name}", with_variables(example, _variables(wish)), [OF_WISHES]
 
 
 def inventory_of(folder: Path) -> dict[str, Any]:
@@ -90,24 +89,20 @@ def with_variables(inventory: Mapping[str, Any], variables: Mapping[str, Any]) -
     return {**inventory, "hosts": hosts}
 
 
-def _renamed(wish: dict[str, Any]) -> dict[str, Any]:
-    """The wishes were written when an image's ``release`` was called ``vllm``, and before services declared what they
-    trust."""
-    for service in wish["fleet_services"].values():
-        service.setdefault("trust", ["code"])
-        if "vllm" in service.get("image", {}):
-            service["image"]["release"] = service["image"].pop("vllm")
-    return wish
+def _variables(wish: Mapping[str, Any]) -> dict[str, Any]:
+    unsaid = {"hosts": ["titan"], "port": 8000, "trust": ["code"]}
+    services = {name: unsaid | service for name, service in wish["services"].items()}
+    return {"fleet_services": services} | ({"fleet_fabric": wish["fabric"]} if "fabric" in wish else {})
 
 
-def plans(wishes: Path = WISHES) -> Iterator[tuple[str, dict[str, Any]]]:
+def plans() -> Iterator[tuple[str, dict[str, Any]]]:
     """(name, normalised plan) of every entry."""
     from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES  # noqa: PLC0415
     from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all  # noqa: PLC0415
     from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet  # noqa: PLC0415
 
     libraries: dict[tuple[Path, ...], Any] = {}
-    for name, inventory, folders in entries(wishes):
+    for name, inventory, folders in entries():
         all_folders = (*folders, SHIPPED_RECIPES)
         if all_folders not in libraries:
             libraries[all_folders] = load_all(all_folders)
@@ -168,20 +163,20 @@ def digest(plan: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
 
 
-def write(folder: Path, wishes: Path) -> None:
+def write(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for name, plan in plans(wishes):
+    for name, plan in plans():
         text = json.dumps(plan, indent=1, sort_keys=True)
         (folder / f"{name.replace('/', '-').replace(' ', '-')}.json").write_text(text + "\n", "utf-8")
 
 
-def against(checkout: Path, wishes: Path) -> int:
+def against(checkout: Path) -> int:
     """A diff of both trees' plans; each tree normalises its own."""
     with tempfile.TemporaryDirectory() as scratch:
         ours, theirs = Path(scratch) / "here", Path(scratch) / "there"
-        write(ours, wishes)
+        write(ours)
         other = checkout.resolve() / "tests" / "tools" / "golden.py"
-        subprocess.run([sys.executable, str(other), "--wishes", str(wishes), "--write", str(theirs)], check=True)
+        subprocess.run([sys.executable, str(other), "--write", str(theirs)], check=True)
         return subprocess.run(["diff", "-r", "-U", "2", "there", "here"], cwd=scratch, check=False).returncode
 
 
@@ -191,22 +186,13 @@ def main() -> int:
     action.add_argument("--renew", action="store_true")
     action.add_argument("--write", type=Path, metavar="FOLDER")
     action.add_argument("--against", type=Path, metavar="CHECKOUT")
-    parser.add_argument(
-        "--wishes", type=Path, default=WISHES, metavar="FILE", help="owners' wishes, default %(default)s"
-    )
     chosen = parser.parse_args()
     if chosen.against:
-        return against(chosen.against, chosen.wishes.resolve())
+        return against(chosen.against)
     if chosen.write:
-        write(chosen.write, chosen.wishes)
+        write(chosen.write)
         return 0
-    found = {name: digest(plan) for name, plan in plans(chosen.wishes)}
-    if not chosen.wishes.is_file():
-        kept = {name: digest for name, digest in json.loads(DIGESTS.read_text()).items() if name.startswith("wishes/")}
-        found |= kept
-        print(
-            f"not renewed: the {len(kept)} plans of owners' wishes, since {chosen.wishes} is not here", file=sys.stderr
-        )
+    found = {name: digest(plan) for name, plan in plans()}
     OF_FILES.write_text(json.dumps(on_host(), indent=1, sort_keys=True) + "\n", "utf-8")
     DIGESTS.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", "utf-8")
     return 0

@@ -146,7 +146,7 @@ def test_a_mistake_in_what_all_hosts_share_is_one(settings: dict[str, Any], plac
 
 
 def test_options_of_the_role_are_no_unknown_variables() -> None:
-    """gpu.md 5.6: `-e fleet_plan_show=true` was refused."""
+    """As of `-e fleet_plan_show=true`."""
     assert read({"nano": NANO}, fleet_plan_show=True, fleet_plan_format="json")[1] == []
 
 

@@ -306,7 +306,7 @@ def test_a_known_bad_version_can_be_tolerated_and_is_cured_by_its_word() -> None
 def test_what_apt_would_do_besides_is_listed(
     plan: dict[str, Any], host: str, package: str, text: str, found: str | None
 ) -> None:
-    """fidelity.md 8: asked before the first change, and only of packages that a role installs on that host."""
+    """Asked before the first change, and only of packages that a role installs on that host."""
     findings = looked(plan, host, put("installs", {package: machine.simulated(text)})).findings
     assert [one.found for one in findings] == ([found] if found else [])
 
@@ -553,7 +553,7 @@ def test_every_recorded_memory_is_read(reading: dict[str, Any]) -> None:
     assert bool(swap_stays(found["swapped"], found["available"])) == ("swap_total" in reading)
 
 
-# MemTotal in kB of machines whose owners gave no more (fidelity.md B; vLLM, issue 48140).
+# MemTotal in kB of machines whose owners gave no more (vLLM, issue 48140, for one).
 TOTALS = [125367746, 127598544, 127598608, 127600592, 127600812, 127608704, 127622144, 127535252]
 
 
@@ -597,7 +597,6 @@ def test_readers_of_what_a_machine_brings_along() -> None:
 
 
 def test_another_memory_starts_each_service_of_the_host_anew_with_a_word() -> None:
-    """newcomer.md A14."""
     two = {name: FROM_HUB["tiny"] | {"port": port} for name, port in (("one", 8001), ("two", 8002))}
     plans = [planned(fleet_services=two, fleet_host={"memory_kib": kib}) for kib in (127601452, 125513944)]
     before, after = ([one["definition"] for one in plan["hosts"]["titan"]["services"]] for plan in plans)

@@ -116,7 +116,7 @@ CASES: list[tuple[str, Change, str, str, str, str]] = [
     ("titan", put("units", UNIT, "active", "failed"), f"unit {UNIT}", "unit-active", "active", "failed"),
     ("titan", put("units", UNIT, "enabled", "disabled"), f"unit {UNIT}", "unit-enabled", "enabled", "disabled"),
     ("titan", put("units", UNIT, "stale", True), f"unit {UNIT}", "unit-stale", "file says", "since it changed"),
-    # newcomer.md W10: the owner's own later file, by name and line
+    # the owner's own later file, by name and line
     ("titan", put("sysctl_later", [LATER]),
      "/etc/sysctl.d/99-zzz.conf, line 3", "sysctl-later", "read after ours", "vm.swappiness = 60"),
     ("titan", put("memlock_later", [MEMLOCK]),
@@ -163,7 +163,6 @@ CASES: list[tuple[str, Change, str, str, str, str]] = [
      "all", "a.bin"),
     ("titan", put("models", "models", MODEL, "changed", ["a.bin"]), f"model {MODEL}", "model-file-changed",
      "verified", "a.bin"),
-    # harm.md Z11
     ("titan", put("models", "models", MODEL, "closed", ["/hf/hub/x"]), f"model {MODEL}", "model-unreadable",
      "root without capabilities", "a container can't read /hf/hub/x"),
     ("titan", put("models", "models", MODEL, "access", ["/hf/hub", "/hf/hub/x"]), f"model {MODEL}", "model-access",
@@ -299,7 +298,7 @@ def test_rules_that_could_not_be_compared_are_unknown() -> None:
 
 
 def test_an_undeclared_service_is_one_finding() -> None:
-    """newcomer.md A11: its container and its port were two more, with remedies that did not help."""
+    """Its container and its port were two more, with remedies that did not help."""
     result = compare(PLAN, changed(PLAN, "titan", lambda state: running_too(state, PLAN["inventory"])), TODAY)
     [one] = result.differences
     assert (one.rule, one.remedy.partition(":")[0]) == ("unit-undeclared", "declare third again, or remove it")
@@ -319,7 +318,7 @@ def test_a_model_that_loads_is_not_a_closed_port() -> None:
     [
         lambda state: state["listening"].append(listener(11434, local=True)),
         lambda state: state["listening"].append(listener(34567, container="e" * 64)),
-        # newcomer.md A11: a service of another inventory, which has its own drift check
+        # a service of another inventory, which has its own drift check
         lambda state: running_too(state, "theirs"),
         put("kernel", "release", "7.1.0"),
         put("packages", "docker-ce", None),
@@ -406,7 +405,7 @@ def test_the_text_names_the_remedy_and_takes_no_control_characters() -> None:
 
 @pytest.mark.parametrize(("count", "blocks"), [(5, 5), (6, 1), (None, 1)])
 def test_a_host_that_was_never_converged_is_one_finding_in_the_text(count: int | None, blocks: int) -> None:
-    """newcomer.md W7: each missing file was four lines."""
+    """Each missing file was four lines."""
 
     def change(state: dict[str, Any]) -> None:
         there = [path for path, found in state["files"].items() if found["kind"] != "absent"]

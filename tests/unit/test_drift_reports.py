@@ -159,7 +159,7 @@ def test_what_could_not_be_read_is_not_called_as_declared() -> None:
 
 
 def test_a_folder_that_can_not_be_written_loses_no_finding(tmp_path: Path) -> None:
-    """harm.md D11: a sentence, and the check goes on."""
+    """A sentence, and the check goes on."""
     history, _ = remembered(EMPTY, DRIFTED, FIRST)
     kept = history | {"last_success": 1}
     files = drift._files(document(DRIFTED), kept, 100)

@@ -107,7 +107,7 @@ def test_what_is_reported_of_it(tmp_path: Path, answer: dict[str, Any], verdict:
 
 
 def test_a_file_that_is_read_later_at_boot_is_named_with_its_line(tmp_path: Path) -> None:
-    """newcomer.md W10. One of the same name in a higher folder hides the lower one."""
+    """One of the same name in a higher folder hides the lower one."""
     etc, lib = tmp_path / "etc", tmp_path / "lib"
     for folder in (etc, lib):
         folder.mkdir()
@@ -156,7 +156,7 @@ def test_a_host_is_read_once_it_has_booted(answers: list[tuple[int, str]], naps:
     ("head", "worker", "found"),
     [
         (b"a" * 64, b"a" * 64, []),
-        (b"a" * 64, b"b" * 64, ["spark-3"]),  # harm.md D15: the next start of that rank ends the service
+        (b"a" * 64, b"b" * 64, ["spark-3"]),  # the next start of that rank ends the service
         (b"a" * 64, b"", ["spark-3"]),
         (b"a" * 64, None, []),  # a missing file is a finding of its own
         (None, b"b" * 64, []),

@@ -65,7 +65,7 @@ def test_a_night_takes_its_share_and_no_more() -> None:
     ],
 )
 def test_what_others_may_change_is_found_and_the_remedy_ends_it(tmp_path: Path, harm: Callable[[Path], object]) -> None:
-    """harm.md Z11. An owner's file that is linked here stays his."""
+    """An owner's file that is linked here stays his."""
     root = tmp_path / "hf"
     model = root / "hub" / "models--a--b"
     for folder in ("blobs", "snapshots"):

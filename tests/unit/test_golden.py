@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import json
 
-import pytest
-from tools.golden import DIGESTS, OF_FILES, WISHES, digest, on_host, plans
+from tools.golden import DIGESTS, OF_FILES, digest, on_host, plans
 
 PLANS = dict(plans())
 
 
 def test_every_entry_has_its_plan() -> None:
     known = json.loads(DIGESTS.read_text("utf-8"))
-    if not WISHES.is_file():
-        known = {name: found for name, found in known.items() if not name.startswith("wishes/")}
     assert known.keys() == PLANS.keys()
     changed = [name for name, plan in PLANS.items() if digest(plan) != known[name]]
     assert not changed, f"decided otherwise: {changed}; see it with tests/tools/golden.py --against CHECKOUT"
@@ -25,13 +22,6 @@ def test_every_entry_has_its_plan() -> None:
 def test_what_hosts_run_changes_on_purpose() -> None:
     """A changed byte of the supervisor starts every service of every fleet anew."""
     assert on_host() == json.loads(OF_FILES.read_text("utf-8")), "if that is meant: tests/tools/golden.py --renew"
-
-
-@pytest.mark.skipif(
-    not WISHES.is_file(), reason="the owners' wishes are not here: ../shared/reviews/domain-services.yml"
-)
-def test_the_owners_wishes_are_planned() -> None:
-    assert any(name.startswith("wishes/") for name in PLANS)
 
 
 def test_without_a_gateway_nothing_of_one_is_anywhere() -> None:

@@ -164,7 +164,6 @@ def test_addresses_of_all_hosts() -> None:
 
 
 def test_one_missing_host_takes_its_services_alone() -> None:
-    """newcomer.md W11."""
     slices = {"services": [service("solo", hosts=["a"]), service("pair", hosts=["a", "b"])], "fabric": {}}
     assert whole_services(slices, ["a", "b"]) == {"slice": slices, "left_out": []}
     found = whole_services(slices, ["a"])

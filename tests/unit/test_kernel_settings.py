@@ -158,7 +158,7 @@ def test_a_swapoff_that_fails_gives_the_reason() -> None:
         settings.write_live(settings.Wanted({}, swap=False), {"swap": "off"}, swapoff)
 
 
-# Of a Spark that serves (fidelity.md 9), in kB: 8.1 GiB lie in swap, and 13.3 GiB are available.
+# Of a Spark that serves, in kB: 8.1 GiB lie in swap, and 13.3 GiB are available.
 SERVING = "MemTotal: 127600752 kB\nMemAvailable: 13945856 kB\nSwapTotal: 16777212 kB\nSwapFree: 8290872 kB\n"
 
 

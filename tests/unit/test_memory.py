@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES, fact
 from ansible_collections.gb10.fleet.plugins.module_utils._base.schema import check
 from ansible_collections.gb10.fleet.plugins.module_utils._base.sizes import GIB, gib
@@ -140,57 +141,27 @@ def test_the_documentation_shows_what_is_predicted(reading: Reading) -> None:
     assert row in (SHIPPED_RECIPES.parent / "docs" / "memory.md").read_text(encoding="utf-8")
 
 
-# Boots of vLLM 0.25.1 on a GPU (../shared/reviews/gpu.md, section 4): our config.json, and how it was started.
-BOOTS = {
-    "Nano eager, 256 sequences": (NANO, {"sequences": 256}),
-    "Nano": (NANO, {"sequences": 8}),
-    "**Super": ("nemotron-3-super-120b-a12b", {"sequences": 4}),
-    "coder-next": ("qwen3-coder-next", {"sequences": 2}),
-    "Qwen3.6-35B": (QWEN_35B, {"sequences": 4, "drafts": True}),
-    "Qwen3.5-35B": (QWEN_35B, {"sequences": 4}),
-    "Qwen3.5-122B": ("qwen3.5-122b-a10b", {"sequences": 4}),
-    "Qwen3.6-27B": ("qwen3.6-27b", {"sequences": 4}),
-    "Gemma-4-31B": ("gemma-4-31b", {"sequences": 4, "second_runner": True}),
-    "Gemma-4-26B": ("gemma-4-26b-a4b", {"sequences": 4}),
-    "Llama-70B": ("llama-3.3-70b", {"sequences": 256, "second_runner": True}),
-    "Qwen3-30B": ("qwen3-30b-a3b", {"sequences": 64}),
-}
+BOOTS = yaml.safe_load((Path(__file__).parents[1] / "data" / "boots.yml").read_text("utf-8"))
 
 
-def boots() -> list[tuple[str, int, float]]:
-    """(boot, batched tokens, GiB of vLLM's peak activation) as measured."""
-    review = SHIPPED_RECIPES.parent.parent / "shared" / "reviews" / "gpu.md"
-    if not review.is_file():
-        return []
-    section = review.read_text("utf-8").split("\n## 4.")[1].split("\n    P ")[0]
-    rows = [
-        [cell.strip(" *") for cell in line.split("|")[1:4]] for line in section.splitlines() if line.startswith("| ")
-    ]
-    return [(name, int(tokens), float(measured.split()[0])) for name, tokens, measured in rows if tokens.isdigit()]
+def started(boot: dict[str, Any]) -> dict[str, Any]:
+    start = {key: value for key, value in boot.items() if key not in ("config", "peak_gib", "process_gib")}
+    return of_config(boot["config"], **start)
 
 
-@pytest.mark.skipif(not boots(), reason="../shared/reviews/gpu.md is not there")
-def test_the_peak_of_the_profiling_pass_is_what_boots_measured() -> None:
-    measured = boots()
-    assert len(measured) == 16
-    for name, tokens, in_gib in measured:
-        config, start = next(boot for prefix, boot in BOOTS.items() if name.startswith(prefix.strip("*")))
-        found = of_config(config, tokens=tokens, **start)["activations"]
-        assert abs(found - gib(in_gib)) <= gib(0.18), name
+@pytest.mark.parametrize("boot", BOOTS, ids=lambda boot: f"{boot['config']}, {boot['tokens']} tokens")
+def test_the_peak_of_the_profiling_pass_is_what_boots_measured(boot: dict[str, Any]) -> None:
+    assert abs(started(boot)["activations"] - gib(boot["peak_gib"])) <= gib(0.18)
 
 
-@pytest.mark.skipif(not boots(), reason="../shared/reviews/gpu.md is not there")
-def test_what_boots_took_beside_the_pool_lies_within_the_bounds() -> None:
-    """gpu.md, section 4: peak, context and the growth of the engine's process, which a shared memory counts."""
-    growth = {"Nano": (0.72, 1.15), "Qwen3.6-35B": (1.2, 2.21), "Gemma-4-26B": (0.86, 1.53)}
-    for name, tokens, in_gib in boots():
-        config, start = next(boot for prefix, boot in BOOTS.items() if name.startswith(prefix.strip("*")))
-        low, high = next((grown for prefix, grown in growth.items() if name.startswith(prefix)), (0.42, 1.4))
-        found = of_config(config, tokens=tokens, **start)
-        non_kv = estimate(demand(max_num_batched_tokens=tokens, weights_bytes=0, **found))
-        assert non_kv is not None
-        assert non_kv.runtime.low <= gib(in_gib + 0.23 + high), name
-        assert gib(in_gib + 0.23 + low) <= non_kv.runtime.high, name
+@pytest.mark.parametrize("boot", BOOTS, ids=lambda boot: f"{boot['config']}, {boot['tokens']} tokens")
+def test_what_boots_took_beside_the_pool_lies_within_the_bounds(boot: dict[str, Any]) -> None:
+    """Peak, context (0.23 GiB) and the growth of the engine's process, which a shared memory counts."""
+    non_kv = estimate(demand(max_num_batched_tokens=boot["tokens"], weights_bytes=0, **started(boot)))
+    assert non_kv is not None
+    low, high = boot["process_gib"]
+    assert non_kv.runtime.low <= gib(boot["peak_gib"] + 0.23 + high)
+    assert gib(boot["peak_gib"] + 0.23 + low) <= non_kv.runtime.high
 
 
 def test_the_bounds_of_a_solo_chat_model_are_no_wider_than_three_gib() -> None:
@@ -210,7 +181,7 @@ def test_the_bounds_of_a_solo_chat_model_are_no_wider_than_three_gib() -> None:
             assert non_kv.total.high - non_kv.total.low <= gib(3), name
 
 
-# What machines of owners took in all, in GiB (../shared/reviews/fidelity.md, section B and finding 4; domain.md 3).
+# What machines of owners took in all, in GiB.
 IDLE = [
     (one["name"], one.get("desktop"), (one["total"] - one["available"]) / (1 << 20))
     for one in json.loads((Path(__file__).parents[1] / "data" / "hosts" / "memory" / "readings.json").read_text())
@@ -367,7 +338,7 @@ def test_one_pool_of_a_group_predicts_another() -> None:
 
 
 def test_a_boot_counts_on_the_memory_that_its_host_had() -> None:
-    """fidelity.md 5: 0.5 of a unit of 2025 is 1 GiB less than 0.5 of what was planned with."""
+    """0.5 of a unit of 2025 is 1 GiB less than 0.5 of what was planned with."""
     planned, real, taken = TOTAL, OLDER, gib(20)
     requested = requested_bytes(planned, 0.5, parse("0.23.0"))
     pool = requested_bytes(real, 0.5, parse("0.23.0")) - taken
@@ -557,8 +528,8 @@ def test_a_recipes_record_counts_as_far_as_it_fits() -> None:
     for changes, non_kv in (
         ({"enforce-eager": True}, 20.05),
         ({}, 20.6),
-        ({"max-num-batched-tokens": 32768}, None),  # ../shared/reviews/gpu.md, 5.1: 2.2 GiB above the high bound
-        ({"linear-backend": "flashinfer"}, None),  # m_nano_fi: a kernel that it wasn't read with
+        ({"max-num-batched-tokens": 32768}, None),  # a boot took 2.2 GiB more than the high bound
+        ({"linear-backend": "flashinfer"}, None),  # a kernel that it wasn't read with
         ({"linear-backend": None}, None),
     ):
         record = published_calibration(records, 1, {**seen, **changes})
@@ -575,7 +546,7 @@ def test_a_recipes_record_counts_as_far_as_it_fits() -> None:
 
 
 def test_a_start_is_kept_with_the_memory_of_its_host() -> None:
-    """fidelity.md 5: machines of 2025 have 119.6 GiB, those of 2026 121.7."""
+    """Machines of 2025 have 119.6 GiB, those of 2026 121.7."""
     record = boot_record(BootLog(weights_gib=17.7), "nano", "2026-06-01", gib(24), 125513944 << 10)
     assert record is not None
     checked, problems = check(RECORD, record, "")

@@ -45,7 +45,7 @@ def errors(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("services", "variables", "expected"),
     [
-        # newcomer.md W1: three recipes that are tight together; and a workload that never fits
+        # three recipes that are tight together; and a workload that never fits
         (
             {
                 "super": on_titan(SUPER, 8001, max_model_len=32768, max_num_seqs=4)
@@ -216,7 +216,7 @@ def test_a_name_is_found_by_what_was_written_of_it(word: str, known: list[str], 
     ],
 )
 def test_an_option_is_suggested_as_flags_have_it(typed: dict[str, Any], remedy: str, right: dict[str, Any]) -> None:
-    """newcomer.md W4: with the dashes of a command line the next run refused what was suggested."""
+    """With the dashes of a command line the next run refused what was suggested."""
     service = on_titan(NANO, 8003, max_model_len=32768, max_num_seqs=8)
 
     def remedies(flags: dict[str, Any]) -> list[str]:

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What an owner writes otherwise than a recipe: another image or model, a longer context, a draft model, a pipeline.
 
-The figures are those that owners and vLLM's own code gave (../shared/reviews/domain.md, findings A1 to A8, B2, B4, C1).
+The figures are those that owners and vLLM's own code gave.
 """
 
 from __future__ import annotations
@@ -79,13 +79,13 @@ def test_another_image_has_its_own_pool() -> None:
     ("image", "rule", "remedy"),
     [
         pytest.param({"reference": "eugr/spark-vllm:latest"}, "service-image", "image.release", id="img3"),
-        pytest.param({"reference": "vllm/vllm-openai:nightly"}, "service-image", "image.release", id="z06_nightly"),
+        pytest.param({"reference": "vllm/vllm-openai:nightly"}, "service-image", "image.release", id="image-nightly"),
         pytest.param({"reference": "me/own:1"}, "service-image", "image.family and image.release", id="unknown"),
         pytest.param(
             {"reference": "lmsysorg/sglang:latest", "family": "custom", "release": None},
             "service-image-engine",
             "vllm/vllm-openai",
-            id="z07_sglang",
+            id="image-of-sglang",
         ),
     ],
 )
@@ -97,7 +97,7 @@ def test_what_an_images_name_does_not_show_must_be_written(image: dict[str, Any]
 
 
 def test_another_model_has_none_of_the_recipes_facts() -> None:
-    """n_override122: 234 GB of BF16 planned with the weights of a 27B."""
+    """234 GB of BF16 planned with the weights of a 27B."""
     found = plan("qwen3.6-27b-nvfp4", model={"repository": "Qwen/Qwen3.5-122B-A10B"})
     assert {"memory-weights-estimated", "memory-does-not-fit"} <= {finding["rule"] for finding in found["findings"]}
     assert found["hosts"]["titan"]["models"][0]["bytes"] is None
@@ -108,7 +108,7 @@ def test_another_model_has_none_of_the_recipes_facts() -> None:
 
 
 def test_an_overlay_over_a_models_file_needs_that_model() -> None:
-    """As nv_g26 was: gemma4_patched.py is in the checkpoint of the recipe alone."""
+    """As nvidia-gemma-26b-assistant was: gemma4_patched.py is in the checkpoint of the recipe alone."""
     found = plan("gemma-4-26b-patched-loader", model={"repository": "nvidia/Gemma-4-26B-A4B-NVFP4"})
     (finding,) = [finding for finding in found["findings"] if finding["severity"] == "error"]
     assert finding["rule"] == "service-model-overlay"
@@ -138,14 +138,14 @@ def test_the_drafts_revision_is_the_recipes_where_it_names_the_same() -> None:
     "flags", [{"pipeline-parallel-size": 2}, {"pipeline-parallel-size": 2, "tensor-parallel-size": 1}]
 )
 def test_a_pipeline_over_all_hosts_is_not_tensor_parallel_too(flags: dict[str, int]) -> None:
-    """vl_pp_auto: half of what two requests of 262,144 tokens need."""
+    """Half of what two requests of 262,144 tokens need."""
     found = plan(VL, *PAIR, flags=flags)
     assert errors(found) == []
     assert found["services"]["s"]["kv"]["bytes"] == 25_233_702_912
 
 
 def test_replicas_are_services() -> None:
-    """z13_dp: the plan had invented a pipeline of two beside them."""
+    """The plan had invented a pipeline of two beside them."""
     found = plan(VL, *PAIR, flags={"data-parallel-size": 2, "tensor-parallel-size": 1})
     (finding,) = [finding for finding in found["findings"] if finding["severity"] == "error"]
     assert (finding["rule"], finding["found"]) == ("group-data-parallel", "2 replicas in one service on 2 hosts")
@@ -165,7 +165,7 @@ YARN = {
         ({}, {"hf-overrides": YARN}, False),
         ({"VLLM_ALLOW_LONG_MAX_MODEL_LEN": "1"}, {"hf-overrides": YARN}, False),
     ],
-    ids=["nothing", "the variable", "YaRN", "s001_yarn: both"],
+    ids=["nothing", "the variable", "YaRN", "both"],
 )
 def test_a_longer_context_is_vllms_to_judge(env: dict[str, str], flags: dict[str, Any], refused: bool) -> None:
     workload = {"max_model_len": 1_010_000, "max_num_seqs": 1}
@@ -182,7 +182,7 @@ def test_a_models_own_code_has_a_place_to_be_copied_to() -> None:
 
 
 def test_sound_needs_an_image_that_takes_audio() -> None:
-    """s001_omni: the recipe's config is that of the language model alone, and hid what the repository is known for."""
+    """The recipe's config is that of the language model alone, and hid what the repository is known for."""
     found = plan("nemotron-3-nano-omni-30b-a3b-nvfp4", flags={"limit-mm-per-prompt": {"audio": 1}})
     assert "R012" in errors(found)
 
@@ -233,7 +233,7 @@ SHARE = "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"
 def test_no_estimate_of_graphs_enters_a_pool(
     reference: str, service: dict[str, Any], written: str | None, bounded: bool
 ) -> None:
-    """fidelity.md 4; vLLM, issue 44740: on a GB10 it went from -35.7 to 5.1 GiB."""
+    """vLLM, issue 44740: on a GB10 it went from -35.7 to 5.1 GiB."""
     flags = {"gpu-memory-utilization": 0.5, **({"enforce-eager": True} if service.pop("eager", None) else {})}
     found = plan(QWEN, image={"reference": reference, "digest": None}, flags=flags, **service)
     assert found["hosts"]["titan"]["services"][0]["container"]["env"].get(SHARE) == written

@@ -244,7 +244,6 @@ def test_a_history_of_an_older_release_is_gone_on_with() -> None:
 
 
 def test_names_that_are_no_text_blind_no_host() -> None:
-    """harm.md D3."""
     state = {"netplan": [{"path": os.fsdecode(b"/etc/netplan/\xff.yaml"), "claims": ("a",)}], "free": 1, "\udcff": None}
     shown = printable(state)
     assert shown == {"netplan": [{"path": "/etc/netplan/\\udcff.yaml", "claims": ["a"]}], "free": 1, "\\udcff": None}
@@ -253,7 +252,6 @@ def test_names_that_are_no_text_blind_no_host() -> None:
 
 @pytest.mark.parametrize("content", [b"{", b"\xff{}", b"[]"])
 def test_an_owners_file_that_can_not_be_read_is_named(tmp_path: Path, content: bytes) -> None:
-    """harm.md D2."""
     (tmp_path / "daemon.json").write_bytes(content)
     with pytest.raises(ValueError, match=f"^{tmp_path}/daemon.json holds no JSON"):
         read_json([{"path": str(tmp_path / "daemon.json"), "keys": ["x"]}])
@@ -310,7 +308,6 @@ def test_a_lock_whose_words_are_damaged_is_a_lock(tmp_path: Path, text: str) -> 
 def test_what_the_disk_refuses_is_reported_with_its_place(
     tmp_path: Path, number: int, rule: str, words: str, is_named: bool
 ) -> None:
-    """harm.md T2."""
     progress = Progress()
     progress.start("model org/model", 1000)
     progress.add(100)
@@ -334,7 +331,7 @@ def test_a_part_that_the_disk_refuses_names_its_file(tmp_path: Path, monkeypatch
 
 
 def test_a_file_whose_parts_do_not_make_it_is_begun_anew(tmp_path: Path) -> None:
-    """A recipe that lies: each part is what it says, the whole is not (harm.md T7)."""
+    """A recipe that lies: each part is what it says, the whole is not."""
     lying = RECIPE.__class__(hashlib.sha256(b"other").hexdigest(), RECIPE.size, RECIPE.parts)
     incoming = Incoming(tmp_path, lying.sha256)
     incoming.begin(lying)

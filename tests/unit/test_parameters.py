@@ -35,9 +35,9 @@ PUBLISHED = {
     **{"qwen3.5-27b": 27.4, "qwen3.5-35b-a3b": 35, "qwen3.5-122b-a10b": 122, "qwen3.5-397b-a17b": 397},
     **{"qwen3.6-27b": 27.4, "qwen3.6-35b-a3b": 35},
 }
-# GiB that were loaded: recipes' records and the boots of ../shared/reviews/gpu.md. drafts: with the prediction layers.
+# GiB that were loaded: recipes' records and boots of this project's. drafts: with the prediction layers.
 # error: of what is expected, in per cent, at most; the 27B's 16.8 is a guide's "about 18 GB", less than its parameters
-# take in four bits with 16 for what makes logits (gpu.md, section 6).
+# take in four bits with 16 for what makes logits.
 LOADED = [
     ("nemotron-3-nano-30b-a3b", "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-NVFP4", "modelopt", False, 17.7, 4),
     ("nemotron-3-super-120b-a12b", "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-NVFP4", "modelopt", True, 75.0, 4),

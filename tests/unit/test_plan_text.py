@@ -117,7 +117,7 @@ def table_of(text: str) -> list[str]:
 
 
 def test_the_page_begins_with_a_table_of_the_services() -> None:
-    """domain.md C2: does it fit, what is free, what is fetched, how long, what to do; then findings, worst first."""
+    """Does it fit, what is free, what is fetched, how long, what to do; then findings, worst first."""
     plan = planned({"a": "qwen3.6-35b-a3b-nvfp4", "b": "bge-base-en-v1.5"})
     text = as_text(plan, ["a", "b"])
     head, first, second = table_of(text)
@@ -184,7 +184,7 @@ def test_sources_that_are_named_can_be_opened() -> None:
 
 
 def test_a_model_without_a_kv_cache_is_shown_as_such() -> None:
-    """domain.md C3: header, table and a finding said three things."""
+    """Header, table and a finding said three things."""
     plan = planned({"a": "bge-base-en-v1.5"}, flags={"gpu-memory-utilization": 0.02})
     text = as_text(plan, ["a"])
     assert "KV pool    none: this model keeps nothing of a token" in text
@@ -220,7 +220,7 @@ def test_what_had_to_be_assumed_of_a_model_is_shown_with_what_settles_it(recipe:
     ],
 )
 def test_the_smallest_shared_prefix_is_shown(service: dict[str, Any], shown: str | None) -> None:
-    """domain.md B6: of 163 tokens none is ever found again, whatever the mode."""
+    """Of 163 tokens none is ever found again, whatever the mode."""
     text = as_text(planned({"a": "qwen3.6-35b-a3b-nvfp4"}, **service), ["a"])
     assert ("prefix     " in text) == (shown is not None)
     assert (shown or "") in text
@@ -232,7 +232,7 @@ def test_prefix_caching_that_can_never_hit_is_a_warning() -> None:
 
 
 def test_what_a_recipe_silences_is_a_line_and_no_hint() -> None:
-    """newcomer.md P6: it was shown with a remedy that its recipe has reasons against."""
+    """It was shown with a remedy that its recipe has reasons against."""
     plan = planned({"titan": SINGLE[0]})
     finding = {"severity": "hint", "rule": "R108", "place": "argv --x", "hosts": [], "found": "on", "remedy": "drop it"}
     text = as_text(plan | {"findings": [finding | {"silenced": "it was measured"}]}, ["titan"])

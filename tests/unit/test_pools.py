@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Pool and concurrency are two decisions: what a service asks at once, and the memory that it gets for it.
 
-Finding B1 of ../shared/reviews/domain.md: owners measured 256 users on a pool that holds two requests of full length.
+Owners measured 256 users on a pool that holds two requests of full length.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ LONG = {"max_model_len": "170k", "max_num_seqs": 4}
         ),
         pytest.param(QWEN, {"max_model_len": "64K", "pool": 655360}, {}, (10, 10.1), [], id="in tokens"),
         pytest.param(QWEN, {"max_model_len": "64K", "pool": "640K"}, {}, (10, 10.1), [], id="in thousands of tokens"),
-        pytest.param(QWEN, {"max_model_len": 16384, "max_num_seqs": 200}, {}, (100, 199), SMALL, id="f_200users16k"),
+        pytest.param(QWEN, {"max_model_len": 16384, "max_num_seqs": 200}, {}, (100, 199), SMALL, id="200-users-of-16k"),
         pytest.param(
             QWEN, {"max_model_len": 16384, "max_num_seqs": 200, "pool": "rest"}, {}, (100, 199), [], id="declared so"
         ),
@@ -198,20 +198,20 @@ LONG = {"max_model_len": "170k", "max_num_seqs": 4}
             {"flags": {"gpu-memory-utilization": 0.75}},
             (50, 80),
             SMALL,
-            id="f_200usersutil",
+            id="200-users-of-64k-at-0.75",
         ),
-        pytest.param("gemma-4-31b-it-nvfp4", {"max_num_seqs": 16}, {}, (4, 5), SMALL, id="f_g31_16"),
+        pytest.param("gemma-4-31b-it-nvfp4", {"max_num_seqs": 16}, {}, (4, 5), SMALL, id="gemma-31b-16-users"),
         pytest.param(
             "gemma-4-31b-at-0.19",
             {"max_num_seqs": 16},
             {},
             (6, 8),
             [("warning", "kv-dtype-unknown"), *SMALL],
-            id="f_g31_16 as it was: the cache's type is left to vLLM",
+            id="gemma-31b-16-users as it was: the cache's type is left to vLLM",
         ),
-        pytest.param(VL, {"max_num_seqs": 256}, {}, (1.8, 3), SMALL, id="f_vl256"),
-        pytest.param(CODER, LONG, {}, (4, 4.1), [], id="s001_coder: as the seed ran it"),
-        pytest.param(CODER, {**LONG, "pool": "rest"}, {}, (4, 5), [], id="s001_coder, with the rest"),
+        pytest.param(VL, {"max_num_seqs": 256}, {}, (1.8, 3), SMALL, id="vl-235b-256-users"),
+        pytest.param(CODER, LONG, {}, (4, 4.1), [], id="coder-next-4-of-170000: as its owner ran it"),
+        pytest.param(CODER, {**LONG, "pool": "rest"}, {}, (4, 5), [], id="coder-next-4-of-170000, with the rest"),
         pytest.param(
             CODER, {**LONG, "max_num_seqs": 6, "pool": "least"}, {}, (6, 6.1), TIGHT, id="more than a host bears"
         ),
@@ -242,7 +242,7 @@ def test_what_a_workload_comes_to(
 
 
 def test_idle_memory_is_named() -> None:
-    """s001_711: 4.2 GiB of pool beside 82.6 GiB that nobody used."""
+    """4.2 GiB of pool beside 82.6 GiB that nobody used."""
     least, _ = plan(QWEN, {"max_model_len": "64K", "max_num_seqs": 4})
     rest, _ = plan(QWEN, {"max_model_len": "64K", "max_num_seqs": 4, "pool": "rest"})
     assert least["kv"]["with_rest"] == {key: rest["kv"][key] for key in ("bytes", "max_concurrency")}

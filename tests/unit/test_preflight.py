@@ -277,7 +277,7 @@ ALIKE: dict[str, Any] = {"architecture": "aarch64", "driver": "580.142", "images
         (ALIKE | {"images": {"img:1": "two"}}, False, ["preflight-rank-differs"]),
         (ALIKE | {"images": {"img:1": "two"}}, True, []),
         (ALIKE | {"driver": "580.95"}, False, ["preflight-rank-differs"]),
-        # newcomer.md W11: it is left as it is, and the host goes on
+        # it is left as it is, and the host goes on
         (None, False, []),
     ],
 )

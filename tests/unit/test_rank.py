@@ -450,7 +450,7 @@ CDI = {
 def test_the_gpu_comes_by_its_specification_where_docker_reads_one(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folders: str, files: dict[str, str], found: bool
 ) -> None:
-    """fidelity.md 7: a reload of systemd takes the GPU from containers that got it by NVIDIA's hook."""
+    """A reload of systemd takes the GPU from containers that got it by NVIDIA's hook."""
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     answer = folders.replace("{here}", json.dumps(str(tmp_path)))

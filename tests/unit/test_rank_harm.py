@@ -76,7 +76,6 @@ def _full(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_report_that_can_not_be_written_ends_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], harm: Any, is_healed: bool
 ) -> None:
-    """harm.md G9, G10, G11, S1, S1b."""
     folder = tmp_path / "run" / "pair"
     reported = Report(HEAD, [], folder.parent, began_ns=1_000_000_000)
     ledger = Ledger(HEAD, reported.note, folder.parent)
@@ -150,7 +149,7 @@ def test_a_journal_that_is_gone_ends_nothing(tmp_path: Path, monkeypatch: pytest
 def test_a_supervisor_that_runs_shows_it_to_people_and_to_systemd(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """harm.md S8, G3: what stands still is seen by its age, and ended by the watchdog."""
+    """What stands still is seen by its age, and ended by the watchdog."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(tmp_path / "notify"))
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
@@ -341,7 +340,6 @@ def test_what_is_waited_for_is_reported(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_meeting_port_that_is_taken_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """harm.md G8."""
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -407,7 +405,7 @@ async def _nothing_async() -> None:
 def test_a_launch_that_fails(
     monkeypatch: pytest.MonkeyPatch, words: list[str], kind: type[Exception], reported: str
 ) -> None:
-    """harm.md S5: Docker's own error, not its hint."""
+    """Docker's own error, not its hint."""
     monkeypatch.setattr(container, "inspect", lambda _name: {})
     monkeypatch.setattr(container, "_POLL_S", 0.01)
 
@@ -441,7 +439,7 @@ def test_only_the_launch_reports_a_container_that_never_ran(tmp_path: Path, monk
 def test_a_command_in_a_container_is_asked_before_the_container_is_stopped(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, heeds: bool, kinds: list[str]
 ) -> None:
-    """fidelity.md 10: `docker stop` reaches the first process alone, and an engine killed leaves its GPU memory."""
+    """`docker stop` reaches the first process alone, and an engine killed leaves its GPU memory."""
     journal = tmp_path / "journal"
     trap = f"trap 'echo TERM to the command >> {journal}; exit 0' TERM" if heeds else "trap '' TERM"
     command = tmp_path / "serve"
@@ -623,7 +621,6 @@ def test_the_last_words_of_a_container(lines: list[str], last: str) -> None:
 
 
 def test_a_kill_is_not_called_want_of_memory() -> None:
-    """harm.md S3."""
     words = judge.describe_exit(137, {"7": "its echo faded"})
     assert words.startswith("137: killed, by somebody (`docker kill`, `docker rm -f`) or by the kernel")
 

@@ -87,7 +87,7 @@ def test_a_warning_comes_once_where_the_playbook_plans_twice(tmp_path: Path) -> 
 
 
 def test_a_service_name_given_twice_is_an_error(tmp_path: Path) -> None:
-    """newcomer.md A9: the first of the two would vanish, and be removed from its host."""
+    """The first of the two would vanish, and be removed from its host."""
     twice = SERVICES.replace("lab-tny", "nemotron-3-nano-30b-a3b-nvfp4") + "  chat:\n    recipe: x\n"
     done = run(tmp_path, twice, "plan.yml")
     screen = " ".join((done.stdout + done.stderr).split())
@@ -105,7 +105,7 @@ def test_a_service_name_given_twice_is_an_error(tmp_path: Path) -> None:
     ],
 )
 def test_a_yaml_mistake_has_a_file_and_a_line(tmp_path: Path, text: str, line: int, words: str) -> None:
-    """newcomer.md A6: Ansible alone says neither."""
+    """Ansible alone says neither."""
     done = run(tmp_path, text, "plan.yml")
     screen = " ".join((done.stdout + done.stderr).split())
     assert done.returncode == 4
@@ -116,7 +116,7 @@ def test_a_yaml_mistake_has_a_file_and_a_line(tmp_path: Path, text: str, line: i
 
 @pytest.mark.parametrize("also", [{}, {"ANSIBLE_CALLBACKS_ENABLED": "gb10.fleet.fleet_table, gb10.fleet.drift_exit"}])
 def test_tables_and_exit_codes_need_no_configuration(tmp_path: Path, also: dict[str, str]) -> None:
-    """newcomer.md B1, A12: by the collection's name, from elsewhere, with nobody's ansible.cfg."""
+    """By the collection's name, from elsewhere, with nobody's ansible.cfg."""
     fine = SERVICES.replace("lab-tny", "nemotron-3-nano-30b-a3b-nvfp4\n    trust: [code]")
     away = {"ANSIBLE_SSH_ARGS": "-o ProxyCommand=false", "ANSIBLE_CONFIG": str(tmp_path / "none.cfg")}
     away |= {"ANSIBLE_COLLECTIONS_PATH": str(ROOT / "collections")} | also
@@ -135,7 +135,7 @@ def test_tables_and_exit_codes_need_no_configuration(tmp_path: Path, also: dict[
 def test_a_status_with_problems_ends_with_2(
     monkeypatch: pytest.MonkeyPatch, problems: list[str], stopped: bool, code: int | None
 ) -> None:
-    """newcomer.md A12. Ansible's own code stays where a host failed or was out of reach."""
+    """Ansible's own code stays where a host failed or was out of reach."""
     table = fleet_table.CallbackModule()
     table._plan, table._is_status = {}, True
     monkeypatch.setattr(fleet_table, "status_table", lambda *_: "")
@@ -164,7 +164,7 @@ def test_what_stops_a_benchmark_is_no_state_of_its_service(
 
 
 def test_the_plan_of_a_limit_that_splits_a_service_names_it(tmp_path: Path) -> None:
-    """newcomer.md, day 2: the plan had no error for a limit that site.yml then refused."""
+    """The plan had no error for a limit that site.yml then refused."""
     pair = 'fleet_fabric: {cables: [["titan:1", "other:1"]]}\n' + SERVICES.replace("[titan]", "[titan, other]")
     pair = pair.replace("lab-tny", "qwen3-vl-235b-a22b-instruct-awq\n    trust: [code]")
     done = run(tmp_path, pair, "plan.yml", "-l", "titan", hosts="titan:\n    other:")
@@ -174,7 +174,7 @@ def test_the_plan_of_a_limit_that_splits_a_service_names_it(tmp_path: Path) -> N
 
 
 def test_a_program_can_read_what_a_run_shows(tmp_path: Path) -> None:
-    """newcomer.md A8: whatever is shown beside it is not in the JSON's way."""
+    """Whatever is shown beside it is not in the JSON's way."""
     (tmp_path / "plugins").mkdir()
     (tmp_path / "plugins" / "events.py").write_text(CALLBACK)
     own = {"ANSIBLE_CALLBACK_PLUGINS": str(tmp_path / "plugins"), "ANSIBLE_STDOUT_CALLBACK": "events"}

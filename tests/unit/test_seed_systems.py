@@ -13,10 +13,10 @@ import yaml
 from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
-from tools.golden import OF_WISHES, ROOT, WISHES, entries, inventory_of, with_variables
+from tools.golden import OF_WISHES, ROOT, entries, inventory_of, with_variables
 
 ROWS: list[dict[str, Any]] = yaml.safe_load((ROOT / "tests" / "data" / "seed_systems.yml").read_text())
-OF_REVIEW = {name.removeprefix("wishes/"): inventory for name, inventory, _ in entries() if name.startswith("wishes/")}
+WISHES = {name.removeprefix("wishes/"): inventory for name, inventory, _ in entries() if name.startswith("wishes/")}
 EXAMPLE = inventory_of(ROOT / "inventories" / "example")
 LIBRARY, OF_RECIPES = load_all([OF_WISHES, SHIPPED_RECIPES])
 GIB = 2**30
@@ -24,9 +24,7 @@ GIB = 2**30
 
 def _plan(row: dict[str, Any], folder: Path) -> dict[str, Any]:
     if "wish" in row:
-        if not WISHES.is_file():
-            pytest.skip("../shared/reviews/domain-services.yml is not there")
-        return plan_fleet(OF_REVIEW[row["wish"]], LIBRARY, OF_RECIPES)
+        return plan_fleet(WISHES[row["wish"]], LIBRARY, OF_RECIPES)
     own = {"hosts": ["titan"], "port": 8000, "trust": ["code", "mounts"]}
     services = {name: own | service for name, service in row["services"].items()}
     library, of_recipes = LIBRARY, OF_RECIPES

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.text.dock
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "source_commands.yml"
 ROWS: dict[str, dict[str, Any]] = {row["id"]: row for row in read_yaml(DATA.read_text("utf-8"))}
-SOURCES = Path(__file__).resolve().parents[3] / "shared" / "sources"  # beside the clone, where they are at hand
 SEVERITIES = ("error", "warning", "hint")
 
 
@@ -66,25 +64,3 @@ def test_docker_text_is_taken_as_it_is(row: Mapping[str, Any]) -> None:
     parts = launch_of(row)
     known = {key: parts[key] for key in ("vllm_version", "model") if key in parts}
     assert lint_map({"command": row["command"], **known}) == lint_map(parts)
-
-
-def _commands(text: str) -> list[int]:
-    """The lines at which a command with vLLM in it begins; it goes on where a line ends with a backslash."""
-    starts = []
-    lines = iter(enumerate(text.splitlines(), start=1))
-    for number, line in lines:
-        command = line
-        while command.rstrip().endswith("\\"):
-            command += next(lines, (0, ""))[1]
-        if re.match(r"\s*(docker run|vllm serve|python3 -m sglang)\b", line) and re.search("vllm|sglang", command):
-            starts.append(number)
-    return starts
-
-
-@pytest.mark.skipif(not SOURCES.is_dir(), reason="the sources are not beside the clone")
-def test_every_command_of_the_sources_is_in_the_table() -> None:
-    for path in sorted(SOURCES.glob("*.txt")):
-        known = [row["line"] for name, row in ROWS.items() if name[:3] == path.name[:3]]
-        found = _commands(path.read_text(encoding="utf-8"))
-        # a row may name the heading above its command
-        assert [line for line in found if not any(0 <= line - row <= 6 for row in known)] == [], path.name

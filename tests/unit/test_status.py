@@ -72,7 +72,6 @@ def shown(read: dict[str, Any]) -> dict[str, Any]:
         (rank(active="inactive"), "stopped", "rank-stopped", "ansible-playbook gb10.fleet.restart -e service=pair"),
         (rank(active="failed", error="3 starts did not last"), "failed", "rank-failed", "gb10.fleet.restart -e"),
         (rank(supervisor=None), "starting", None, ""),
-        # newcomer.md W5
         (rank(active="inactive", docker=False), "stopped", "rank-docker", "run site.yml"),
         (rank(active="failed", docker=False), "failed", "rank-docker", "run site.yml"),
         (rank(supervisor=None, active="failed"), "failed", "rank-failed", "journalctl -u gb10-service-pair"),
@@ -85,7 +84,6 @@ def shown(read: dict[str, Any]) -> dict[str, Any]:
             "wait, until T at the longest; to cut them off: systemctl kill gb10-service-pair.service",
         ),
         (rank(1, state="draining", drains_until=None), "draining", "rank-draining", "wait; to cut"),
-        # harm.md S8, G3
         (rank(age_s=61.0), "frozen", "rank-frozen", "systemd ends it after two minutes"),
         (rank(age_s=60.0), "serving", None, ""),
         (rank(age_s=None), "serving", None, ""),  # of an older release
@@ -179,16 +177,16 @@ def test_the_end_of_a_run_has_a_row_for_each_rank() -> None:
     text = end_table(plan, ["pair"], ["spark-2", "spark-3"], proof, looks, {})
     assert [line.split()[-1] for line in text.splitlines()[1:3]] == ["serving", "waiting"]
     assert "pair: clients send the key in /site/pair.key" in text
-    # issue 16: of a rank that serves all the same; one that does not stops its host, and is named by that
+    # of a rank that serves all the same; one that does not stops its host, and is named by that
     assert text.split("\n\n")[-1].startswith("spark-2: pair, rank 0: a rollout was cut off")
-    # newcomer.md W6: nothing happened to a service whose run was refused
+    # nothing happened to a service whose run was refused
     stopped = {"spark-2": ("refused", "port 8000 is taken"), "spark-3": ("unreachable", "no route")}
     text = end_table(plan, ["pair"], ["spark-2", "spark-3", "titan"], {}, {}, stopped, {("titan", "old"): "removed"})
     assert [line.split()[-1] for line in text.splitlines()[1:4]] == ["refused", "unreachable", "removed"]
     assert text.endswith("spark-2: refused: port 8000 is taken\nspark-3: unreachable: no route")
     text = end_table(plan, ["pair"], ["spark-2", "spark-3"], {}, {}, {"spark-2": ("failed", "no room")})
     assert [line.split()[-1] for line in text.splitlines()[1:3]] == ["failed", "untouched"]
-    # harm.md Z2: it serves, whatever went wrong afterwards
+    # it serves, whatever went wrong afterwards
     text = end_table(plan, ["pair"], ["spark-2", "spark-3"], proof, looks, {"spark-2": ("failed", "no room")})
     assert [line.split()[-1] for line in text.splitlines()[1:3]] == ["serving", "waiting"]
 

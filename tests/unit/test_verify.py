@@ -57,7 +57,7 @@ REFUSED = {"ok": False, "answer": "", "error": "HTTP 401: Unauthorized", "finger
         (reading(reply=ANSWER, state="warming"), "waiting"),
         (reading(state="loading", last_end="rank 1 left"), "waiting"),
         (reading() | {"supervisor": None}, "waiting"),
-        (reading(reply=ANSWER, age_s=61.0), "waiting"),  # harm.md S8: whoever answers, nobody watches it
+        (reading(reply=ANSWER, age_s=61.0), "waiting"),  # whoever answers, nobody watches it
         (reading(reply=ANSWER, age_s=9.0), "ready"),
         (obstructed("2026-11-22T08:01:30+00:00"), "waiting"),
         (obstructed("2026-11-22T08:01:31+00:00"), "failed"),
@@ -99,7 +99,7 @@ def test_what_a_supervisor_reports_is_shown_meanwhile() -> None:
 
 
 def test_the_engines_own_words_are_not_taken_for_the_phase() -> None:
-    """newcomer.md P3: a load that goes on looked like a fault."""
+    """A load that goes on looked like a fault."""
     line = "W1122 find_triton_kernels = []"
     assert verdict(UNIT, reading(state="loading", log=[line]), 0).text == f"loading; the engine's last line: {line}"
     assert verdict(UNIT, reading() | {"supervisor": None}, 0).text.startswith("starting; ")

@@ -326,7 +326,7 @@ def _of_another(path: Path) -> None:
 def test_a_cache_that_others_may_write_is_passed_over(
     tmp_path: Path, hub: Path, store: ModelStore, harm: Callable[[Path], object], words: str
 ) -> None:
-    """security.md 4: by its names alone it would be what the pin says."""
+    """By its names alone it would be what the pin says."""
     theirs = tmp_path / "home" / "alfred" / ".cache" / "huggingface"
     Hub(str(STAND_IN), theirs).download("org/model", None, None, Progress())
     harm(theirs)
@@ -400,7 +400,7 @@ def test_a_folder_of_the_store_that_a_container_can_not_enter(
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: files of another account")
 def test_an_accounts_folder_gives_no_file_of_others(tmp_path: Path, folder: Path, store: ModelStore) -> None:
-    """security.md 4: root would read for him what he may not."""
+    """Root would read for him what he may not."""
     os.chown(folder, 65534, 65534)
     secret = tmp_path / "shadow"
     secret.write_text("root:x")
@@ -421,7 +421,6 @@ def damage(file: Path) -> None:
 
 @pytest.mark.parametrize("where", ["the store", "a user's cache", "the last download"])
 def test_files_here_that_are_damaged_are_brought_anew(tmp_path: Path, hub: Path, store: ModelStore, where: str) -> None:
-    """harm.md T5."""
     wanted = Wanted("org/model", COMMIT, "hub")
     theirs = tmp_path / "home" / "alfred" / ".cache" / "huggingface"
     place = {"the store": tmp_path / "hf", "a user's cache": theirs, "the last download": tmp_path / "hf" / ".staging"}

@@ -68,7 +68,7 @@ def test_typed_on_the_control_host_it_is_the_same(control: Control) -> None:
 
 
 def test_root_runs_no_files_of_others(control: Control) -> None:
-    """security.md 20: whoever may write the inventory or the clone would be root at 3 o'clock."""
+    """Whoever may write the inventory or the clone would be root at 3 o'clock."""
     output = control.run(f"{PLAYBOOK} gb10.fleet.drift_timer -e '{PIP}' 2>&1 || :")
     assert "found root, and /srv/site" in output and "name him as drift_timer_user" in output, output
     assert control.run("systemctl show gb10-drift.service -P User") == "nvidia\n"

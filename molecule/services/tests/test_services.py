@@ -69,7 +69,7 @@ def test_it_speaks_tls_alone_with_a_certificate_that_the_host_trusts(host: Host)
 
 
 def test_it_has_the_gpu_by_its_specification(host: Host) -> None:
-    """fidelity.md 7: Docker 26 reads specifications only if its configuration says so."""
+    """Docker 26 reads specifications only if its configuration says so."""
     asked = json.loads(host.check_output("docker inspect gb10-service-tiny"))[0]["HostConfig"]["DeviceRequests"]
     assert [(one["Driver"], one["DeviceIDs"]) for one in asked] == [("cdi", ["nvidia.com/gpu=all"])]
     program = "import os; print(*(name for name in os.listdir('/dev') if name.startswith('nvidia')))"
@@ -139,7 +139,7 @@ def test_a_second_order_does_not_wait(host: Host) -> None:
 
 
 def test_another_image_of_the_same_name_restarts_it(host: Host, playbook: Playbook) -> None:
-    """harm.md S6: what runs is not what lies there."""
+    """What runs is not what lies there."""
     name = host.check_output("docker inspect --format '{{.Config.Image}}' gb10-service-tiny")
     both = f'docker inspect --format \'{{{{or (index . "Image") (index . "Id")}}}}\' gb10-service-tiny {name}'
     host.check_output(f"docker commit --change 'LABEL mended=yes' gb10-service-tiny {name}")

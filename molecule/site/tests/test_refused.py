@@ -68,7 +68,7 @@ def test_a_host_that_is_off_does_not_hold_up_the_others(playbook: Playbook) -> N
     table = run.stdout[run.stdout.index("PLAY RECAP") :]
     assert "spark-3: unreachable" in table
     assert "failed=0" in next(line for line in table.splitlines() if line.startswith("titan"))
-    # newcomer.md W11: the other host of its service does nothing for it alone, and everything else
+    # the other host of its service does nothing for it alone, and everything else
     assert "failed=0" in next(line for line in table.splitlines() if line.startswith("spark-2"))
     assert "tiny-pair: spark-3 can't be reached" in " ".join((run.stdout + run.stderr).split())
     Fleet(LAB).lab("power", "off", "spark-2")

@@ -127,7 +127,7 @@ SPEC = EngineSpec(
     key=KeyFile("/run/secrets/vllm.yaml", "api-key: %s\n"),
     trace_headers="/run/secrets/trace-headers",
     tls=TlsFiles("/run/secrets/tls.crt", "/run/secrets/tls.key"),
-    # what is worth keeping between starts (source 001, section 3; peers.md 4.6)
+    # what is worth keeping between starts (Spark guide, section 3)
     caches={"flashinfer": "/root/.cache/flashinfer", "triton": "/root/.triton", "vllm": "/root/.cache/vllm"},
     reads_images=True,
     aliases=True,
