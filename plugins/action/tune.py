@@ -33,10 +33,11 @@ from ansible_collections.gb10.fleet.plugins.module_utils._operations.tune.state 
     upcoming,
 )
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.tune.verdict import patched, verdict, words
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.sources import Sources
 from ansible_collections.gb10.fleet.plugins.modules.tune import DOCUMENTATION
 from ansible_collections.gb10.fleet.plugins.plugin_utils._argument_spec import documented
 from ansible_collections.gb10.fleet.plugins.plugin_utils._benchmarking import load_of
-from ansible_collections.gb10.fleet.plugins.plugin_utils._planning import Declaration, Planning
+from ansible_collections.gb10.fleet.plugins.plugin_utils._planning import Planning
 from ansible_collections.gb10.fleet.plugins.plugin_utils._screen import refusal, show
 
 _FINDINGS = ("error", "warning")
@@ -49,7 +50,7 @@ class _Search:
     """What one step looks at. plan: of what serves now."""
 
     options: Mapping[str, Any]
-    declared: Declaration
+    declared: Sources
     plan: Mapping[str, Any]
     asked: Asked
     space: Sequence[Choice]
@@ -194,7 +195,7 @@ class ActionModule(Planning):
             replace_file(search.file, (json.dumps(state, indent=1) + "\n").encode())
 
 
-def _looked_at(options: Mapping[str, Any], declared: Declaration) -> _Search:
+def _looked_at(options: Mapping[str, Any], declared: Sources) -> _Search:
     plan, name = declared.planned(), options["service"]
     tools = {engine: one.spec.load for engine, one in ENGINES.items()}
     _refuse([*problems(plan, [name], options["hosts"], tools), *_wrong_options(options)])

@@ -9,7 +9,7 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.vllm.lint.judge import lint_map
+from ansible_collections.gb10.fleet.plugins.module_utils import api
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no types
@@ -23,7 +23,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         raw = launch.pop("_raw_params", None)
         if raw is not None:
             launch = {**self._from_file(str(raw)), **launch}
-        return result | {"changed": False, "findings": lint_map(launch)}
+        return result | {"changed": False, "findings": api.lint(launch)}
 
     def _from_file(self, raw: str) -> dict[str, Any]:
         """The map in the file that ``@name`` names."""

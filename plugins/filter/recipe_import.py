@@ -44,26 +44,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import error
-from ansible_collections.gb10.fleet.plugins.module_utils._base.yaml_text import read_yaml
-from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.foreign import import_recipe
+from ansible_collections.gb10.fleet.plugins.module_utils import api
 
 
-def recipe_import(source: Any, name: Any) -> dict[str, Any]:
+def recipe_import(source: Any, name: Any) -> api.Imported:
     if not isinstance(source, str | Mapping) or not isinstance(name, str):
         raise AnsibleFilterError(f"gb10.fleet.recipe_import takes a text or a map, and a name, not {type(source)}")
-    try:
-        recipe, findings = import_recipe(read_yaml(source) if isinstance(source, str) else source, name)
-    except ValueError as cause:
-        unreadable = error(
-            "recipe-unreadable", name, found=str(cause), expected="a YAML map", remedy="correct the file"
-        )
-        recipe, findings = None, [unreadable]
-    return {
-        "recipe": recipe,
-        "findings": [finding.as_dict() for finding in findings],
-        "sentences": [f"{finding.severity}: {finding.sentence()}" for finding in findings],
-    }
+    return api.import_recipe(source, name)
 
 
 class FilterModule:

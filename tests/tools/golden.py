@@ -145,7 +145,7 @@ def normalised(plan: Mapping[str, Any]) -> dict[str, Any]:
 def _service(service: Mapping[str, Any]) -> dict[str, Any]:
     from ansible_collections.gb10.fleet.plugins.module_utils._plan.container import docker_run  # noqa: PLC0415
 
-    facts = {key: value for key, value in service.items() if key not in ("container", "files", "definition")}
+    facts = {key: value for key, value in service.items() if key not in ("container", "files", "flags", "definition")}
     files = {path: {**file, "content": _content(file["content"])} for path, file in service["files"].items()}
     return facts | {"run": docker_run(service["container"]), "files": files}
 

@@ -219,11 +219,13 @@ OWN = (
     *(f"plugins/{kind}/vllm_lint.py" for kind in ("modules", "action")),
     "plugins/action/vllm_catalogue_info.py",
     "plugins/modules/vllm_catalogue_info.py",
-    "plugins/modules/kv_pool.py",
+    *(f"plugins/{kind}/kv_pool.py" for kind in ("modules", "filter")),
+    "plugins/filter/vllm_flags.py",
 )
 # What names it all the same: file or folder, and why.
 UTIL = "plugins/module_utils"
 EXCEPTIONS = {
+    f"{UTIL}/api.py": "the public face, of vLLM's parts too",
     f"{UTIL}/_on_host/api_key.py": "vLLM's own, mounted into its containers",
     f"{UTIL}/_engines/observed.py": "catalogues of images, which vLLM's are read for",
     f"{UTIL}/_engines/registry.py": "lists the engines; vllm is the default",

@@ -135,11 +135,13 @@ class Choice:
 class Launch:
     """How one rank's container begins. exec: words run in it once all ranks are in. token: what its processes need a
     secret of the group's for, which lies at `_base.layout.IN_GROUP_TOKEN`; None where they need none. stop_signal: what
-    its program ends by, where that isn't the image's."""
+    its program ends by, where that isn't the image's. flags: the engine's options among these words, for who
+    asks the plan for them."""
 
     arguments: Sequence[str]
     entrypoint: str | None = None
     exec: Sequence[str] | None = None
+    flags: Mapping[str, Any] = field(default_factory=dict)
     token: str | None = None
     stop_signal: str | None = None
 

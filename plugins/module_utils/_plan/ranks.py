@@ -48,13 +48,15 @@ class Configured:
 class Rank:
     """One rank as it is planned: its container, the file of its supervisor and its part of the host's memory.
 
-    exec: words run in the container once all ranks are in; None where the container itself serves.
+    exec: words run in the container once all ranks are in; None where the container itself serves. flags: of the engine
+    that starts there.
     """
 
     host: Host
     number: int
     container: Mapping[str, Any]
     exec: Sequence[str] | None
+    flags: Mapping[str, Any]
     supervisor: Mapping[str, Any]
     share: Share
 
@@ -71,7 +73,13 @@ def plan_ranks(service: Configured, shares: Sequence[Share]) -> list[Rank]:
     definition = _definition(placed, files)
     return [
         Rank(
-            host, number, containers[number], launches[number].exec, {**files[number], "definition": definition}, share
+            host=host,
+            number=number,
+            container=containers[number],
+            exec=launches[number].exec,
+            flags=launches[number].flags,
+            supervisor={**files[number], "definition": definition},
+            share=share,
         )
         for number, (host, share) in enumerate(zip(placed.hosts, shares, strict=True))
     ]

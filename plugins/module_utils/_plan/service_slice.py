@@ -24,7 +24,8 @@ def service_slice(service: Decided, host: str, inventory: str) -> dict[str, Any]
     rank, ranks: its rank here, 0 for the head, and how many there are. hosts: of all ranks, head first. files: what is
     written here, ``{path: {mode, content}}``; merged: JSON files that get the keys of ``json_merge``. models: folders
     of the weights that it reads. folders: what the container writes to, and where its overlays are. container:
-    `_plan.container.Container`. exec: a command that is run in it once all ranks are in. key, tls, trace_headers,
+    `_plan.container.Container`. exec: a command that is run in it once all ranks are in. flags: the engine's
+    options that it starts with, where `_engines.interface.Launch` has them. key, tls, trace_headers,
     secret: what no plan holds, and where it goes. proof: on the head, what to ask for; else None.
     """
     placed, rank = service.placed, service.rank_on(host)
@@ -41,6 +42,7 @@ def service_slice(service: Decided, host: str, inventory: str) -> dict[str, Any]
         "definition": rank.supervisor["definition"],
         "container": rank.container,
         "exec": rank.exec,
+        "flags": {name: value for name, value in rank.flags.items() if value is not None},
         "files": _files(placed, rank, inventory) | _without(placed.name, key, tls, trace_headers, secret),
         "merged": [file for file in placed.overlays.files if "json_merge" in file],
         "models": _models(placed, host),

@@ -26,14 +26,15 @@ def launch(placed: Placed, flags: Mapping[str, Value], rank: int) -> Launch:
     image = placed.image
     if not uses_ray(placed):
         return _with_headers(placed, judged_launch(placed, flags, rank), rank)
-    serve = ["vllm", "serve", *_serve_words(placed, flags)] if rank == 0 else None
+    filled = placed.filled(flags) if rank == 0 else {}
+    serve = ["vllm", "serve", *_serve_words(placed, filled)] if rank == 0 else None
     if serve and placed.trace_headers:
         serve = [*_WITH_HEADERS, *serve]
     words = ray.node_words(placed, rank)
     # upstream's entrypoint is `vllm serve`, other images run what they are given
     if image["family"] == "upstream":
-        return Launch(words[1:], words[0], serve, token=ray.RAY)
-    return Launch(words, image["entrypoint"], serve, token=ray.RAY)
+        return Launch(words[1:], words[0], serve, filled, token=ray.RAY)
+    return Launch(words, image["entrypoint"], serve, filled, token=ray.RAY)
 
 
 def _with_headers(placed: Placed, launch: Launch, rank: int) -> Launch:
@@ -53,13 +54,14 @@ def judged_launch(placed: Placed, flags: Mapping[str, Value], rank: int = 0) -> 
     The launch form is that of the image's family: upstream images already run `vllm serve`.
     """
     serve = [] if placed.image["family"] == "upstream" else ["vllm", "serve"]
-    words = [*serve, *_serve_words(placed, _rank_flags(placed, flags, rank))]
-    return Launch(words, placed.image["entrypoint"], token=ray.RAY if uses_ray(placed) else None)
+    filled = placed.filled(_rank_flags(placed, flags, rank))
+    words = [*serve, *_serve_words(placed, filled)]
+    return Launch(words, placed.image["entrypoint"], flags=filled, token=ray.RAY if uses_ray(placed) else None)
 
 
-def _serve_words(placed: Placed, flags: Mapping[str, Value]) -> list[str]:
-    """What follows `vllm serve`."""
-    return [placed.model["repository"], *flags_to_argv(placed.filled(flags))]
+def _serve_words(placed: Placed, filled: Mapping[str, Any]) -> list[str]:
+    """What follows `vllm serve`. filled: flags as the container gets them."""
+    return [placed.model["repository"], *flags_to_argv(filled)]
 
 
 def _rank_flags(placed: Placed, flags: Mapping[str, Value], rank: int) -> Mapping[str, Value]:

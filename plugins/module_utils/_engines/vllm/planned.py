@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The options that a service's vLLM starts with on one host, as the plan has decided them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..._base.findings import FleetError, did_you_mean, error
+from ..._base.ranks import rank_of
+from .spec import SPEC
+
+
+def vllm_flags(plan: Mapping[str, Any], service: str, host: str | None = None) -> dict[str, Any]:
+    """Options by name, without dashes. host: the service's first host without it. FleetError for an unknown name."""
+    planned = plan["services"]
+    _require(service, planned, "service", "a service that the plan has; one with an error is not in it")
+    hosts = planned[service]["hosts"]
+    host = hosts[0] if host is None else host
+    _require(host, hosts, f"{service} on host", "a host of this service")
+    if planned[service]["engine"] != SPEC.name:
+        raise FleetError(
+            error(
+                "vllm-flags",
+                service,
+                found=f"the engine {planned[service]['engine']}",
+                expected="a service that vLLM serves",
+                remedy=f"read its words in hosts.{host}.services of the plan: container.arguments",
+            )
+        )
+    return {**rank_of(plan, service, host)["flags"]}
+
+
+def _require(name: str, known: Iterable[str], place: str, expected: str) -> None:
+    if name not in known:
+        raise FleetError(
+            error("vllm-flags", f"{place} {name}", found="unknown", expected=expected, remedy=did_you_mean(name, known))
+        )
