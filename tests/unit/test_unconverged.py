@@ -294,35 +294,132 @@ def test_the_hubs_tool_is_where_its_role_puts_it() -> None:
     assert hub_tool({"models": [{**hub, "peers": [{"host": "titan"}]}]}) == ("", "")
 
 
-# Every module that a role of the converge calls: where the comparison sees beforehand that it has nothing to do.
-SEEN = {
-    "ansible.builtin.command": "paths and engine for what container_engine looks for; starts",
-    "ansible.builtin.copy": "files: secrets are managed files; models: only to bring one",
-    "ansible.builtin.file": "files: folders and absent files are managed; stores: only after something was brought",
-    "ansible.builtin.slurp": "same_on_all",
-    "ansible.builtin.stat": "files: size; hub_tool",
-    "ansible.builtin.systemd_service": "units, starts; gateway: only after an installation",
-    "ansible.builtin.tempfile": "models_changing: only to bring one",
-    "gb10.fleet.container_engine_info": "engine",
-    "gb10.fleet.container_images": "images_changing, locks",
-    "gb10.fleet.fabric_hotplug": "paths",
-    "gb10.fleet.firewall_apply": "firewall",
-    "gb10.fleet.gateway_run": "files, gateway, certificates, units",
-    "gb10.fleet.host_files": "files, units",
-    "gb10.fleet.host_packages": "packages; engine and paths for Docker's and NVIDIA's",
-    "gb10.fleet.json_settings": "json; logins are a reason by themselves",
-    "gb10.fleet.kernel_settings": "sysctl, kernel",
-    "gb10.fleet.lock_record": "locks: what has none is a reason; another identity is a difference",
-    "gb10.fleet.model_snapshots": "models_changing, locks",
-    "gb10.fleet.netplan_apply": "its own check before the converge, and paths",
-    "gb10.fleet.peer_access": "peers, peers_account, peers_entries",
-    "gb10.fleet.peer_key": "peers",
-    "gb10.fleet.python_tool": "hub_tool; phoenix: files",
-    "gb10.fleet.service_certificates": "certificates, files",
-    "gb10.fleet.service_credentials": "files; trusted_link",
-    "gb10.fleet.service_keys": "files: a key that the controller lacks is unknown",
-    "gb10.fleet.service_removal": "our_units",
-    "gb10.fleet.service_start_info": "starts",
+# Every task of a role of the converge, and what proves beforehand that it has nothing to do:
+#   names of parts of the reading    the comparison of these parts would give a reason to converge the host
+#   READS                            it changes nothing
+#   after TASK                       it acts only where that task of the same role has found something to do
+#   by ...                           something beside the reading, in words
+READS_ONLY = "READS"
+SEEN: dict[str, dict[str, str]] = {
+    "host_tuning": {
+        "Set the running kernel": "sysctl kernel",
+        "Keep the settings over a boot": "files units",
+        "Re-execute systemd": "after Keep the settings over a boot",
+    },
+    "memory_guard": {
+        "Look whether a guard is there that is to go": READS_ONLY,
+        "Stop it": "files",
+        "Bring its program and unit to what is planned": "files units",
+        "Start it anew where its program changed": "after Bring its program and unit to what is planned",
+    },
+    "fabric": {
+        "Install the RDMA tools": "packages",
+        "Install what takes network changes back, and keep the rails' settings over a boot": "files units",
+        "Converge the interfaces": "by its own look before the converge (fabric_change.differs)",
+        "Switch the adapter's hot-plug off, or undo that": "paths",
+        "Set the rails in the running kernel": "sysctl",
+        "Remove our netplan file, and put back what was moved aside for it": "paths",
+        "Give the adapter its hot-plug back": "paths",
+    },
+    "container_engine": {
+        "Look for Docker, a GPU and NVIDIA's toolkit": READS_ONLY,
+        "Install Docker, of the packages that are there in part, else from the distribution": "engine",
+        "Install NVIDIA's container toolkit from the host's repositories": "paths daemon",
+        "Make the folder that Docker's client reads logins from": "by its logins, which are a reason by themselves",
+        "Write the logins": "by its logins, which are a reason by themselves",
+        "Make the folder of Docker's configuration": "files",
+        "Write Docker's configuration": "json daemon",
+        "Look whether Docker runs, with the rules that it made when it started": READS_ONLY,
+        "Let Docker start, however often it could not before": "engine",
+        "Run Docker with it, now and after a boot": "units engine",
+    },
+    "firewall": {
+        "Install nftables": "packages",
+        "Install what brings the rules at boot": "files units",
+        "Converge the rules": "firewall",
+        "Remove our units from a host that is open": "files",
+    },
+    "peer_access": {
+        "Read by which keys this host is known": "peers",
+        "Install what serves others": "files",
+        "Give access to this host, and to others from it": "peers peers_account peers_entries",
+    },
+    "image_store": {
+        "Bring anew what is to be locked anew": "by `relock`, with which no host is left out",
+        "Bring the images": "images images_changing",
+        "Remove the layers that were received": "after Bring the images",
+    },
+    "model_store": {
+        "Make a place in memory for the hub's token": "after Bring them",
+        "Lend the hub's token": "after Bring them",
+        "Bring them": "models models_changing",
+        "Take the hub's token back": "after Bring them",
+        "See whether one was installed before": READS_ONLY,
+        "Install what makes virtual environments": "files",
+        "Install it": "files",
+    },
+    "lock": {
+        "Keep by what it is known what was brought for the first time": "by the lock: what has no entry is a reason",
+    },
+    "services": {
+        "Make the API keys that no owner has named": "files",
+        "Make the certificates that no owner has named": "certificates files",
+        "Bring keys, certificates and what they are trusted by": "files paths",
+        "Install the supervisor, with what reads the RDMA devices' GIDs, and make the folders of the services": "files",
+        "Write models' files with what they lack": "json files",
+        "Write the units, their supervisors' files and small files laid over models and images": "files",
+        "Remove services that are retired, or that other hosts have now, and units that an earlier release named "
+        "otherwise": "our_units",
+        "Look whether the services run, and what changed since they started, also in a run that was cut "
+        "off": READS_ONLY,
+        "Let systemd read the units": "starts",
+        "Give the services a new start budget": "starts",
+        "Stop the heads of groups in which something changed": "starts",
+        "Start the services, anew where something of theirs changed": "starts",
+        "Look at those that are on the heads": READS_ONLY,
+        "Make them on the heads": "files",
+        "Read them on the heads": READS_ONLY,
+        "Give them to the other hosts": "files",
+    },
+    "gateway": {
+        "Install its programs, without starting services of their own": "packages",
+        "Keep a program that was not here before from starting a service of its own at boot": "after Install its "
+        "programs, without starting services of their own",
+        "Write its units, and make its folders": "files units",
+        "Make the certificate that no owner has named": "certificates files",
+        "Write its files as HAProxy takes them, and have it run by them": "files gateway units",
+    },
+    "clients": {
+        "Make the secrets that no owner has named": "files",
+        "Write their settings and units, and make their folders": "files units",
+        "Place their secrets": "files",
+        "Look whether they run, and what changed since they began": READS_ONLY,
+        "Let systemd read the units": "starts",
+        "Start the clients, anew where something of theirs changed": "starts",
+    },
+    "monitoring": {
+        "Look for units that an earlier declaration of this inventory left": READS_ONLY,
+        "Stop them": "our_units",
+        "Remove them": "our_units",
+        "Install what shows and collects, without starting services of its own": "packages",
+        "Keep services that were not here before from starting at boot": "after Install what shows and collects, "
+        "without starting services of its own",
+        "Make its folders": "files",
+        "Place the keys that it asks services with, and what the owner is told by": "files",
+        "Bring its files and units to what is planned": "files units",
+        "Start anew whose files changed": "after Bring its files and units to what is planned",
+    },
+    "phoenix": {
+        "Look for units that an earlier declaration of this inventory left": READS_ONLY,
+        "Stop them": "our_units",
+        "Remove them": "our_units",
+        "Install what makes virtual environments": "files",
+        "Install Phoenix": "files",
+        "Make its folder": "files",
+        "Place its secrets": "files",
+        "Bring its units to what is planned": "files units",
+        "Start it anew where it was installed anew, or its secrets changed": "after Install Phoenix",
+    },
 }
 _NO_CHANGE = ("assert", "fail", "include_tasks", "meta", "set_fact")
 _OTHER_ENTRIES = (
@@ -340,27 +437,53 @@ _OTHER_ENTRIES = (
 )
 
 
-def calls(part: Any) -> Iterator[str]:
+def tasks(part: Any) -> Iterator[tuple[str, str]]:
+    """Name and module of each task that may change something."""
     for task in part or ():
-        yield from (word for word in task if "." in word and word.rpartition(".")[2] not in _NO_CHANGE)
+        for word in task:
+            if "." in word and word.rpartition(".")[2] not in _NO_CHANGE:
+                yield str(task["name"]).rpartition(" | ")[2], word
         for block in ("block", "rescue", "always"):
-            yield from calls(task.get(block))
+            yield from tasks(task.get(block))
 
 
-def test_each_call_of_a_role_is_seen_beforehand() -> None:
-    """A task that a role gets has to be seen by the comparison as well, or a host that needs it would be left out."""
+def converged(name: str) -> Iterator[tuple[str, str]]:
+    """The tasks of a role, but for those that no converge comes to."""
+    files = (path for kind in ("tasks", "handlers") for path in (ROOT / "roles" / name / kind).glob("*.yml"))
+    for path in files:
+        if path.stem not in _OTHER_ENTRIES:
+            yield from tasks(yaml.safe_load(path.read_text("utf-8")))
+
+
+def test_each_task_of_a_role_is_seen_beforehand() -> None:
+    """A host that needs a task whose need no comparison sees would be left out of the converge.
+
+    A new task needs a line in `SEEN`.
+    """
     plays = yaml.safe_load((ROOT / "playbooks" / "site.yml").read_text("utf-8"))
     converge = next(play for play in plays if any("end_host" in str(task) for task in play.get("pre_tasks", ())))
     roles = [one["role"].rpartition(".")[2] for one in converge["roles"]]
-    files = [path for name in roles for path in (ROOT / "roles" / name / "tasks").glob("*.yml")]
-    files += [path for name in roles for path in (ROOT / "roles" / name / "handlers").glob("*.yml")]
-    called = {
-        word
-        for path in files
-        if path.stem not in _OTHER_ENTRIES
-        for word in calls(yaml.safe_load(path.read_text("utf-8")))
+    assert {name: sorted(task for task, _module in converged(name)) for name in roles} == {
+        name: sorted(seen) for name, seen in SEEN.items()
     }
-    assert called == {*SEEN}
+
+
+_READING = ("command", "slurp", "stat")
+PARTS = {*READS, *BEFORE_CHANGE, "paths"} - {*NOT_BEFORE_CHANGE}
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_what_proves_a_task_unnecessary_is_compared(name: str) -> None:
+    modules = dict(converged(name))
+    for task, why in SEEN[name].items():
+        if why == READS_ONLY:
+            module = modules[task].rpartition(".")[2]
+            assert module in _READING or module.endswith("_info"), task
+        elif why.startswith("after "):
+            first = SEEN[name][why.removeprefix("after ")]
+            assert not first.startswith("after "), f"{task}: name the task that is compared"
+        elif not why.startswith("by "):
+            assert {*why.split()} <= PARTS, task
 
 
 def test_each_call_of_a_rollouts_staging_is_seen_beforehand() -> None:
@@ -369,13 +492,7 @@ def test_each_call_of_a_rollouts_staging_is_seen_beforehand() -> None:
     [staging] = [task for play in plays for task in play["tasks"] if "rollout_unstaged" in str(task.get("when"))]
     roles = [task["ansible.builtin.include_role"]["name"].rpartition(".")[2] for task in staging["block"]]
     assert roles == ["peer_access", "image_store", "model_store", "lock"]
-    called = {
-        word
-        for name in ("image_store", "model_store", "lock")
-        for path in (ROOT / "roles" / name / "tasks").glob("*.yml")
-        if path.stem not in _OTHER_ENTRIES
-        for word in calls(yaml.safe_load(path.read_text("utf-8")))
-    }
+    called = {module for name in ("image_store", "model_store", "lock") for _task, module in converged(name)}
     assert called == {
         "ansible.builtin.copy",
         "ansible.builtin.file",
