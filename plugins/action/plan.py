@@ -27,7 +27,7 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import (
     declared_and_retired,
     split_by_limit,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import declared_twice
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.inventory_files import declared_twice
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.keys import key_problems, secret_file
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.text import (
     WIDTH,

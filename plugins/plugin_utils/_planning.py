@@ -16,7 +16,8 @@ from ansible.utils.display import Display
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding, FleetError
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.kept_models import FOLDER as MODELS
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.kept_models import keep, read_hub
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import OURS, is_meant_for_us, not_inventories
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import OURS, is_meant_for_us
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.inventory_files import not_inventories
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.models import unread_models
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.sources import (
     Inventory,

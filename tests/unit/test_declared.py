@@ -9,11 +9,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import Finding
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import (
-    Declared,
-    not_inventories,
-    read_declaration,
-)
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import Declared, read_declaration
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.inventory_files import not_inventories
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.fleet.subject import FleetSubject
+from ansible_collections.gb10.fleet.plugins.module_utils._subjects.registry import FLEET_SUBJECTS
 from drift_fleet import planned
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -79,6 +81,17 @@ def test_the_architecture_names_the_keys_of_a_plan() -> None:
     slices = {key for host in plan["hosts"].values() for key in host}
     services = {key for service in plan["services"].values() for key in service}
     assert set(plan) | slices | services | {key for one in plan["findings"] for key in one} <= named
+
+
+@pytest.mark.parametrize("subject", [one for one in FLEET_SUBJECTS if one.spec is not None], ids=lambda one: one.name)
+def test_each_key_of_a_fleet_subject_has_a_row(subject: FleetSubject) -> None:
+    """In the table with the head ``| key of `fleet_NAME` | what |``; several keys may share a row."""
+    spec = subject.spec or {}
+    options = (spec.get("values") or spec)["options"]
+    head = re.compile(rf"^\| key of [^|]*`fleet_{subject.name}` \| what \|\n\|---\|---\|\n((?:\|.*\n)+)", re.MULTILINE)
+    (table,) = (found for path in (ROOT / "docs").glob("*.md") for found in head.findall(path.read_text("utf-8")))
+    rows = [re.findall(r"`(\w+)`", line.split("|")[1]) for line in table.splitlines()]
+    assert sorted(key for row in rows for key in row) == sorted(options)
 
 
 def entries(path: Path) -> list[str]:

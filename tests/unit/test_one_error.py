@@ -16,7 +16,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._base.findings import F
 from ansible_collections.gb10.fleet.plugins.module_utils._base.gb10 import SHIPPED_RECIPES
 from ansible_collections.gb10.fleet.plugins.module_utils._base.schema import Spec, check
 from ansible_collections.gb10.fleet.plugins.module_utils._engines.recipes.recipe import load_all
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import HOST, SERVICE
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import HOST
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared_services import SERVICE
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
 from hypothesis import given
 from hypothesis import strategies as st

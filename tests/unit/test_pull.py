@@ -96,6 +96,7 @@ def test_what_needs_the_controller_is_refused(change: dict[str, Any], rule: str)
     free: dict[str, Any] = {"gateway": {}, "clients": [], "monitoring": {"secrets": []}, "tls": {"source": None}}
     free |= {
         "phoenix": {"secrets": []},
+        "memory_guard": {"enabled": True},
         "container_engine": {"registries": []},
         "services": [{"tls": None}],
         "images": [{"reference": "vllm:1", "digest": None, "lock": {"identity": "sha256:1"}}],

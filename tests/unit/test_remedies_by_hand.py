@@ -29,8 +29,8 @@ from ansible_collections.gb10.fleet.plugins.module_utils._plan.choice import (
     declared_and_retired,
     split_by_limit,
 )
-from ansible_collections.gb10.fleet.plugins.module_utils._plan.declared import declared_twice, not_inventories
 from ansible_collections.gb10.fleet.plugins.module_utils._plan.fleet import plan_fleet
+from ansible_collections.gb10.fleet.plugins.module_utils._plan.inventory_files import declared_twice, not_inventories
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.lock.file import NAME, read
 from ansible_collections.gb10.fleet.plugins.module_utils._stores.lock.lock import EMPTY, dump
 

@@ -7,7 +7,7 @@ Same declaration in, same plan out, byte for byte: no clock, no random, no order
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .._base.findings import Finding, ordered
@@ -15,6 +15,7 @@ from .._base.gb10 import fact
 from .._base.layers import Value, merge
 from .._base.sizes import gib
 from .._base.subject import Here
+from .._engines.decided import Decided
 from .._engines.environment import Slices
 from .._engines.interface import Engine, Facts, Sizing
 from .._engines.memory.budget import Budget, plan_hosts
@@ -25,23 +26,17 @@ from .._engines.registry import ENGINES
 from .._stores.lock.lock import EMPTY, KINDS, Lock, anchored, unknown_name
 from .._stores.transfer.plan import with_sources
 from .._subjects.fabric.plan import plan_fabric
-from .._subjects.gateway.backends import aliases_of
+from .._subjects.fleet.subject import FleetPart, PlanContext
 from .._subjects.host_tuning.subject import host_tuning, impossible, named_paths
-from .._subjects.memory_guard.subject import memory_guard, refused
-from .._subjects.registry import SUBJECTS
+from .._subjects.registry import FLEET_SUBJECTS, SUBJECTS
 from . import slices
 from .builds import built_on, with_one_builder
-from .clients import Clients, plan_clients
 from .container import docker_options
-from .decided import Decided
 from .declared import Declared, read_declaration
 from .drift import unmeasured
 from .fold import folded
-from .gateway import Gateway, plan_gateway
 from .listens import listens
 from .models import chosen_recipe
-from .monitoring import Monitoring, plan_monitoring
-from .phoenix import Phoenix
 from .ranks import Configured, judged_container, plan_ranks, port_clashes
 from .service import place
 from .service_slice import service_slice
@@ -90,19 +85,71 @@ def plan_fleet(
     findings.add(problems)
     fabric, problems = plan_fabric(declared.fabric, declared.hosts)
     findings.add(problems)
-    tuning = {name: host_tuning(Here(host.settings, {}, {})) for name, host in declared.hosts.items()}
-    for name, settings in tuning.items():
-        findings.add(impossible(settings), [name])
     placed = _built_once([*_placed(declared, library, of_recipes, fabric, engines, findings)], findings)
     for service in placed:
         findings.add(trust_problems(service, lock, relock), service.settings["hosts"])
     findings.add(port_clashes(placed))
-    here = {name: [service for service in placed if name in service.settings["hosts"]] for name in declared.hosts}
+    served = _serve(declared.hosts, placed, fabric, observed, findings)
+    drift = slices.drift(declared.drift)
+    findings.add(unmeasured(drift, declared.services, served.engines, _MEASURED))
+    parts = _parts(declared, served, drift, findings)
+    sources = _sources(declared.hosts, served, parts, fabric, findings)
+    _lock(sources, lock, relock, findings)
+    hosts = {
+        name: _host_slice(host, declared, served, parts, {"fabric": fabric[name], **sources[name]})
+        for name, host in declared.hosts.items()
+    }
+    workloads = {service.name: [*service.settings["workload"]] for service in placed}
+    plan = {
+        "inventory": declared.name,
+        **{subject.name: parts[subject.name].shown() for subject in FLEET_SUBJECTS if subject.spec is not None},
+        "hosts": hosts,
+        "services": {name: dict(service.plan) for name, service in served.services.items()},
+        "drift": drift,
+        "findings": folded(findings.rows(), served.computed, workloads),
+    }
+    return plan | {"summary": summary(plan, declared.services)}
+
+
+# Engines whose images bring a load generator.
+_MEASURED = [name for name, engine in ENGINES.items() if engine.spec.load]
+
+
+@dataclass(frozen=True)
+class _Served:
+    """What is decided of all services, by their names, and of the hosts' memory and settings.
+
+    requests: what is judged again with what only a host knows. computed: the options that memory adds.
+    """
+
+    placed: Sequence[Placed]
+    services: Mapping[str, Decided]
+    requests: Mapping[str, Mapping[str, Any]]
+    computed: Mapping[str, set[str]]
+    budgets: Mapping[str, Budget]
+    tuning: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def engines(self) -> dict[str, str]:
+        return {name: service.placed.engine.spec.name for name, service in self.services.items()}
+
+    def on(self, host: str) -> list[Decided]:
+        """The services that have a rank on a host."""
+        return [service for service in self.services.values() if host in service.placed.settings["hosts"]]
+
+
+def _serve(
+    hosts: Mapping[str, Host], placed: Sequence[Placed], fabric: Slices, observed: Observed, findings: _Findings
+) -> _Served:
+    tuning = {name: host_tuning(Here(host.settings, {}, {})) for name, host in hosts.items()}
+    for name, settings in tuning.items():
+        findings.add(impossible(settings), [name])
     sized = {service.name: _size(service, observed, findings) for service in placed}
-    budgets = _budgets(declared.hosts, here, sized, observed, findings)
+    here = {name: [service for service in placed if name in service.settings["hosts"]] for name in hosts}
+    budgets = _budgets(hosts, here, sized, observed, findings)
     services: dict[str, Decided] = {}
-    requests: dict[str, dict[str, Any]] = {}
-    computed: dict[str, set[str]] = {}  # by service the options that memory adds
+    requests: dict[str, Mapping[str, Any]] = {}
+    computed: dict[str, set[str]] = {}
     for service in placed:
         name, head = service.name, service.head.name
         configured, services[name] = _decide(service, sized[name], budgets, fabric, findings)
@@ -112,75 +159,69 @@ def plan_fleet(
         if request is not None:
             findings.add(service.engine.judge(request), service.settings["hosts"])
             requests[name] = service.engine.for_host(request)
-    decided = {name: [services[service.name] for service in here[name]] for name in declared.hosts}
-    gateway = plan_gateway(declared.gateway, services.values(), declared.name)
-    findings.add(gateway.findings)
-    clients, problems = plan_clients(declared.clients, gateway, services, declared.name)
-    findings.add(problems)
+    return _Served(placed, services, requests, computed, budgets, tuning)
+
+
+def _parts(declared: Declared, served: _Served, drift: Mapping[str, Any], findings: _Findings) -> dict[str, FleetPart]:
+    """What is decided of each fleet subject, by its name."""
+    left = {name: budget.planned_left for name, budget in served.budgets.items()}
+    parts: dict[str, FleetPart] = {}
+    for subject in FLEET_SUBJECTS:
+        built_on = {name: parts[name] for name in subject.after}
+        context = PlanContext(declared.name, declared.hosts, served.services, left, drift, built_on)
+        parts[subject.name], problems = subject.plan(declared.fleet.declared.get(subject.name), context)
+        findings.add(problems)
+        for name, host in declared.hosts.items():
+            findings.add(parts[subject.name].judge(host), [name])
+    return parts
+
+
+def _sources(
+    hosts: Mapping[str, Host],
+    served: _Served,
+    parts: Mapping[str, FleetPart],
+    fabric: Slices,
+    findings: _Findings,
+) -> dict[str, dict[str, Any]]:
+    """By host what it gets from where: images, models, and who reads from it."""
+    others = {name: [image for part in parts.values() for image in part.images(name)] for name in hosts}
     sources, problems = with_sources(
-        {
-            name: slices.images(decided[name], [*built_on(name, placed), *clients.images(name)])
-            for name in declared.hosts
-        },
-        {name: slices.models(decided[name], name) for name in declared.hosts},
+        {name: slices.images(served.on(name), [*built_on(name, served.placed), *others[name]]) for name in hosts},
+        {name: slices.models(served.on(name), name) for name in hosts},
         fabric,
-        {name: (host.address, host.port) for name, host in declared.hosts.items()},
+        {name: (host.address, host.port) for name, host in hosts.items()},
     )
     findings.add(problems)
-    _lock(sources, lock, relock, findings)
-    drift = slices.drift(declared.drift)
-    findings.add(
-        unmeasured(
-            drift,
-            declared.services,
-            {name: service.placed.engine.spec.name for name, service in services.items()},
-            [name for name, engine in ENGINES.items() if engine.spec.load],
-        )
-    )
-    monitoring = plan_monitoring(
-        declared.monitoring, declared.hosts, services.values(), declared.name, drift["free"]["disk_gib"]
-    )
-    findings.add(monitoring.findings)
-    phoenix = Phoenix(declared.phoenix, declared.name)
-    hosts: dict[str, dict[str, Any]] = {}
-    for name, host in declared.hosts.items():
-        of_services = {
-            "fabric": fabric[name],
-            **sources[name],
-            "retention": slices.retention(host, decided[name]),
-            "services": [service_slice(service, name, declared.name) for service in decided[name]],
-            "unread_images": slices.unread_images(name, decided[name]),
-            "gateway": gateway.slice_of(name, fabric[name]["management"]["interface"]),
-            "clients": clients.slice_of(name),
-            "phoenix": phoenix.slice_of(name),
-            "memory_guard": memory_guard(host.settings, budgets[name].planned_left),
-            "listens": [
-                *listens(decided[name], name, gateway),
-                *clients.listens(name),
-                *monitoring.listens(name),
-                *phoenix.listens(name),
-            ],
-            "memory": {service.name: budgets[name].lines(service.name) for service in here[name]},
-        }
-        of_services["monitoring"] = monitoring.slice_of(host, of_services, budgets[name].planned_left)
-        before = (gateway, clients, monitoring, phoenix)
-        parts = of_services | _of_subjects(host, declared, decided[name], before, of_services)
-        named = [path for _, path in named_paths(tuning[name])]
-        needs = slices.needs(decided[name], name, budgets[name].total, requests, named, parts)
-        hosts[name] = parts | {"needs": needs}
-    workloads = {service.name: [*service.settings["workload"]] for service in placed}
-    plan = {
-        "inventory": declared.name,
-        "gateway": gateway.shown(),
-        "clients": clients.shown(),
-        "monitoring": monitoring.shown(),
-        "phoenix": phoenix.shown(),
-        "hosts": hosts,
-        "services": {name: dict(service.plan) for name, service in services.items()},
-        "drift": drift,
-        "findings": folded(findings.rows(), computed, workloads),
+    return sources
+
+
+def _host_slice(
+    host: Host,
+    declared: Declared,
+    served: _Served,
+    parts: Mapping[str, FleetPart],
+    decided: Mapping[str, Any],
+) -> dict[str, Any]:
+    """``hosts.<name>``. decided: its part of the fabric and what it stores."""
+    name, services, budget = host.name, served.on(host.name), served.budgets[host.name]
+    callers = next((part.callers for part in parts.values() if part.callers), "")
+    slice_: dict[str, Any] = {
+        **decided,
+        "retention": slices.retention(host, services),
+        "services": [service_slice(service, name, declared.name) for service in services],
+        "unread_images": slices.unread_images(name, services),
+        "listens": [*listens(services, name, callers), *(row for part in parts.values() for row in part.listens(name))],
+        "memory": {service.placed.name: budget.lines(service.placed.name) for service in services},
     }
-    return plan | {"summary": summary(plan, declared.services)}
+    for key, part in parts.items():
+        slice_[key] = part.slice(host, slice_)
+    # each from what the others say by then
+    of_fleet = {"firewall": declared.firewall, "name": declared.name, "ca": declared.ca}
+    for subject in SUBJECTS:
+        if subject.slice is not None:
+            slice_[subject.name] = subject.slice(slices.here(host, of_fleet, services, parts.values(), {**slice_}))
+    named = [path for _, path in named_paths(served.tuning[name])]
+    return slice_ | {"needs": slices.needs(services, name, budget.total, served.requests, named, slice_)}
 
 
 def _placed(
@@ -212,9 +253,10 @@ def _placed(
 
 
 def _aliases(placed: Placed, declared: Declared) -> list[str]:
-    """Further names of its model at the gateway, which can't change a request's body: its engine has to know them."""
-    wanted = declared.gateway["aliases"] if declared.gateway else {}
-    return aliases_of(placed.engine.served_name(placed, placed.flags), wanted) if wanted else []
+    """Further names of its model, whose sender can't change a request's body: its engine has to know them."""
+    wanted = {alias: model for one in declared.fleet.claims for alias, model in one.aliases.items()}
+    model = placed.engine.served_name(placed, placed.flags) if wanted else ""
+    return sorted(alias for alias, its in wanted.items() if its == model)
 
 
 def _size(placed: Placed, observed: Observed, findings: _Findings) -> Sizing:
@@ -242,7 +284,6 @@ def _budgets(
     budgets = plan_hosts({name: _memory_total(host) for name, host in hosts.items()}, demands, desktops)
     for name, budget in budgets.items():
         findings.add(budget.findings, [name])
-        findings.add(refused(name, hosts[name].settings, budget.planned_left), [name])
     return budgets
 
 
@@ -382,21 +423,3 @@ def _reasoned(placed: Placed, rows: Iterable[Mapping[str, Any]]) -> list[dict[st
         "host": "as declared for the host",
     }
     return [{**row, "reason": row["reason"] or wanted.get(row["origin"], "")} for row in rows]
-
-
-def _of_subjects(
-    host: Host,
-    declared: Declared,
-    services: Sequence[Decided],
-    before: tuple[Gateway, Clients, Monitoring, Phoenix],
-    decided: Mapping[str, Any],
-) -> dict[str, Any]:
-    """The parts of ``hosts.<name>`` that subjects decide, each from what the others say by then. before: what stands
-    before the services."""
-    parts: dict[str, Any] = {}
-    of_fleet = {"firewall": declared.firewall, "name": declared.name, "ca": declared.ca}
-    for subject in SUBJECTS:
-        if subject.slice is not None:
-            here = slices.here(host, of_fleet, services, before, {**decided, **parts})
-            parts[subject.name] = subject.slice(here)
-    return parts

@@ -3,23 +3,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from .._engines.decided import Decided
 from .._engines.placed import Placed
 from .._engines.ports import ranks_port
-from .decided import Decided
-from .gateway import Gateway
 
 
-def listens(services: Iterable[Decided], host: str, gateway: Gateway) -> list[dict[str, Any]]:
-    """Every port that is opened on the host, and for whom."""
-    return [row for service in services for row in _listens(service, host, gateway.hosts)] + [*gateway.listens(host)]
+def listens(services: Iterable[Decided], host: str, callers: str) -> Iterator[dict[str, Any]]:
+    """Every port that services open on the host, and for whom. callers: who alone may come to them, in words; empty for
+    everybody."""
+    for service in services:
+        yield from _listens(service, host, callers)
 
 
-def _listens(service: Decided, host: str, gateways: Sequence[str]) -> Iterator[dict[str, Any]]:
+def _listens(service: Decided, host: str, callers: str) -> Iterator[dict[str, Any]]:
     placed, name = service.placed, service.placed.name
-    keyed = _clients(placed, gateways) + (", over TLS" if placed.tls else "")
+    keyed = _senders(placed, callers) + (", over TLS" if placed.tls else "")
     if placed.head.name == host:
         yield {"port": placed.settings["port"], "address": placed.settings["listen"], "service": name, "who": keyed}
     if not placed.is_group:
@@ -46,8 +47,8 @@ def _listens(service: Decided, host: str, gateways: Sequence[str]) -> Iterator[d
     }
 
 
-def _clients(placed: Placed, gateways: Sequence[str]) -> str:
+def _senders(placed: Placed, callers: str) -> str:
     has_key = bool(placed.settings.get("api_key_file"))
-    if gateways:
-        return f"the gateway on {', '.join(gateways)}" + (", with the key" if has_key else "")
+    if callers:
+        return callers + (", with the key" if has_key else "")
     return "clients with the key" if has_key else "everybody, without a key (open: true)"

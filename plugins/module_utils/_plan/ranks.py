@@ -17,9 +17,10 @@ from .._base.findings import Finding, error
 from .._base.gb10 import fact
 from .._base.layers import Value
 from .._base.sizes import gib
+from .._engines.decided import Rank
 from .._engines.interface import Launch
 from .._engines.memory.budget import Share
-from .._engines.placed import Host, Placed
+from .._engines.placed import Placed
 from .._engines.ports import ranks_port, supervisors_port
 from .._subjects.fabric.hotplug import ABSENT, SEAT, STATE
 from .container import Container, Mount, docker_ask, docker_exec, docker_run
@@ -42,23 +43,6 @@ class Configured:
     def served_name(self) -> str:
         """The name that clients ask for."""
         return self.placed.engine.served_name(self.placed, self.flags)
-
-
-@dataclass(frozen=True)
-class Rank:
-    """One rank as it is planned: its container, the file of its supervisor and its part of the host's memory.
-
-    exec: words run in the container once all ranks are in; None where the container itself serves. flags: of the engine
-    that starts there.
-    """
-
-    host: Host
-    number: int
-    container: Mapping[str, Any]
-    exec: Sequence[str] | None
-    flags: Mapping[str, Any]
-    supervisor: Mapping[str, Any]
-    share: Share
 
 
 def plan_ranks(service: Configured, shares: Sequence[Share]) -> list[Rank]:

@@ -11,10 +11,10 @@ from typing import Any
 from .._base import layout
 from .._base.gb10 import fact
 from .._base.sizes import gib
+from .._engines.decided import Decided, Rank
 from .._engines.placed import Placed
 from . import slices
-from .decided import Decided
-from .ranks import Rank, cache_folders
+from .ranks import cache_folders
 from .unit import rank_unit
 
 

@@ -3,20 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .._base import layout
 from .._base.gb10 import fact
 from .._base.subject import Here, with_defaults
+from .._engines.decided import Decided
 from .._engines.observed import image_key
 from .._engines.placed import Host, Placed
+from .._subjects.fleet.subject import FleetPart
+from .._subjects.registry import fleet_parts
 from .builds import builder
-from .clients import Clients
-from .decided import Decided
-from .gateway import Gateway
-from .monitoring import Monitoring
-from .phoenix import Phoenix
 
 
 def drift(declared: Mapping[str, Any]) -> dict[str, Any]:
@@ -125,20 +123,19 @@ def here(
     host: Host,
     of_fleet: Mapping[str, Any],
     services: Sequence[Decided],
-    before: tuple[Gateway, Clients, Monitoring, Phoenix],
+    parts: Collection[FleetPart],
     decided: Mapping[str, Any],
 ) -> Here:
-    """What the subjects' slices of a host are made from. before: what stands before the services. decided: what its
-    slice holds already."""
-    gateway, clients, monitoring, phoenix = before
-    sources = sorted({*gateway.sources, *monitoring.sources}) if gateway.sources else []
+    """What the subjects' slices of a host are made from. parts: of the fleet subjects. decided: what its slice holds
+    already."""
+    sources = sorted({source for part in parts for source in part.sources}) if any(one.callers for one in parts) else []
     apis = [
         {"port": service.placed.port, "from": sources, "reason": f"the API of {service.placed.name}"}
         for service in services
         if service.placed.head.name == host.name
     ]
     peers = [address for service in services for address in service.rank_on(host.name).supervisor["peers"]]
-    more = [*gateway.apis(host.name), *clients.apis(host.name), *monitoring.apis(host.name), *phoenix.apis(host.name)]
+    more = [api for part in parts for api in part.apis(host.name)]
     return Here(host.settings, of_fleet, decided, [*apis, *more], peers)
 
 
@@ -195,10 +192,9 @@ def needs(
 def _installs(parts: Mapping[str, Any]) -> list[str]:
     """The packages that roles install on the host where it lacks them; NVIDIA's toolkit only where it has a GPU."""
     closing = ["nftables"] if parts["firewall"]["state"] != "open" else []
-    gateway = parts["gateway"].get("packages", [])
     rdma = ["ibverbs-utils", "perftest"] if parts["fabric"]["interfaces"] else []
-    shown = [*parts["monitoring"]["packages"], *parts["phoenix"]["packages"]]
-    return sorted(["docker.io", "nvidia-container-toolkit", *closing, *gateway, *shown, *rdma])
+    of_fleet = [package for part in fleet_parts(parts) for package in part.get("packages", ())]
+    return sorted(["docker.io", "nvidia-container-toolkit", *closing, *of_fleet, *rdma])
 
 
 def _made(parts: Mapping[str, Any]) -> Iterator[dict[str, str]]:

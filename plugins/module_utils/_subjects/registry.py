@@ -1,20 +1,29 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every subject, once. What the plan's slices, the declaration, the questions to a host and drift run over."""
+"""Every subject, once. What the declaration, the plan, the questions to a host and drift run over."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from .._base.subject import Subject
 from .._stores.images.subject import IMAGES
 from .._stores.peers.subject import PEER_ACCESS
 from .._stores.weights.subject import MODELS
+from .clients.fleet import FLEET_CLIENTS
 from .clients.subject import CLIENTS
 from .container_engine.subject import CONTAINER_ENGINE
 from .fabric.subject import FABRIC
 from .firewall.subject import FIREWALL
+from .fleet.subject import FleetSubject
+from .gateway.fleet import FLEET_GATEWAY
 from .gateway.subject import GATEWAY
 from .host_tuning.subject import HOST_TUNING
+from .memory_guard.fleet import FLEET_MEMORY_GUARD
 from .memory_guard.subject import MEMORY_GUARD
+from .monitoring.fleet import FLEET_MONITORING
 from .monitoring.subject import MONITORING
+from .phoenix.fleet import FLEET_PHOENIX
 from .phoenix.subject import PHOENIX
 from .services.subject import SERVICES, SUPERVISOR
 from .system.subject import SYSTEM
@@ -38,3 +47,19 @@ SUBJECTS: tuple[Subject, ...] = (
     PHOENIX,
     SYSTEM,
 )
+
+# What is declared for the fleet as a whole; each stands after those that it builds on.
+FLEET_SUBJECTS: tuple[FleetSubject, ...] = (
+    FLEET_GATEWAY,
+    FLEET_CLIENTS,
+    FLEET_MONITORING,
+    FLEET_PHOENIX,
+    FLEET_MEMORY_GUARD,
+)
+
+
+def fleet_parts(slice_: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """What fleet subjects say of a host, of its slice: a part is a map, or a list of them."""
+    for subject in FLEET_SUBJECTS:
+        part = slice_[subject.name]
+        yield from part if isinstance(part, list) else [part]

@@ -14,7 +14,7 @@ from ..._host.joins.services import service_starts
 from ..._host.netplan.document import PATH as NETPLAN
 from ..._subjects.fabric.hotplug import MARKER
 from ..._subjects.fabric.subject import rail_addresses
-from ..._subjects.registry import SUBJECTS
+from ..._subjects.registry import SUBJECTS, fleet_parts
 from .managed import managed_files, managed_json
 from .running import declared_sysctl, declared_units, sysctl_files
 
@@ -88,7 +88,7 @@ def before_change(view: Mapping[str, Any]) -> dict[str, Any]:
             "models": mine["models"],
             "services": [
                 *service_starts(mine["services"], mine["supervisor"]["files"]),
-                *(one["start"] for one in mine["clients"]),
+                *(part["start"] for part in fleet_parts(mine) if "start" in part),
             ],
         }
     }
@@ -96,17 +96,15 @@ def before_change(view: Mapping[str, Any]) -> dict[str, Any]:
 
 def paths_before_change(host: Mapping[str, Any]) -> list[str]:
     """Whose presence a converge asks for besides. host: the host's slice of the plan."""
-    return sorted(
-        {NETPLAN, MARKER, GPU_DEVICE, DOCKER_HOOK, layout.HOTPLUG, layout.trusted_link(host["tls"]["path"])}
-    )
+    return sorted({NETPLAN, MARKER, GPU_DEVICE, DOCKER_HOOK, layout.HOTPLUG, layout.trusted_link(host["tls"]["path"])})
 
 
 def packages(host: Mapping[str, Any]) -> list[str]:
     """The packages that roles install on a host, but for Docker's and NVIDIA's, which have several."""
     rdma = RDMA_PACKAGES if host["fabric"]["sysctl"] else ()
     closing = ("nftables",) if host["firewall"]["state"] != "open" else ()
-    others = [*host["gateway"].get("packages", []), *host["monitoring"]["packages"], *host["phoenix"]["packages"]]
-    return sorted([*rdma, *closing, *others])
+    of_fleet = [package for part in fleet_parts(host) for package in part.get("packages", ())]
+    return sorted([*rdma, *closing, *of_fleet])
 
 
 def hub_tool(host: Mapping[str, Any]) -> tuple[str, str]:

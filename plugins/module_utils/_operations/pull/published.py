@@ -12,6 +12,7 @@ from typing import Any
 
 from ..._base.findings import Finding, host_error, refusal
 from ..._base.schema import Spec, check
+from ..._subjects.registry import FLEET_SUBJECTS
 
 FORMAT = 1
 NAMESPACE = "gb10-fleet"  # ssh-keygen(1), -n: a signature of this key for anything else is none of ours
@@ -56,13 +57,9 @@ def refused(host: str, slice_: Mapping[str, Any], variables: Container[str]) -> 
     for name in OPTIONS:
         if name in variables:
             yield _refused(host, "pull-options", f"{name} is set for it, and no slice holds options of roles")
-    for part, what in (("gateway", "the gateway"), ("clients", "clients of the gateway")):
-        if slice_[part]:
-            yield _refused(host, "pull-secrets", f"it runs {what}, whose keys and settings are made here")
-    if slice_["monitoring"]["secrets"]:
-        yield _refused(host, "pull-secrets", "it runs the monitoring, which is given keys from here")
-    if slice_["phoenix"]["secrets"]:
-        yield _refused(host, "pull-secrets", "it keeps traces, by a key from here")
+    for subject in FLEET_SUBJECTS:
+        if why := subject.controller(slice_[subject.name]):
+            yield _refused(host, "pull-secrets", why)
     if slice_["container_engine"]["registries"]:
         yield _refused(host, "pull-secrets", "it logs in to registries, by passwords from here")
     if slice_["tls"]["source"] or any(service["tls"] for service in slice_["services"]):
@@ -123,10 +120,7 @@ def content(fleet: Mapping[str, Any], host: str, collection: str, lock: str) -> 
                 "services": services,
                 "summary": [row for row in plan["summary"] if row["service"] in services],
                 "findings": [],
-                "gateway": None,
-                "clients": [],
-                "monitoring": None,
-                "phoenix": None,
+                **{subject.name: subject.nothing for subject in FLEET_SUBJECTS if subject.spec is not None},
             },
             "hosts": [host],
             "services": sorted(services),

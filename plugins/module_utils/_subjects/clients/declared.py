@@ -11,6 +11,8 @@ from ..._base import secret_files
 from ..._base.findings import Finding, did_you_mean, error, unknown_host
 from ..._base.gb10 import fact
 from ..._base.schema import Spec
+from ..._engines.placed import Host
+from ..fleet.subject import Claims, DeclareContext, Port
 from ..gateway.clients import names_of
 
 HERMES, OPEN_WEBUI = "hermes", "open-webui"
@@ -60,25 +62,11 @@ CLIENTS: Spec = {
 }
 
 
-# Follows from a gateway that is refused itself.
-NO_GATEWAY = "input-client-gateway"
-
-
-def decide(
-    clients: dict[str, dict[str, Any]],
-    hosts: Mapping[str, Collection[int]],
-    services: Collection[str],
-    gateway: Mapping[str, Any] | None,
-    folder: Path,
-) -> Iterator[Finding]:
+def decide(clients: dict[str, dict[str, Any]], context: DeclareContext) -> Iterator[Finding]:
     """Complete checked ``fleet_clients``: each has port, listen, key, an absolute secret_file, whether it is made
-    (``secret_made``), account, and the whole image.
-
-    hosts: of the inventory, ``{name: its taken ports}``. services: their names. gateway: as
-    `_subjects.gateway.declared.decide` completes it, None without one. folder: the inventory's.
-    """
+    (``secret_made``), account, and the whole image."""
+    gateway, folder = context.fleet["gateway"], context.folder
     known = _known_keys(gateway)
-    taken: dict[str, set[int]] = {name: {*ports} for name, ports in hosts.items()}
     for name, client in clients.items():
         place = f"fleet_clients.{name}"
         port, listen = _DEFAULTS[client["kind"]]
@@ -93,16 +81,16 @@ def decide(
         client["image"] = {"reference": image.get("reference", own), "digest": image.get("digest")} | {
             "source": image.get("source", "registry")
         }
-        yield from _placement(name, client, place, taken, services)
-        if gateway is None:
+        yield from _placement(name, client, place, context)
+        if gateway is None and "gateway" not in context.refused:
             yield error(
-                NO_GATEWAY,
+                "input-client-gateway",
                 place,
                 found="no fleet_gateway",
                 expected="a gateway, by which the client reaches the services",
                 remedy="declare fleet_gateway (docs/gateway.md)",
             )
-        elif known is not None and client["key"] not in known:
+        elif gateway and known is not None and client["key"] not in known:
             yield error(
                 "input-client-key",
                 f"{place}.key",
@@ -121,10 +109,8 @@ def _known_keys(gateway: Mapping[str, Any] | None) -> Collection[str] | None:
     return None if content is None else names_of(content.decode("utf-8", "replace"))
 
 
-def _placement(
-    name: str, client: Mapping[str, Any], place: str, taken: dict[str, set[int]], services: Collection[str]
-) -> Iterator[Finding]:
-    host = client["host"]
+def _placement(name: str, client: Mapping[str, Any], place: str, context: DeclareContext) -> Iterator[Finding]:
+    services = context.service_names
     if name in services or name == "gateway":
         yield error(
             "input-client-name",
@@ -133,18 +119,8 @@ def _placement(
             expected="a name of its own, by which it is removed",
             remedy="rename the client",
         )
-    if host not in taken:
-        yield unknown_host(f"{place}.host", host, taken)
-    elif client["port"] in taken[host]:
-        yield error(
-            "input-port-twice",
-            f"{place}.port",
-            found=f"port {client['port']} of {host} is already that of a service, a client, the gateway or its system",
-            expected="a port of its own",
-            remedy="write another port",
-        )
-    else:
-        taken[host].add(client["port"])
+    if client["host"] not in context.hosts:
+        yield unknown_host(f"{place}.host", client["host"], context.hosts)
     if client["kind"] == OPEN_WEBUI and "service" in client:
         yield error(
             "input-client-service",
@@ -161,6 +137,10 @@ def _placement(
             expected="the service whose model the agent works with",
             remedy=did_you_mean(client.get("service", ""), services),
         )
+
+
+def claims(clients: Mapping[str, Mapping[str, Any]], _hosts: Mapping[str, Host]) -> Claims:
+    return Claims([Port(one["host"], one["port"], f"fleet_clients.{name}.port") for name, one in clients.items()])
 
 
 def _secret(client: Mapping[str, Any], place: str) -> Iterator[Finding]:

@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ..._base import secret_files
 from ..._base.findings import Finding, error, unknown_host
 from ..._base.schema import Spec
+from ..._engines.placed import Host
+from ..fleet.subject import Claims, DeclareContext, Port
 from ..tls.declared import LOCAL, NAME_PATTERN, TLS, is_address
 from ..tls.declared import decide as decide_tls
 from .clients import client_problems
@@ -60,16 +62,13 @@ _MOST_BYTES = 1 << 20
 _LEAST_HOSTS = 2
 
 
-def decide(
-    gateway: dict[str, Any], hosts: Mapping[str, tuple[str, Collection[int]]], services: Collection[str], folder: Path
-) -> Iterator[Finding]:
+def decide(gateway: dict[str, Any], context: DeclareContext) -> Iterator[Finding]:
     """Complete a checked ``fleet_gateway``: ``keys_file`` becomes absolute, ``name`` and ``addresses`` are there,
     ``tls`` is as `_subjects.tls.declared.decide` leaves it; own_name: a DNS name that is no host's, else None; address:
     that floats, else None; members: with it ``{host: address}`` of the gateways among each other, else empty.
-
-    hosts: of the inventory, ``{name: (address, its taken ports)}``. services: their names. folder: the inventory's.
     """
-    if NAME in services:
+    folder, hosts = context.folder, {name: host.address for name, host in context.hosts.items()}
+    if NAME in context.services:
         yield error(
             "input-gateway-name",
             f"fleet_services.{NAME}",
@@ -82,10 +81,10 @@ def decide(
     gateway["keys_file"] = str(keys)
     yield from _keys(keys)
     there = [name for name in gateway["hosts"] if name in hosts]
-    yield from _addresses(gateway, [hosts[name][0] for name in there])
-    yield from _floating(gateway, {name: hosts[name][0] for name in hosts})
+    yield from _addresses(gateway, [hosts[name] for name in there])
+    yield from _floating(gateway, hosts)
     floating = [gateway["address"]] if gateway["address"] else []
-    reached = [*floating, *(one for name in there for one in (name, hosts[name][0]))]
+    reached = [*floating, *(one for name in there for one in (name, hosts[name]))]
     wanted = gateway.get("tls", LOCAL)
     if wanted == "none":
         yield error(
@@ -97,7 +96,7 @@ def decide(
         )
     named = gateway.get("name")
     yield from decide_tls(NAME, gateway, f"{PLACE}.tls", wanted, [*reached, *([named] if named else [])], folder)
-    gateway["name"] = named or (floating or [hosts[name][0] for name in there] or [""])[0]
+    gateway["name"] = named or (floating or [hosts[name] for name in there] or [""])[0]
     # a name that is the gateway's alone; a host's leads to other programs too, which may know no TLS
     gateway["own_name"] = named if named and named not in reached and not is_address(named) else None
 
@@ -176,21 +175,9 @@ def _is_network(text: str) -> bool:
     return True
 
 
-def _placement(gateway: Mapping[str, Any], hosts: Mapping[str, tuple[str, Collection[int]]]) -> Iterator[Finding]:
+def _placement(gateway: Mapping[str, Any], hosts: Mapping[str, str]) -> Iterator[Finding]:
     chosen = gateway["hosts"]
-    for name in sorted({*chosen}):
-        if name not in hosts:
-            yield unknown_host(f"{PLACE}.hosts", name, hosts)
-            continue
-        for key in ("port", "redirect_port"):
-            if gateway[key] in hosts[name][1]:
-                yield error(
-                    "input-port-twice",
-                    f"{PLACE}.{key}",
-                    found=f"port {gateway[key]} of {name} is already that of a service, or of its system",
-                    expected="a port of its own",
-                    remedy="write another port",
-                )
+    yield from (unknown_host(f"{PLACE}.hosts", name, hosts) for name in sorted({*chosen} - {*hosts}))
     if len({*chosen}) < len(chosen):
         yield error(
             "input-host-twice",
@@ -199,14 +186,16 @@ def _placement(gateway: Mapping[str, Any], hosts: Mapping[str, tuple[str, Collec
             expected="each host once",
             remedy="remove one",
         )
-    if gateway["port"] == gateway["redirect_port"]:
-        yield error(
-            "input-port-twice",
-            f"{PLACE}.redirect_port",
-            found=f"{gateway['port']}, which is its port for TLS",
-            expected="another port, or null for none",
-            remedy="write redirect_port: null",
-        )
+
+
+def ports(gateway: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """Its ports on each of its hosts, by the option that names them: that for TLS, and one that leads to it."""
+    return [(key, gateway[key]) for key in ("port", "redirect_port") if gateway[key]]
+
+
+def claims(gateway: Mapping[str, Any], _hosts: Mapping[str, Host]) -> Claims:
+    taken = [Port(host, port, f"{PLACE}.{key}") for key, port in ports(gateway) for host in gateway["hosts"]]
+    return Claims(taken, gateway["tls"], gateway["aliases"])
 
 
 def _keys(path: Path) -> Iterator[Finding]:

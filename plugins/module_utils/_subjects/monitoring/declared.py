@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ from ..._base import secret_files
 from ..._base.findings import Finding, error, unknown_host
 from ..._base.gb10 import fact
 from ..._base.schema import Spec
+from ..._engines.placed import Host
+from ..fleet.subject import Claims, DeclareContext, Port
 
 PLACE = "fleet_monitoring"
 _FILE: Spec = {"type": "str", "min": 1, "expected": "a file of the controller"}
@@ -51,39 +53,24 @@ MONITORING: Spec = {
 _MOST_BYTES = 4096
 
 
-def decide(
-    monitoring: dict[str, Any], hosts: Mapping[str, tuple[str, Collection[int]]], folder: Path
-) -> Iterator[Finding]:
+def decide(monitoring: dict[str, Any], context: DeclareContext) -> Iterator[Finding]:
     """Complete a checked ``fleet_monitoring``: files become absolute, ``addresses`` is there, figures that nobody wrote
-    are GB10's.
-
-    hosts: of the inventory, ``{name: (address, its taken ports)}``. folder: the inventory's.
-    """
+    are GB10's."""
     for key in ("retention_days", "first_token_s"):
         monitoring.setdefault(key, fact("monitoring", key))
     name = monitoring["host"]
-    if name not in hosts:
-        yield unknown_host(f"{PLACE}.host", name, hosts)
+    if name not in context.hosts:
+        yield unknown_host(f"{PLACE}.host", name, context.hosts)
         return
-    yield from _ports(monitoring, hosts)
-    yield from _addresses(monitoring, hosts[name][0])
-    yield from _files(monitoring["alerts"], folder)
+    yield from _addresses(monitoring, context.hosts[name].address)
+    yield from _files(monitoring["alerts"], context.folder)
 
 
-def _ports(monitoring: Mapping[str, Any], hosts: Mapping[str, tuple[str, Collection[int]]]) -> Iterator[Finding]:
-    exporter = fact("monitoring", "exporter_port")
-    taken = [(name, exporter) for name in sorted(hosts) if exporter in hosts[name][1]]
-    own = monitoring["host"]
-    mine = (monitoring["port"], fact("monitoring", "alertmanager_port"))
-    taken += [(own, port) for port in mine if port in hosts[own][1]]
-    for host, port in taken:
-        yield error(
-            "input-port-twice",
-            PLACE,
-            found=f"port {port} of {host}, which monitoring takes, is already that of a service, or of its system",
-            expected="a port of its own",
-            remedy=f"{'write another port here, or' if port == monitoring['port'] else 'give'} the service another one",
-        )
+def claims(monitoring: Mapping[str, Any], hosts: Mapping[str, Host]) -> Claims:
+    own, remedy = monitoring["host"], "give the other one another port: monitoring has this one"
+    exporters = [Port(name, fact("monitoring", "exporter_port"), PLACE, remedy) for name in sorted(hosts)]
+    alerts = Port(own, fact("monitoring", "alertmanager_port"), PLACE, remedy)
+    return Claims([*exporters, Port(own, monitoring["port"], f"{PLACE}.port"), alerts])
 
 
 def _addresses(monitoring: dict[str, Any], address: str) -> Iterator[Finding]:

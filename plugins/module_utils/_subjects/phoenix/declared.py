@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ from ..._base import secret_files
 from ..._base.findings import Finding, error, unknown_host
 from ..._base.gb10 import fact
 from ..._base.schema import Spec
+from ..._engines.placed import Host
+from ..fleet.subject import Claims, DeclareContext, Port
 
 PLACE = "fleet_phoenix"
 PHOENIX: Spec = {
@@ -37,26 +39,15 @@ _MOST_BYTES = 4096
 _KEY = re.compile(r"(?=.*[0-9])(?=.*[a-z])[0-9A-Za-z._~+/=-]{32,1024}")
 
 
-def decide(phoenix: dict[str, Any], hosts: Mapping[str, Collection[int]], folder: Path) -> Iterator[Finding]:
-    """Complete a checked ``fleet_phoenix``: ``secret_file`` becomes absolute, figures that nobody wrote are GB10's.
-
-    hosts: of the inventory, ``{name: its taken ports}``. folder: the inventory's.
-    """
+def decide(phoenix: dict[str, Any], context: DeclareContext) -> Iterator[Finding]:
+    """Complete a checked ``fleet_phoenix``: ``secret_file`` becomes absolute, figures that nobody wrote are GB10's."""
     for key in ("port", "retention_days", "disk_gib"):
         phoenix.setdefault(key, fact("phoenix", key))
     name, listen = phoenix["host"], phoenix["listen"]
-    path = folder / phoenix["secret_file"]
+    path = context.folder / phoenix["secret_file"]
     phoenix["secret_file"] = str(path)
-    if name not in hosts:
-        yield unknown_host(f"{PLACE}.host", name, hosts)
-    elif phoenix["port"] in hosts[name]:
-        yield error(
-            "input-port-twice",
-            f"{PLACE}.port",
-            found=f"port {phoenix['port']} of {name} is already that of a service, or of its system",
-            expected="a port of its own",
-            remedy="write another port",
-        )
+    if name not in context.hosts:
+        yield unknown_host(f"{PLACE}.host", name, context.hosts)
     if not _is_address(listen):
         yield error(
             "input-phoenix-listen",
@@ -66,6 +57,10 @@ def decide(phoenix: dict[str, Any], hosts: Mapping[str, Collection[int]], folder
             remedy="write the one that services' hosts reach it by",
         )
     yield from _key_problems(path)
+
+
+def claims(phoenix: Mapping[str, Any], _hosts: Mapping[str, Host]) -> Claims:
+    return Claims([Port(phoenix["host"], phoenix["port"], f"{PLACE}.port")])
 
 
 def _is_address(text: str) -> bool:

@@ -1,32 +1,33 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The monitoring of the fleet: what is collected from where, and each host's part of it."""
+"""The monitoring in the plan: what is collected from where, and each host's part of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .._base.findings import Finding, error
-from .._base.gb10 import fact
-from .._engines.placed import Host
-from .._subjects.memory_guard.subject import floors
-from .._subjects.monitoring import prometheus
-from .._subjects.monitoring.plan import collected_slice, host_slice, shown_slice
-from .._subjects.monitoring.prometheus import Endpoint
-from .decided import Decided
+from ..._base.findings import Finding, error
+from ..._base.gb10 import fact
+from ..._engines.decided import Decided
+from ..._engines.placed import Host
+from ..fleet.subject import FleetPart, FleetSubject, PlanContext, Planned
+from ..memory_guard.subject import floors
+from . import prometheus
+from .declared import MONITORING, claims, decide
+from .plan import collected_slice, host_slice, shown_slice
+from .prometheus import Endpoint
 
 _EVERYWHERE = ("0.0.0.0", "::")
 NAME = "monitoring"
 
 
 @dataclass(frozen=True)
-class Monitoring:
-    """What is decided of it: nothing where none is declared.
-
-    declared: as `_subjects.monitoring.declared.decide` completes ``fleet_monitoring``. hosts: each one's node exporter,
-    address and port. endpoints: of services. engines: the series of each engine that serves. disk_gib: under so much
-    free disk it alerts. load_s: no service may be silent for longer while it loads.
+class Monitoring(FleetPart):
+    """declared: as `declared.decide` completes ``fleet_monitoring``; None without. hosts: each one's node exporter,
+    address and port. endpoints: of services. engines: the series of each engine that serves. left: bytes that the plan
+    leaves of each host's memory. disk_gib: under so much free disk it alerts. load_s: no service may be silent for
+    longer while it loads.
     """
 
     declared: Mapping[str, Any] | None = None
@@ -34,17 +35,15 @@ class Monitoring:
     endpoints: Sequence[Endpoint] = ()
     engines: Sequence[Mapping[str, str]] = ()
     inventory: str = ""
+    left: Mapping[str, int] = field(default_factory=dict)
     disk_gib: float = 0
     load_s: int = 0
-    findings: Sequence[Finding] = ()
 
     @property
     def sources(self) -> list[str]:
-        """The addresses by which it comes to the hosts."""
         return sorted({*self.declared["addresses"]}) if self.declared else []
 
     def shown(self) -> dict[str, Any] | None:
-        """``monitoring`` of the plan."""
         if not self.declared:
             return None
         return {
@@ -60,12 +59,10 @@ class Monitoring:
     def _url(self) -> str:
         return f"{prometheus.url(self.declared or {})}/consoles/fleet.html"
 
-    def slice_of(self, host: Host, decided: Mapping[str, Any], left: int) -> dict[str, Any]:
-        """``hosts.<host>.monitoring``. decided: the rest of its slice. left: bytes that the plan leaves of its
-        memory."""
+    def slice(self, host: Host, slices: Mapping[str, Any]) -> dict[str, Any]:
         if not self.declared:
             return host_slice([], self.inventory, "")
-        parts = [shown_slice(decided, floors(host.settings, left)[0], self.inventory)]
+        parts = [shown_slice(slices, floors(host.settings, self.left[host.name])[0], self.inventory)]
         if host.name == self.declared["host"]:
             collected = collected_slice(
                 self.declared, self.hosts, self.endpoints, self.engines, self.inventory, self.disk_gib, self.load_s
@@ -75,12 +72,10 @@ class Monitoring:
         return host_slice(parts, self.inventory, "")
 
     def apis(self, host: str) -> Iterator[dict[str, Any]]:
-        """Its ports on a host, as `_base.subject.Here.apis` has them."""
         if self.declared and host in self.hosts:
             yield {"port": fact("monitoring", "exporter_port"), "from": self.sources, "reason": "the node exporter"}
 
     def listens(self, host: str) -> Iterator[dict[str, Any]]:
-        """As `_plan.listens` has them."""
         if not self.declared or host not in self.hosts:
             return
         collector = self.declared["host"]
@@ -97,22 +92,15 @@ class Monitoring:
             yield {**own, "address": "127.0.0.1", "port": port, "who": "the host itself"}
 
 
-def plan_monitoring(
-    declared: Mapping[str, Any] | None,
-    hosts: Mapping[str, Host],
-    services: Iterable[Decided],
-    inventory: str,
-    disk_gib: float,
-) -> Monitoring:
-    """declared: as above; None without monitoring, or with one that can't be. disk_gib: as drift takes it."""
+def plan(declared: Mapping[str, Any] | None, context: PlanContext) -> Planned:
     if declared is None:
-        return Monitoring(inventory=inventory)
+        return Monitoring(inventory=context.inventory), []
     port = fact("monitoring", "exporter_port")
     endpoints: list[Endpoint] = []
     engines: list[Mapping[str, str]] = []
     findings: list[Finding] = []
     loads = [fact("limits", "startup_limit_s")]
-    for service in services:
+    for service in context.services.values():
         loads.append(service.ranks[0].supervisor["limits"]["startup_limit_s"])
         spec, metrics = service.placed.engine.spec, service.ranks[0].supervisor["probes"]["metrics"]
         if metrics is None or not spec.series:
@@ -121,21 +109,20 @@ def plan_monitoring(
         endpoints.append(_endpoint(service, metrics["path"]))
         if spec.series not in engines:
             engines.append(spec.series)
-    exporters = {name: f"{_bracketed(host.address)}:{port}" for name, host in hosts.items()}
-    return Monitoring(declared, exporters, endpoints, engines, inventory, disk_gib, max(loads), findings)
-
-
-def _bracketed(address: str) -> str:
-    return f"[{address}]" if ":" in address else address
+    exporters = {name: f"{host.url_host}:{port}" for name, host in context.hosts.items()}
+    free, load_s = context.drift["free"]["disk_gib"], max(loads)
+    planned = Monitoring(declared, exporters, endpoints, engines, context.inventory, context.left, free, load_s)
+    return planned, findings
 
 
 def _endpoint(service: Decided, path: str) -> Endpoint:
     placed, listen = service.placed, service.placed.settings["listen"]
+    head = placed.head if listen in _EVERYWHERE else replace(placed.head, address=listen)
     names = [] if placed.tls is None else [placed.tls["main"], *placed.tls["names"]]
     return Endpoint(
         service=placed.name,
         host=placed.head.name,
-        target=f"{_bracketed(placed.head.address if listen in _EVERYWHERE else listen)}:{placed.port}",
+        target=f"{head.url_host}:{placed.port}",
         path=path,
         tls_name=next((name for name in names if name), ""),
         key=placed.settings.get("api_key_file") or "",
@@ -153,3 +140,10 @@ def _unreachable(service: Decided, collector: str) -> Iterator[Finding]:
             expected=f"an address of {placed.head.name} for other hosts",
             remedy="take listen out, or write fleet_monitoring.host: " + placed.head.name,
         )
+
+
+def _controller(part: Mapping[str, Any]) -> str:
+    return "it runs the monitoring, which is given keys from here" if part["secrets"] else ""
+
+
+FLEET_MONITORING = FleetSubject(NAME, plan, MONITORING, decide=decide, claims=claims, controller=_controller)

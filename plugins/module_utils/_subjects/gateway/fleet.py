@@ -1,88 +1,76 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The services as a gateway reaches them, and the gateway's own part of the plan."""
+"""The gateway in the plan: the services as it reaches them, and its part of each host."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from .._base.findings import Finding, error
-from .._engines.placed import Placed
-from .._subjects.gateway.backends import Backend, Endpoint, backends
-from .._subjects.gateway.declared import NAME
-from .._subjects.gateway.plan import gateway_slice, shown
-from .._subjects.tls.declared import is_address
-from .decided import Decided
+from ..._base.findings import Finding, error
+from ..._engines.decided import Decided
+from ..._engines.placed import Host, Placed
+from ..fleet.subject import FleetPart, FleetSubject, PlanContext, Planned
+from ..tls.declared import is_address
+from .backends import Backend, Endpoint, backends
+from .declared import GATEWAY, NAME, claims, decide, ports
+from .plan import gateway_slice, shown
 
 _EVERYWHERE = ("0.0.0.0", "::")
 
 
 @dataclass(frozen=True)
-class Gateway:
-    """What is decided of the gateway: nothing where none is declared.
-
-    declared: as `_subjects.gateway.declared.decide` completes ``fleet_gateway``.
-    """
+class Gateway(FleetPart):
+    """declared: as `declared.decide` completes ``fleet_gateway``; None without one."""
 
     declared: Mapping[str, Any] | None = None
     offered: Sequence[Backend] = ()
     inventory: str = ""
-    findings: Sequence[Finding] = field(default=())
-
-    @property
-    def hosts(self) -> list[str]:
-        return list(self.declared["hosts"]) if self.declared else []
 
     @property
     def sources(self) -> list[str]:
-        """The addresses that alone may come to the services' ports; empty: everybody."""
         return sorted({*self.declared["addresses"]}) if self.declared else []
 
+    @property
+    def callers(self) -> str:
+        return f"the gateway on {', '.join(self.declared['hosts'])}" if self.declared else ""
+
     def shown(self) -> dict[str, Any] | None:
-        """``gateway`` of the plan."""
         return shown(self.declared, self.offered) if self.declared else None
 
-    def slice_of(self, host: str, interface: str) -> dict[str, Any]:
-        """``hosts.<host>.gateway``. interface: of its management network."""
-        if not self.declared or host not in self.hosts:
+    def slice(self, host: Host, slices: Mapping[str, Any]) -> dict[str, Any]:
+        if not self.declared or host.name not in self.declared["hosts"]:
             return {}
-        return gateway_slice(self.declared, self.offered, self.inventory, host, interface)
+        interface = slices["fabric"]["management"]["interface"]
+        return gateway_slice(self.declared, self.offered, self.inventory, host.name, interface)
 
     def apis(self, host: str) -> Iterator[dict[str, Any]]:
-        """Its own ports on a host, as `_base.subject.Here.apis` has them."""
-        if self.declared and host in self.hosts:
-            for port in _ports(self.declared):
+        if self.declared and host in self.declared["hosts"]:
+            for _key, port in ports(self.declared):
                 yield {"port": port, "from": [], "reason": "the gateway"}
             others = [address for name, address in self.declared["members"].items() if name != host]
             if others:
                 yield {"port": None, "protocol": "vrrp", "from": others, "reason": "the other gateways"}
 
     def listens(self, host: str) -> Iterator[dict[str, Any]]:
-        """As `_plan.listens` has them."""
-        if self.declared and host in self.hosts:
-            port, *redirects = _ports(self.declared)
+        if self.declared and host in self.declared["hosts"]:
+            (_, port), *redirects = ports(self.declared)
             who = f"clients with a key of {self.declared['keys_file']}, over TLS"
             yield {"port": port, "address": "::", "service": NAME, "who": who}
-            for redirect in redirects:
+            for _, redirect in redirects:
                 yield {"port": redirect, "address": "::", "service": NAME, "who": f"everybody, sent on to port {port}"}
 
 
-def _ports(declared: Mapping[str, Any]) -> list[int]:
-    return [port for port in (declared["port"], declared["redirect_port"]) if port]
-
-
-def plan_gateway(declared: Mapping[str, Any] | None, services: Iterable[Decided], inventory: str) -> Gateway:
-    """declared: as above; None without a gateway, or with one that can't be."""
+def plan(declared: Mapping[str, Any] | None, context: PlanContext) -> Planned:
     if declared is None:
-        return Gateway()
+        return Gateway(), []
     reached: list[Endpoint] = []
     findings: list[Finding] = []
-    for service in services:
+    for service in context.services.values():
         findings += _unreachable(service.placed, declared["hosts"])
         reached.append(_endpoint(service))
     offered, problems = backends(reached, declared["aliases"])
-    return Gateway(declared, offered, inventory, [*findings, *problems])
+    return Gateway(declared, offered, context.inventory), [*findings, *problems]
 
 
 def _endpoint(service: Decided) -> Endpoint:
@@ -128,3 +116,10 @@ def _unreachable(placed: Placed, gateways: Sequence[str]) -> Iterator[Finding]:
             expected="a name in the certificate, by which the gateway knows the service",
             remedy="write names with one, or tls: local",
         )
+
+
+def _controller(part: Mapping[str, Any]) -> str:
+    return "it runs the gateway, whose keys and settings are made here" if part else ""
+
+
+FLEET_GATEWAY = FleetSubject(NAME, plan, GATEWAY, decide=decide, claims=claims, controller=_controller)

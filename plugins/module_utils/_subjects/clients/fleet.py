@@ -7,31 +7,30 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._base.findings import Finding, error
-from .._base.gb10 import fact
-from .._subjects.clients.declared import HERMES
-from .._subjects.clients.kinds import KINDS, Way
-from .._subjects.clients.plan import client_slice
-from .._subjects.gateway.declared import url
-from .._subjects.tls.declared import is_address
-from .decided import Decided
-from .gateway import Gateway
+from ..._base.findings import Finding, error
+from ..._base.gb10 import fact
+from ..._engines.decided import Decided
+from ..._engines.placed import Host
+from ..fleet.subject import FleetPart, FleetSubject, PlanContext, Planned
+from ..gateway.declared import url
+from ..gateway.fleet import Gateway
+from ..tls.declared import is_address
+from .declared import CLIENTS, HERMES, claims, decide
+from .kinds import KINDS, Way
+from .plan import client_slice
 
 
 @dataclass(frozen=True)
-class Clients:
-    """What is decided of them: nothing where none is declared. declared: as `_subjects.clients.declared.decide`
-    completes
-    ``fleet_clients``."""
+class Clients(FleetPart):
+    """declared: as `declared.decide` completes ``fleet_clients``, those that can be."""
 
-    declared: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    gateway: Gateway = field(default_factory=Gateway)
+    declared: Mapping[str, Mapping[str, Any]]
+    gateway: Gateway
     services: Mapping[str, Decided] = field(default_factory=dict)
     inventory: str = ""
 
-    def slice_of(self, host: str) -> list[dict[str, Any]]:
-        """``hosts.<host>.clients``."""
-        return [self._slice(name, client) for name, client in self._here(host)]
+    def slice(self, host: Host, _slices: Mapping[str, Any]) -> list[dict[str, Any]]:
+        return [self._slice(name, client) for name, client in self._here(host.name)]
 
     def _here(self, host: str) -> list[tuple[str, Mapping[str, Any]]]:
         return [(name, client) for name, client in sorted(self.declared.items()) if client["host"] == host]
@@ -54,7 +53,6 @@ class Clients:
         return Way(f"{url(declared)}/v1", name, address, models)
 
     def images(self, host: str) -> Iterator[dict[str, Any]]:
-        """As `_plan.slices.images` has them."""
         for _name, client in self._here(host):
             source = client["image"]["source"]
             (kind, value), *_ = [*source.items()] if isinstance(source, Mapping) else [(source, "")]
@@ -63,19 +61,16 @@ class Clients:
             yield {"reference": reference, "digest": digest, "source": {"kind": kind, **where}, "known": None}
 
     def apis(self, host: str) -> Iterator[dict[str, Any]]:
-        """As `_base.subject.Here.apis` has them."""
         for name, client in self._here(host):
             if not client["listen"].startswith("127."):
                 yield {"port": client["port"], "from": [], "reason": f"the client {name}"}
 
     def listens(self, host: str) -> Iterator[dict[str, Any]]:
-        """As `_plan.listens` has them."""
         for name, client in self._here(host):
             who = "who has its key" if client["kind"] == HERMES else "who signs in; without TLS"
             yield {"port": client["port"], "address": client["listen"], "service": name, "who": who}
 
     def shown(self) -> list[dict[str, Any]]:
-        """``clients`` of the plan."""
         return [
             {
                 "client": name,
@@ -93,13 +88,14 @@ class Clients:
         ]
 
 
-def plan_clients(
-    declared: Mapping[str, Mapping[str, Any]], gateway: Gateway, services: Mapping[str, Decided], inventory: str
-) -> tuple[Clients, list[Finding]]:
-    """declared: those that can be. An agent whose model can't carry it is left out, with the reason."""
-    problems = {name: [*_agent(name, client, services)] for name, client in declared.items()}
-    good = {name: client for name, client in declared.items() if not problems[name]} if gateway.declared else {}
-    return Clients(good, gateway, services, inventory), [one for found in problems.values() for one in found]
+def plan(declared: Mapping[str, Mapping[str, Any]] | None, context: PlanContext) -> Planned:
+    """An agent whose model can't carry it is left out, with the reason."""
+    gateway = context.fleet["gateway"]
+    assert isinstance(gateway, Gateway)
+    problems = {name: [*_agent(name, client, context.services)] for name, client in (declared or {}).items()}
+    good = {name: client for name, client in (declared or {}).items() if gateway.declared and not problems[name]}
+    planned = Clients(good, gateway, context.services, context.inventory)
+    return planned, [one for found in problems.values() for one in found]
 
 
 def _agent(name: str, client: Mapping[str, Any], services: Mapping[str, Decided]) -> Iterator[Finding]:
@@ -129,3 +125,10 @@ def _agent(name: str, client: Mapping[str, Any], services: Mapping[str, Decided]
 
 def _and(words: Sequence[str]) -> str:
     return " and no ".join(words)
+
+
+def _controller(part: Sequence[Mapping[str, Any]]) -> str:
+    return "it runs clients of the gateway, whose keys and settings are made here" if part else ""
+
+
+FLEET_CLIENTS = FleetSubject("clients", plan, CLIENTS, ["gateway"], decide, claims, nothing=[], controller=_controller)

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``fleet_services``: the shape of a service, and what is wrong with what was written."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from .._base.findings import Finding, error, unknown_host
+from .._base.gb10 import facts
+from .._base.schema import Spec, check
+from .._base.sizes import quantity
+from .._engines.placed import Host
+from .._engines.ports import ports_on_head
+from .._engines.recipes.spec import CONTAINER, ENVIRONMENT, FLAGS
+from .._engines.tracing.declared import TRACING
+from .._engines.tracing.declared import decide as decide_tracing
+from .._facts.models.purpose import PURPOSE
+from .._subjects.tls.declared import TLS
+from .._subjects.tls.declared import decide as decide_tls
+from .keys import key_file
+from .trust import TRUST
+
+_MOST_REPLICAS = 500
+
+_FREE_MAP: Spec = {"type": "map", "default": {}}
+
+# How large the KV pool is: docs/memory.md.
+_POOL_WORDS = "least, rest, a number of tokens as 800k, or of bytes as 20GiB"
+_POOL: Spec = {
+    "expected": _POOL_WORDS,
+    "any_of": [
+        {"type": "count", "min": 1},
+        {"type": "bytes", "min": 1},
+        {"type": "str", "choices": ["least", "rest"], "expected": _POOL_WORDS},
+    ],
+}
+
+SERVICE: Spec = {
+    "type": "map",
+    "options": {
+        "recipe": {"type": "str", "nullable": True, "default": None},
+        "hosts": {"type": "list", "required": True, "min": 1, "elements": {"type": "str"}},
+        "port": {"type": "int", "required": True, "min": 1, "max": 65535},
+        "listen": {
+            "type": "str",
+            "default": "0.0.0.0",
+            "pattern": "[0-9a-fA-F.:]+",
+            "expected": "the host's IP address to listen on",
+        },
+        "served_name": {"type": "str", "min": 1},
+        "replicas": {"type": "int", "min": 1, "max": _MOST_REPLICAS, "default": 1},
+        "workload": {
+            "type": "map",
+            "default": {},
+            "options": {
+                "max_model_len": {"type": "count", "min": 1},
+                "max_num_seqs": {"type": "count", "min": 1},
+                "pool": _POOL,
+                "pool_weight": {"type": "int", "min": 1, "max": 1000},
+                **PURPOSE,
+            },
+        },
+        "flags": FLAGS,
+        "env": ENVIRONMENT,
+        "container": CONTAINER,
+        "image": _FREE_MAP,
+        "model": {
+            "default": {},
+            "expected": "the hub's id, organisation/name; or a map of what is otherwise than in the recipe",
+            "any_of": [_FREE_MAP, {"type": "str", "pattern": r"[\w.-]+/[\w.-]+", "expected": "organisation/name"}],
+        },
+        "api_key_file": {"type": "str", "min": 1, "expected": "a file on the controller that holds the key"},
+        "open": {"type": "bool", "default": False},
+        # how long answers under way may go on once it is to stop; 0: they are cut off
+        "drain_s": {"type": "int", "min": 0, "max": 86_400},
+        "on_creep": {"type": "str", "choices": ["report", "restart"], "default": "report"},
+        "tls": TLS,
+        "tracing": TRACING,
+        "trust": {"type": "list", "default": [], "elements": {"type": "str", "choices": [*TRUST]}},
+        "silence": {"type": "map", "default": {}, "values": {"type": "str", "min": 1, "expected": "the reason"}},
+    },
+}
+
+SERVICES: Spec = {
+    "type": "map",
+    "keys": {"type": "str", "pattern": "[a-z0-9][a-z0-9-]{0,40}", "expected": "a name of a-z, 0-9 and -"},
+}
+
+
+def service_names(written: Any) -> set[str]:
+    """Of ``fleet_services`` as written, those of replicas included."""
+    services = written if isinstance(written, Mapping) else {}
+    return {*services, *_names_of_replicas(services)}
+
+
+def _names_of_replicas(services: Mapping[Any, Any]) -> Iterator[str]:
+    """Of services as written."""
+    for name, service in services.items():
+        count = service.get("replicas") if isinstance(service, Mapping) else None
+        if isinstance(count, int) and 1 < count <= _MOST_REPLICAS:
+            yield from (f"{name}-{at + 1}" for at in range(count))
+
+
+def read_services(
+    written: Any, hosts: Mapping[str, Host], folder: Path, tls: Any
+) -> tuple[dict[str, Mapping[str, Any]], list[Finding]]:
+    named, findings = check(SERVICES, written, "fleet_services")
+    if findings:
+        return {}, findings
+    usable: dict[str, Mapping[str, Any]] = {}
+    for name in sorted(named):
+        place = f"fleet_services.{name}"
+        service, problems = check(SERVICE, named[name], place)
+        if not problems and isinstance(service["model"], str):
+            service["model"] = {"repository": service["model"]}
+        if problems:
+            findings += problems
+            continue
+        problems = [*_what(place, service), *_placement(place, service["hosts"], hosts), *_divided(place, service)]
+        for replica, own in _replicas(name, service).items():
+            of_one = [
+                *problems,
+                *([_taken(place, replica)] if replica != name and replica in named else []),
+                *key_file(name, own, folder),
+                *decide_tracing(name, own, folder),
+                *_declared_twice(place, own),
+                *_ports_of_the_host(place, own, hosts),
+                *_tls(replica, own, hosts, folder, tls),
+            ]
+            findings += [problem for problem in of_one if problem not in findings]
+            if not any(problem.severity == "error" for problem in of_one):
+                usable[replica] = own
+    return usable, [*findings, *_port_clashes(usable)]
+
+
+def _replicas(name: str, service: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The services of a declaration: itself, or NAME-1 to NAME-N, each on its part of the hosts, in their order."""
+    count = service["replicas"]
+    if count == 1 or len(service["hosts"]) % count:
+        return {name: {**service}}
+    each = len(service["hosts"]) // count
+    return {
+        f"{name}-{at + 1}": {**copy.deepcopy({**service}), "hosts": service["hosts"][at * each : (at + 1) * each]}
+        for at in range(count)
+    }
+
+
+def _divided(place: str, service: Mapping[str, Any]) -> Iterator[Finding]:
+    """Hosts that replicas don't share out evenly: one of them would be another service than the others."""
+    hosts, count = len(service["hosts"]), service["replicas"]
+    if hosts % count:
+        fitting = [str(number) for number in range(2, hosts + 1) if hosts % number == 0]
+        yield error(
+            "input-replicas",
+            f"{place}.replicas",
+            found=f"{count} replicas on {hosts} hosts",
+            expected=f"a number that divides {hosts} hosts: " + ", ".join(fitting or ["1"]),
+            remedy=f"name {-(-hosts // count) * count} hosts, or another number of replicas",
+        )
+
+
+def _taken(place: str, replica: str) -> Finding:
+    return error(
+        "input-replicas",
+        f"{place}.replicas",
+        found=f"a service {replica} is declared too",
+        expected="names NAME-1 to NAME-N for the replicas alone",
+        remedy=f"give fleet_services.{replica} another name",
+    )
+
+
+def _what(place: str, service: Mapping[str, Any]) -> Iterator[Finding]:
+    if service["recipe"] is None and not isinstance(service["model"].get("repository"), str):
+        yield error(
+            "input-no-model",
+            place,
+            found="neither recipe nor model",
+            expected="what is to be served",
+            remedy="write recipe: NAME (recipes/ has them), or model: ORGANISATION/NAME, the hub's id",
+        )
+
+
+def _placement(place: str, chosen: list[str], hosts: Mapping[str, Host]) -> Iterator[Finding]:
+    for host in sorted(set(chosen)):
+        if host not in hosts:
+            yield unknown_host(f"{place}.hosts", host, hosts)
+        elif chosen.count(host) > 1:
+            yield error(
+                "input-host-twice",
+                f"{place}.hosts",
+                found=f'"{host}" stands there twice',
+                expected="each host once",
+                remedy="a GB10 has one GPU, so one rank a host: remove one",
+            )
+
+
+def _tls(
+    name: str, service: dict[str, Any], hosts: Mapping[str, Host], folder: Path, of_fleet: Any
+) -> Iterator[Finding]:
+    """Encryption of the endpoint. of_fleet: the checked ``fleet_tls``."""
+    place = f"fleet_services.{name}.tls" if "tls" in service else "fleet_tls"
+    head = hosts.get(service["hosts"][0])
+    address = [head.name, head.address] if head else []
+    listen = [] if service["listen"] in ("0.0.0.0", "::") else [service["listen"]]
+    yield from decide_tls(name, service, place, service.get("tls", of_fleet), [*listen, *address], folder)
+
+
+def _declared_twice(place: str, service: Mapping[str, Any]) -> Iterator[Finding]:
+    """A size in the workload and again, otherwise, among the flags: either could be what was meant."""
+    for size, flag in (
+        ("max_model_len", "max-model-len"),
+        ("max_num_seqs", "max-num-seqs"),
+        ("pool", "kv-cache-memory-bytes"),
+    ):
+        asked, written = service["workload"].get(size), service["flags"].get(flag)
+        if asked is not None and written is not None and (quantity(asked) or asked) != (quantity(written) or written):
+            yield error(
+                "input-declared-twice",
+                f"{place}.flags.{flag}",
+                found=f"{written}, and {asked} as workload.{size}",
+                expected="one of the two",
+                remedy=f"remove one; the memory plan reads workload.{size}",
+            )
+
+
+def _ports_of_the_host(place: str, service: Mapping[str, Any], hosts: Mapping[str, Host]) -> Iterator[Finding]:
+    """Ports of the head at which its system listens already: what we reach it by, and what every GB10 has."""
+    head = hosts.get(service["hosts"][0])
+    taken = _listening(head)
+    local = service["listen"] in ("0.0.0.0", "::") or service["listen"].startswith("127.")
+    for port in ports_on_head(service["port"], service["hosts"]):
+        who, everywhere = taken.get(port, ("", False))
+        if who and (everywhere or local):
+            yield error(
+                "input-port-of-the-host",
+                f"{place}.port",
+                found=f"port {port} of {service['hosts'][0]} is that of {who}",
+                expected="a port at which nothing else listens",
+                remedy="write another port, as 8000",
+            )
+
+
+def _listening(host: Host | None) -> dict[int, tuple[str, bool]]:
+    """``{port: (whose, whether at every address)}``."""
+    taken = {entry["value"]["port"]: (name, entry["value"]["everywhere"]) for name, entry in facts()["listens"].items()}
+    return taken | ({host.port: ("sshd, by which Ansible comes", True)} if host else {})
+
+
+def taken_ports(hosts: Mapping[str, Host], services: Mapping[str, Mapping[str, Any]]) -> dict[tuple[str, int], str]:
+    """Who has which port of a host: its system, and services."""
+    system = {(name, port): who for name, host in hosts.items() for port, (who, _) in _listening(host).items()}
+    heads = {name: (one["hosts"][0], ports_on_head(one["port"], one["hosts"])) for name, one in services.items()}
+    return system | {(head, port): f"fleet_services.{name}" for name, (head, ports) in heads.items() for port in ports}
+
+
+def _port_clashes(services: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
+    """Two services that would listen on the same port of the same host: only the head of a group listens."""
+    taken: dict[tuple[str, int], str] = {}
+    findings = []
+    for name, service in services.items():
+        head = service["hosts"][0]
+        for port in ports_on_head(service["port"], service["hosts"]):
+            other = taken.setdefault((head, port), name)
+            if other != name:
+                findings.append(
+                    error(
+                        "input-port-twice",
+                        f"fleet_services.{name}.port",
+                        found=f"port {port} of {head} is already that of fleet_services.{other}",
+                        expected="a port of its own",
+                        remedy="write another port",
+                    )
+                )
+    return findings

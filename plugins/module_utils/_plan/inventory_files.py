@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is wrong with the files of an inventory, whatever they declare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from .._base.findings import Finding, error
+from .._base.yaml_text import written_twice
+
+
+def declared_twice(texts: Mapping[str, str]) -> Iterator[Finding]:
+    """Keys that a file of the inventory has twice: YAML keeps the last one, and what the first declared is lost.
+
+    texts: of the files, by their names.
+    """
+    for file, text in sorted(texts.items()):
+        for key, line, before in written_twice(text):
+            yield error(
+                "input-key-twice",
+                f"{file}, line {line}",
+                found=f'"{key}" is written twice, first in line {before}',
+                expected="each key once",
+                remedy="give one of them another name, or remove it: the first would count for nothing",
+            )
+
+
+# Folders of an owner's site that hold no inventory. Ansible reads them as one where it is given the site's folder.
+_NO_INVENTORY = frozenset({"drift", "observed", "recipes", "secrets"})
+
+
+def not_inventories(sources: Mapping[str, str | None], given: Iterable[str]) -> list[Finding]:
+    """A finding where hosts come from files that are no inventories.
+
+    sources: {host: the file that Ansible took it from}. given: what followed ``-i``; Ansible reads the files below a
+    folder, and a file that is named itself is what its owner means. Hosts' names are not repeated: the line of a key
+    file becomes one.
+    """
+    files = {file: folder for file in sources.values() if file and (folder := _no_inventory(Path(file), given))}
+    if not files:
+        return []
+    return [
+        error(
+            "input-not-an-inventory",
+            "the inventory",
+            found=f"Ansible took lines of {len(files)} files in {', '.join(sorted({*files.values()}))} for hosts",
+            expected="hosts of the hosts' file alone",
+            remedy="name the file instead of its folder: -i inventories/mine/hosts.yml; a key that was read this way "
+            "has been printed by Ansible: make a new one",
+        )
+    ]
+
+
+def _no_inventory(file: Path, given: Iterable[str]) -> str | None:
+    """The folder without inventories that a file lies in, below a folder that was given as inventory."""
+    for source in map(Path, given):
+        if file != source and file.is_relative_to(source):
+            return next((part for part in file.relative_to(source).parts[:-1] if part in _NO_INVENTORY), None)
+    return None
