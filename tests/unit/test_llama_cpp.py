@@ -95,7 +95,6 @@ def test_alone_it_is_planned_to_the_last_word(tmp_path: Path) -> None:
     assert "sk-0123" not in json.dumps(planned)
     read = service.from_plan(rank["supervisor"])
     assert (read.probes.others, read.ports, read.endpoint and read.endpoint.key_form) == (None, [8000], "%t\n")
-    assert "others" not in rank["supervisor"]["probes"]
 
 
 @pytest.mark.parametrize(("kind", "option"), [("embed", "--embedding"), ("rerank", "--rerank")])

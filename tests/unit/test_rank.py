@@ -292,25 +292,36 @@ def test_a_line_that_differs_in_numbers_alone_is_of_one_kind() -> None:
 
 # Liveness ---------------------------------------------------------------------------------------------------------
 
+METERED = replace(stand_in_engine.PROBES, patience_s=300)
 IDLE = judge.Metrics(tokens=100, answered=50, running=0, waiting=0, kv_use=0.0)
 BUSY = replace(IDLE, running=2)
 
 
-def look(at: float, metrics: judge.Metrics | None, cpu_s: float = 0.0) -> judge.Look:
-    return judge.Look(at, metrics, cpu_s)
+def look(at: float, metrics: judge.Metrics | None, cpu_s: float = 0.0, late: bool = False) -> judge.Look:
+    return judge.Look(at, metrics, [cpu_s], late)
+
+
+GROWN = replace(BUSY, kv_use=0.1)
 
 
 @pytest.mark.parametrize(
-    ("what", "before", "now", "alive_at", "verdict"),
+    ("what", "before", "now", "life", "verdict"),
     [
         ("tokens move", look(0, BUSY), look(30, replace(BUSY, tokens=101)), 0, "alive"),
         ("a new engine began", look(0, BUSY), look(30, replace(BUSY, tokens=0)), 0, "alive"),
         ("idle", look(0, IDLE), look(30, IDLE), 0, "canary"),
-        ("no metrics", look(0, IDLE), look(30, None), 0, "strike"),
+        ("no metrics", look(0, None), look(30, None, late=True), 0, "strike"),
+        ("no metrics any more", look(0, IDLE), look(30, IDLE, 30, late=True), 0, "strike"),
         ("metrics again", look(0, None), look(30, BUSY), 0, "canary"),
+        ("the gauge rises", look(0, BUSY, 0), look(30, GROWN, 30), 0, "patient"),
+        ("the gauge rises again and again", look(600, BUSY, 0), look(630, GROWN, 30), judge.Life(0, 2), "alive"),
+        ("it rises since somebody came", look(270, BUSY, 0), look(300, replace(GROWN, running=3), 30), 0, "hung"),
+        ("it falls", look(270, GROWN, 0), look(300, BUSY, 30), judge.Life(0, 2), "hung"),
+        ("a prompt that SGLang counts nowhere", look(0, IDLE), look(30, replace(IDLE, kv_use=0.1)), 0, "patient"),
         ("a long prefill", look(0, BUSY, 0), look(30, BUSY, 30), 0, "patient"),
         ("a long prefill, still", look(240, BUSY, 0), look(270, BUSY, 30), 0, "patient"),
-        ("ranks that spin for ever", look(270, BUSY, 0), look(300, BUSY, 30), 0, "strike"),
+        ("ranks that spin for ever", look(270, BUSY, 0), look(300, BUSY, 30), 0, "hung"),
+        ("more and more who wait", look(270, BUSY, 0), look(300, replace(BUSY, waiting=9), 30), 0, "hung"),
         ("a stopped engine", look(0, BUSY, 10), look(30, BUSY, 10), 0, "strike"),
         (
             "requests wait and nothing works",
@@ -321,14 +332,31 @@ def look(at: float, metrics: judge.Metrics | None, cpu_s: float = 0.0) -> judge.
         ),
     ],
 )
-def test_liveness(what: str, before: judge.Look, now: judge.Look, alive_at: float, verdict: str) -> None:
-    assert judge.liveness(before, now, alive_at, 300) == verdict, what
+def test_liveness(
+    what: str, before: judge.Look, now: judge.Look, life: judge.Life | float, verdict: judge.Verdict
+) -> None:
+    since = life if isinstance(life, judge.Life) else judge.Life(life)
+    assert judge.liveness(since, before, now, METERED)[0] == verdict, what
+
+
+def test_a_rank_that_works_is_enough() -> None:
+    """The head's own processes may wait for another host's without spinning."""
+    before, now = judge.Look(0, BUSY, [1, 5]), judge.Look(30, BUSY, [1, 35])
+    assert judge.liveness(judge.Life(0), before, now, METERED)[0] == "patient"
+
+
+def test_silence_between_two_steps_is_a_step() -> None:
+    assert METERED.metrics is not None
+    silent = replace(METERED, metrics=replace(METERED.metrics, between_steps=True))
+    for cpu, at, verdict in ((30, 60, "patient"), (0, 60, "strike"), (30, 330, "hung")):
+        before, now = look(at - 30, BUSY), look(at, BUSY, cpu, late=True)
+        assert judge.liveness(judge.Life(0), before, now, silent)[0] == verdict
 
 
 @given(st.floats(0, 1e3), st.floats(0, 1e3), st.integers(0, 9), st.integers(0, 9))
 def test_an_endpoint_that_computes_is_never_struck(cpu: float, alive_at: float, running: int, waiting: int) -> None:
-    then = judge.Metrics(1, 1, running, waiting, 0)
-    assert judge.liveness(look(0, then), look(30, replace(then, tokens=2), cpu), alive_at, 300) == "alive"
+    then, now = judge.Metrics(1, 1, running, waiting, 0), look(30, judge.Metrics(2, 1, running, waiting, 0), cpu)
+    assert judge.liveness(judge.Life(alive_at), look(0, then), now, METERED) == ("alive", judge.Life(30))
 
 
 def test_metrics_are_read_by_the_engines_own_names() -> None:

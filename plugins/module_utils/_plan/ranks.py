@@ -245,8 +245,7 @@ def _probes(service: Configured, container: str) -> dict[str, Any]:
     if probes.requires is not None:
         asked = docker_ask(service.placed.image["reference"], probes.requires.command)
         probes = replace(probes, requires=replace(probes.requires, command=asked))
-    # written only where it counts, so that the ranks of other engines keep their definition
-    return {name: value for name, value in asdict(probes).items() if name not in ("others", "insist_s") or value}
+    return asdict(probes)
 
 
 def _endpoint(service: Configured) -> dict[str, str | None]:

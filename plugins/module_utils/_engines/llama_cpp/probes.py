@@ -12,7 +12,8 @@ from .. import openai
 from ..placed import Placed
 from ..ports import ranks_port
 
-# tools/server/server-context.cpp; n_decode_total moves with each batch of a prefill
+# tools/server/server-context.cpp: n_decode_total moves with each batch of a prefill, and its one thread answers between
+# two batches.
 _METRICS = Metrics(
     path="/metrics",
     tokens=["llamacpp:prompt_tokens_total", "llamacpp:tokens_predicted_total", "llamacpp:n_decode_total"],
@@ -20,6 +21,7 @@ _METRICS = Metrics(
     running=["llamacpp:requests_processing"],
     waiting=["llamacpp:requests_deferred"],
     kv_use=[],
+    between_steps=True,
 )
 # A batch of 2048 tokens takes 48 s at the 43 tokens a second of a 397B model over two hosts (cluster owner's notes).
 _STEP_S = 300

@@ -64,7 +64,7 @@ class Sglang(Plain):
         return launch.launch(placed, flags, rank)
 
     def probes(self, placed: Placed, flags: Mapping[str, Value]) -> Probes:
-        return probes.probes(placed, self.served_name(placed, flags))
+        return probes.probes(placed, flags, self.served_name(placed, flags))
 
     def warm_up(self, placed: Placed, flags: Mapping[str, Value]) -> list[Request]:
         return probes.warm_up(placed, flags, self.served_name(placed, flags))

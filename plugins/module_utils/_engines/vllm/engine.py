@@ -95,7 +95,9 @@ class Vllm:
     def probes(self, placed: Placed, flags: Mapping[str, Value]) -> Probes:
         silenced = {*placed.recipe["silence"], *placed.settings["silence"]}
         asks, open_ray = placement.uses_ray(placed), OPEN_RAY in silenced
-        return probes.probes(placed.recipe["kind"], self.served_name(placed, flags), asks, open_ray)
+        limit = placed.environments.get(placed.head.name, {}).get(probes.STEP_S)
+        step_s = quantity(limit.value) if limit else None
+        return probes.probes(placed.recipe["kind"], self.served_name(placed, flags), asks, open_ray, step_s)
 
     def warm_up(self, placed: Placed, flags: Mapping[str, Value]) -> list[Request]:
         return probes.warm_up(placed, flags)

@@ -13,8 +13,8 @@ from ..placed import Placed
 from .placement import served_name
 from .rules.group import OPEN_RAY
 
-# vllm/v1/metrics/loggers.py. iteration_tokens moves with each step of a chunked prefill, the other two when a request
-# gets on.
+# vllm/v1/metrics/loggers.py. No token is counted before a prompt has been read to its end, since an iteration has
+# figures only where a step gave outputs (v1/engine/async_llm.py); the KV gauge comes with every step (0.11 to 0.33).
 _METRICS = Metrics(
     path="/metrics",
     tokens=["vllm:prompt_tokens_total", "vllm:generation_tokens_total", "vllm:iteration_tokens_total_sum"],
@@ -23,8 +23,9 @@ _METRICS = Metrics(
     waiting=["vllm:num_requests_waiting"],
     kv_use=["vllm:kv_cache_usage_perc"],
 )
-# Then vLLM itself gives up on a step (VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS).
-_STEP_S = 300
+# Where several ranks compute, vLLM itself gives up on a step after this (envs.py), and needs a moment to say so.
+STEP_S = "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS"
+_STEP_S, _MARGIN_S = 300, 30
 # Of vLLM, PyTorch, NCCL and Ray.
 _SHARED_MEMORY = ["psm_", "nccl-", "torch_", "vllm", *ray.SHARED_MEMORY, "sem.mp-"]
 # Words of a prompt: one request takes the decode kernels, one those of a longer prefill.
@@ -38,14 +39,14 @@ _OTHERWISE = (
 )
 
 
-def probes(kind: str, model: str, on_ray: bool, open_ray: bool = False) -> Probes:
+def probes(kind: str, model: str, on_ray: bool, open_ray: bool = False, step_s: int | None = None) -> Probes:
     """kind: chat or embed. model: its name for clients. on_ray: whether ranks are nodes of Ray. open_ray: the owner
-    takes a Ray that asks for no token."""
+    takes a Ray that asks for no token. step_s: what the owner lets one step take."""
     return Probes(
         health="/health",
         proof=openai.request(kind, model, "gb10"),
         metrics=_METRICS,
-        patience_s=_STEP_S,
+        patience_s=max(_STEP_S, step_s or 0) + _MARGIN_S,
         exit_words={"0": "as vLLM does when its engine has died"},
         shared_memory=_SHARED_MEMORY,
         joined=ray.JOINED if on_ray else None,

@@ -40,10 +40,11 @@ _SAMPLES_A_SECOND = 16_000
 
 @dataclass(frozen=True)
 class Reply:
-    """An HTTP reply; status 0 when there was none, with the reason as text."""
+    """An HTTP reply; status 0 when there was none, with the reason as text. late: none in time."""
 
     status: int
     text: str
+    late: bool = False
 
 
 def trusting(certificate: str | None) -> ssl.SSLContext | None:
@@ -89,7 +90,8 @@ def fetch(
         with error:
             return Reply(error.code, error.read(_REPLY_BYTES).decode("utf-8", "replace"))
     except (OSError, http.client.HTTPException) as error:
-        return Reply(0, str(getattr(error, "reason", error)) or type(error).__name__)
+        reason = getattr(error, "reason", error)
+        return Reply(0, str(reason) or type(error).__name__, late=isinstance(reason, TimeoutError))
 
 
 def _form(fields: Mapping[str, Any], sound: bytes) -> bytes:

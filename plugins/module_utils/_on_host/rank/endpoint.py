@@ -19,12 +19,18 @@ from .probes import Metrics, Request
 
 @dataclass(frozen=True)
 class Answer:
-    """ok: the model computed something, `computed`. error: why not. final: asking again will not help."""
+    """ok: the model computed something, `computed`. error: why not. final: asking again will not help. busy: no answer
+    in time, or it takes no more requests now."""
 
     ok: bool
     error: str = ""
     final: bool = False
     computed: Any = None
+    busy: bool = False
+
+    @property
+    def canary(self) -> judge.Canary:
+        return "answered" if self.ok else "silent" if self.busy else "refused"
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,7 @@ def judged(path: Sequence[str | int], reply: Reply) -> Answer:
     if reply.status != 200:
         final = 400 <= reply.status < 500 and reply.status not in (408, 425, 429)
         message = f"HTTP {reply.status}: {reply.text[:300]}" if reply.status else reply.text
-        return Answer(False, message, final)
+        return Answer(False, message, final, busy=reply.late or reply.status == 429)
     try:
         computed: Any = json.loads(reply.text)
         for step in path:

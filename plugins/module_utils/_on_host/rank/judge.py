@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .probes import Metrics as Names
-from .probes import Requires
+from .probes import Probes, Requires
 from .service import Limits
 
 # A load reads many GB and fills memory: less than this in one look is chatter.
@@ -130,7 +130,14 @@ def kind_of_line(line: str) -> str:
 
 # Liveness ---------------------------------------------------------------------------------------------------------
 
-Verdict = Literal["alive", "canary", "patient", "strike"]
+# hung: nothing but processor time has moved for as long as a step may take.
+Verdict = Literal["alive", "canary", "patient", "strike", "hung"]
+# Of a canary. silent: no answer in time; refused: anything but an answer.
+Canary = Literal["answered", "silent", "refused"]
+# So old the last answer to a canary may be while others' requests are computed, in looks.
+PROOF_LOOKS = 4
+# So often the KV gauge has to rise before it counts: once or twice it does for a request that is let in and then hangs.
+_RISES = 3
 
 
 @dataclass(frozen=True)
@@ -146,11 +153,21 @@ class Metrics:
 
 @dataclass(frozen=True)
 class Look:
-    """One look at a serving endpoint. metrics: None when it gave none; cpu_s: of the rank's processes so far."""
+    """One look at a serving endpoint. metrics: the last that it gave; late: not at this look, but at one before. cpu_s:
+    of each rank's processes so far."""
 
     at: float
     metrics: Metrics | None
-    cpu_s: float
+    cpu_s: Sequence[float]
+    late: bool = False
+
+
+@dataclass(frozen=True)
+class Life:
+    """at: when the endpoint last proved itself. rises: of its KV gauge since then, for the same requests."""
+
+    at: float
+    rises: int = 0
 
 
 def parse_metrics(text: str, names: Names) -> Metrics:
@@ -171,20 +188,68 @@ def parse_metrics(text: str, names: Names) -> Metrics:
     )
 
 
-def liveness(before: Look, now: Look, alive_at: float, patience_s: float) -> Verdict:
-    """What two looks show; alive_at: when the endpoint last proved itself.
+def liveness(life: Life, before: Look, now: Look, probes: Probes) -> tuple[Verdict, Life]:
+    """What two looks show, and the life after them. What changes lives, what stands still for its time is hung.
 
-    An idle endpoint proves itself by a canary. One with requests must compute tokens; while a long prefill or a
-    compilation keeps its processes busy it has patience_s, since a canary would only queue behind that.
+    Tokens move by computing alone. The KV gauge moves in a long prefill, of which some count no token before its end.
+    It moves as well when clients come and go, so that one rise is a reason to wait, and only several are a proof.
+    Requests that run or wait prove nothing, nor does processor time: ranks that wait for each other spin. While
+    processes work, one step may take `patience_s`, since a canary would only queue behind it. An endpoint without
+    requests proves itself by a canary.
     """
-    if now.metrics is None or before.metrics is None:
-        return "strike" if now.metrics is None else "canary"
+    if now.late and probes.metrics is not None:
+        return (_standing(life, before, now, probes) if probes.metrics.between_steps else "strike"), life
+    if before.metrics is None or now.metrics is None:
+        return "canary", life
     if now.metrics.tokens != before.metrics.tokens:
-        return "alive"
+        return "alive", Life(now.at)
+    same = now.metrics.running == before.metrics.running
+    if same and now.metrics.kv_use > before.metrics.kv_use:
+        life = Life(life.at, life.rises + 1)
+        return ("alive", Life(now.at, life.rises)) if life.rises >= _RISES else (_waits(life, now, probes), life)
+    if not same or now.metrics.kv_use < before.metrics.kv_use:
+        life = Life(life.at)
     if now.metrics.running + now.metrics.waiting == 0:
-        return "canary"
-    busy = now.cpu_s - before.cpu_s >= BUSY_SHARE * (now.at - before.at) > 0
-    return "patient" if busy and now.at - alive_at < patience_s else "strike"
+        return "canary", life
+    return _standing(life, before, now, probes), life
+
+
+def _standing(life: Life, before: Look, now: Look, probes: Probes) -> Verdict:
+    """Of an endpoint of which nothing but processor time may have moved."""
+    least = BUSY_SHARE * (now.at - before.at)
+    if not any(later - earlier >= least > 0 for earlier, later in zip(before.cpu_s, now.cpu_s, strict=False)):
+        return "strike"
+    return _waits(life, now, probes)
+
+
+def _waits(life: Life, now: Look, probes: Probes) -> Verdict:
+    return "patient" if now.at - life.at < probes.patience_s else "hung"
+
+
+def after_canary(
+    verdict: Verdict, life: Life, canary: Canary, asked: Look, now: Look, probes: Probes
+) -> tuple[Verdict, Life]:
+    """What a canary adds to the verdict of the look before it. asked, now: looks around it.
+
+    An answer proves the endpoint. A refusal is a strike, whatever else moves: a token of somebody else does not show
+    that a new request is served. Silence beside others' requests is none: a canary queues behind a prefill. Nor is it
+    one where nothing else can be seen, as long as processes work.
+    """
+    if canary == "answered":
+        return "alive", Life(now.at)
+    if canary == "refused":
+        return "strike", life
+    if verdict != "canary":
+        return verdict, life
+    return ("strike" if probes.metrics else _standing(life, asked, now, probes)), life
+
+
+def wants_canary(verdict: Verdict, now: Look, answered_at: float, limits: Limits) -> bool:
+    """Whether to ask: an endpoint that proves itself by it, and one that computes, if nobody waits there, and the last
+    answer is old. answered_at: when the last canary was answered."""
+    if verdict == "alive" and now.metrics is not None and now.metrics.waiting == 0:
+        return now.at - answered_at >= PROOF_LOOKS * limits.canary_s
+    return verdict == "canary"
 
 
 def tokens_a_second(before: Look, now: Look) -> float | None:
@@ -205,6 +270,15 @@ class Rest:
     at: float
     clients: int
     requests: int | None
+
+
+def under_way(seen: Metrics | None) -> int | None:
+    """How many requests an engine works on; None when it is not known. Some count a prompt that they read in parts
+    neither as running nor as waiting, but what it holds of the KV cache shows it."""
+    if seen is None:
+        return None
+    requests = int(seen.running + seen.waiting)
+    return None if requests == 0 and seen.kv_use > 0 else requests
 
 
 def quiet_since(before: float | None, rest: Rest) -> float | None:

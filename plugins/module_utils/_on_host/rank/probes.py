@@ -36,7 +36,8 @@ class Metrics:
     """Names in the Prometheus text at a path. Several names, and several series of one name, are added up.
 
     tokens: all that moves while the engine computes. answered: generated tokens. running, waiting: requests. kv_use:
-    the part of the KV cache in use, 0 to 1, of which the highest counts.
+    the part of the KV cache in use, 0 to 1, of which the highest counts. between_steps: the engine gives them between
+    two of its steps alone, so that silence may be a long one.
     """
 
     path: str
@@ -45,6 +46,7 @@ class Metrics:
     running: Sequence[str]
     waiting: Sequence[str]
     kv_use: Sequence[str]
+    between_steps: bool = False
 
     def __post_init__(self) -> None:
         _check_path(self.path)
@@ -98,11 +100,11 @@ class Others:
 class Probes:
     """health: the path that answers 200, without a key, once requests may come. proof: the smallest real request.
     metrics: None for an engine that has none, which then proves itself by `proof` alone. patience_s: one step of the
-    engine may take so long. exit_words: what an exit status means, by the status as text. shared_memory: what killed
-    processes leave in /dev/shm, by the beginnings of names. joined: only with a further command (`serve`). requires:
-    None where any image will do. others: None where the ranks wait for each other; else they are launched before the
-    head, which waits for them. insist_s: for an engine that ends at once when it is asked a second time, seconds after
-    the first; None where a second time means nothing, or harm.
+    engine may take so long; what stands still for longer is hung. exit_words: what an exit status means, by the status
+    as text. shared_memory: what killed processes leave in /dev/shm, by the beginnings of names. joined: only with a
+    further command (`serve`). requires: None where any image will do. others: None where the ranks wait for each other;
+    else they are launched before the head, which waits for them. insist_s: for an engine that ends at once when it is
+    asked a second time, seconds after the first; None where a second time means nothing, or harm.
     """
 
     health: str

@@ -89,33 +89,37 @@ class Serving:
         self._report.enter("serving", f"serving {self._endpoint.model} at {self._endpoint.url}{words}")
 
     async def watch(self) -> None:
-        """As long as it lives; RankError after so many bad looks in a row."""
-        limits = self._service.limits
-        strikes, alive_at = 0, time.monotonic()
-        before = await self._look()
+        """As long as it lives; RankError after so many bad looks in a row, or when it has stood still for too long."""
+        limits, probes = self._service.limits, self._probes
+        strikes, answered_at = 0, time.monotonic()
+        life, before = judge.Life(answered_at), await self._look()
         while True:
             # what was waited for in vain, /metrics or a canary, has taken its time already
             await asyncio.sleep(max(_POLL_S, limits.canary_s - (time.monotonic() - before.at)))
-            now = await self._look()
-            verdict = self._verdict(before, now, alive_at)
+            now = await self._look(before)
+            verdict, life = judge.liveness(life, before, now, probes)
             self._show_progress(before, now)
-            problem = "" if now.metrics else "it gives no metrics"
-            if verdict == "canary":
-                answer = await self._ask(self._probes.proof, limits.canary_s)
-                verdict, problem = ("alive", "") if answer.ok else ("strike", f"a canary failed: {answer.error}")
+            before, problem = now, "it gives no metrics" if now.late else ""
+            if judge.wants_canary(verdict, now, answered_at, limits):
+                answer = await self._ask(probes.proof, limits.canary_s)
+                if answer.ok or probes.metrics is None:
+                    now = await self._look(now)
+                verdict, life = judge.after_canary(verdict, life, answer.canary, before, now, probes)
+                problem = f"a canary failed: {answer.error}"
                 if answer.ok:
                     # the canary's own tokens are no proof the next time
-                    now = await self._look()
+                    before, answered_at = now, now.at
             if verdict == "alive":
-                strikes, alive_at = 0, now.at
+                strikes = 0
             elif verdict == "strike":
                 strikes += 1
                 problem = problem or "requests are running, but no token is computed and no process works"
                 self._report.note(f"strike {strikes} of {limits.strikes}: {problem}")
             self._report.update(strikes=strikes)
-            if strikes >= limits.strikes:
-                raise RankError(f"the endpoint is dead, whatever {self._probes.health} says: {problem}")
-            before = now
+            if verdict == "hung":
+                problem = f"its processes work, and nothing has been computed for {now.at - life.at:.0f} s"
+            if verdict == "hung" or strikes >= limits.strikes:
+                raise RankError(f"the endpoint is dead, whatever {probes.health} says: {problem}")
 
     async def drain(self, reason: str) -> None:
         """Let in nobody new and wait until the answers under way have ended: for `drain_s` at the longest, and not for
@@ -126,16 +130,17 @@ class Serving:
         sentence = f"{reason}; answers under way may go on until {until}"
         self._report.enter("draining", f"{sentence}{refused and f', and new ones come: {refused}'}", drains_until=until)
         since: float | None = None
-        alive_at, before = began, None
+        life, worked_at, before = judge.Life(began), began, None
         while True:
             # before our own question, which is a connection, too
             clients = await asyncio.to_thread(admission.clients, self._local.init, self._port)
-            look = await self._look() if clients else judge.Look(time.monotonic(), None, 0.0)
+            look = await self._look() if clients else judge.Look(time.monotonic(), None, [])
             seen = look.metrics
-            if before is None or judge.liveness(before, look, alive_at, self._probes.patience_s) != "strike":
-                alive_at = look.at
+            verdict, life = judge.liveness(life, before or look, look, self._probes)
+            if before is None or verdict not in ("strike", "hung"):
+                worked_at = look.at
             before = look
-            requests = None if seen is None else int(seen.running + seen.waiting)
+            requests = judge.under_way(seen)
             if seen is not None:
                 self._report.update(running=int(seen.running), waiting=int(seen.waiting))
             rest = judge.Rest(look.at, clients, requests)
@@ -143,8 +148,8 @@ class Serving:
             if judge.is_drained(since, rest, refuses=not refused):
                 return self._report.note(f"no answer is under way any more, after {took:.0f} s")
             words = f"{'some' if requests is None else requests} answers are cut off"
-            if self._probes.metrics is not None and look.at - alive_at >= limits.canary_s:
-                return self._report.note(f"{words}: nothing has been computed for {look.at - alive_at:.0f} s")
+            if self._probes.metrics is not None and look.at - worked_at >= limits.canary_s:
+                return self._report.note(f"{words}: nothing has been computed for {look.at - worked_at:.0f} s")
             if took >= limits.drain_s:
                 return self._report.note(f"{words}: they did not end within {took:.0f} s")
             await asyncio.sleep(_REST_S)
@@ -153,20 +158,17 @@ class Serving:
     def _port(self) -> int:
         return self._endpoint.port
 
-    def _verdict(self, before: judge.Look, now: judge.Look, alive_at: float) -> judge.Verdict:
-        """An engine without metrics proves itself by a canary at each look."""
-        if self._probes.metrics is None:
-            return "canary"
-        return judge.liveness(before, now, alive_at, self._probes.patience_s)
-
-    async def _look(self) -> judge.Look:
-        """at: when it began, so that waiting for an answer is a part of the time between two looks."""
+    async def _look(self, before: judge.Look | None = None) -> judge.Look:
+        """at: when it began, so that waiting for an answer is a part of the time between two looks. before: whose
+        metrics stand in for those that it does not give."""
         began, limit_s, names = time.monotonic(), self._service.limits.canary_s, self._probes.metrics
         metrics = None
         if names is not None and not await self._stranger():
             metrics = await _within(limit_s, None, endpoint.metrics, self._access, names, limit_s)
-        used = await self._local.usage()
-        return judge.Look(began, metrics, float(used["cpu_s"]))
+        used = [await self._local.usage(), *(member.reported for member in self._members.in_order())]
+        cpu_s = [float(one.get("cpu_s", 0.0)) for one in used]
+        late = metrics is None and names is not None
+        return judge.Look(began, before.metrics if late and before else metrics, cpu_s, late)
 
     def _show_progress(self, before: judge.Look, now: judge.Look) -> None:
         rate = judge.tokens_a_second(before, now)
@@ -178,7 +180,7 @@ class Serving:
     async def _ask(self, request: Request, timeout_s: float) -> endpoint.Answer:
         if stranger := await self._stranger():
             return endpoint.Answer(False, f"{stranger}, so that its key is not sent there")
-        late = endpoint.Answer(False, f"no answer within {timeout_s:.0f} s")
+        late = endpoint.Answer(False, f"no answer within {timeout_s:.0f} s", busy=True)
         return await _within(timeout_s, late, endpoint.ask, self._access, request, timeout_s)
 
     async def _stranger(self) -> str | None:

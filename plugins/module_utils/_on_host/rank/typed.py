@@ -11,11 +11,12 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
-_NAMES = {str: "a text", int: "a whole number", float: "a number", Mapping: "a map", Sequence: "a list"}
+_PLAIN = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+_NAMES = {**_PLAIN, Mapping: "a map", Sequence: "a list"}
 
 
 def read(kind: Any, value: Any, place: str = "") -> Any:
-    """The value as a dataclass, Sequence, Mapping, union, str, int or float; ValueError says what is wrong, and where.
+    """The value as a dataclass, Sequence, Mapping, union or plain value; ValueError says what is wrong, and where.
 
     A dataclass takes a map with its fields as keys, and no others; fields with a default may be missing.
     """
@@ -62,7 +63,7 @@ def _dataclass(kind: Any, written: Mapping[str, Any], place: str) -> Any:
 
 def _as(kind: Any, value: Any, place: str) -> Any:
     accepted = {float: (int, float), Mapping: (dict,), Sequence: (list,)}.get(kind, (kind,))
-    if not isinstance(value, accepted) or isinstance(value, bool):
+    if not isinstance(value, accepted) or isinstance(value, bool) is not (kind is bool):
         raise ValueError(f"{place or 'it'} is {_shown(value)}, expected {_NAMES[kind]}")
     return value
 

@@ -233,7 +233,7 @@ def _set(service: _Service) -> Document:
     """One group of all ranks. Where a rank restarts, all do, as by our supervisor; but where the head only calls the
     others (llama.cpp), it ends by itself without them, and they keep the weights that it sent."""
     head, *workers = service.ranks
-    calls = "others" in head.supervisor["probes"]
+    calls = head.supervisor["probes"]["others"] is not None
     template: dict[str, Any] = {
         "size": len(service.ranks),
         "restartPolicy": "None" if calls else "RecreateGroupOnPodRestart",
@@ -360,7 +360,7 @@ def _head_probes(service: _Service) -> dict[str, Any]:
 
 def _worker_probes(rank: Rank) -> dict[str, Any]:
     """A worker has no endpoint; one that the head calls takes connections before it."""
-    others = rank.supervisor["probes"].get("others")
+    others = rank.supervisor["probes"]["others"]
     if not others:
         return {}
     threshold = math.ceil(others["timeout_s"] / _PERIOD_S)
