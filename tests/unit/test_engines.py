@@ -237,6 +237,7 @@ EXCEPTIONS = {
     f"{UTIL}/_engines/memory": "its formula of memory, from its source and its boot logs",
     f"{UTIL}/_facts/models": "the models that vLLM knows, and its readings of config.json",
     f"{UTIL}/_on_host/rank/admission.py": "the release whose own draining was seen",
+    f"{UTIL}/_engines/normal_form.py": "whose parser takes several spellings",
     f"{UTIL}/_engines/recipes/spec.py": "an example of an image",
     f"{UTIL}/_engines/recipes/foreign.py": "recipes of others, which vLLM serves",
     f"{UTIL}/_engines/recipes/formats.py": "recipes of others, which vLLM serves",

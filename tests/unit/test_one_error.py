@@ -144,7 +144,7 @@ def repaired(value: Any, finding: Finding, root: str) -> Any:
         (SERVICE, FINE | {"hosts": "titan"}, "write [titan]"),
         (SERVICE, FINE | {"port": 80033}, "write what is expected"),
         (SERVICE, FINE | {"listen": 7}, "write it in quotes"),
-        (SERVICE, FINE | {"flags": {"max_num_batched_tokens": 1}}, 'write "max-num-batched-tokens"'),
+        (SERVICE, FINE | {"flags": {"MAX_num_batched_tokens": 1}}, 'write "max-num-batched-tokens"'),
         (SERVICE, FINE | {"port": "8k"}, "write 8000"),
         (SERVICE, FINE | {"workload": {"max_model_len": 0}}, "write what is expected, or take the line out"),
         (SERVICE, FINE | {"workload": {"max_modell_len": 4096}}, 'write "max_model_len"'),
