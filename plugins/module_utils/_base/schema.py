@@ -126,14 +126,12 @@ def _checked(spec: Spec, value: Any, place: str, findings: list[Finding]) -> Any
 
 def _checked_map(spec: Spec, value: Mapping[Any, Any], place: str, findings: list[Finding]) -> dict[Any, Any]:
     options = spec.get("options")
-    if "normal" in spec and all(isinstance(key, str) for key in value):
-        value, problems = spec["normal"](value, place)
-        findings += problems
     result: dict[Any, Any] = {}
+    if options is None:
+        value = _with_free_keys(spec, value, place, findings)
     suggested: set[str] = set()  # remedies of misspelt keys: what they are meant for isn't missing as well
     for key, item in value.items():
         if options is None:
-            _checked(spec.get("keys", {}), key, f"{place}, key {_show(key)}", findings)
             result[key] = _checked(spec.get("values", {}), item, below(place, key), findings)
         elif key not in options:
             findings.append(_unknown_key(key, place, options))
@@ -165,6 +163,19 @@ def _checked_map(spec: Spec, value: Mapping[Any, Any], place: str, findings: lis
         elif "default" in option:
             result[key] = _checked(option, copy.deepcopy(option["default"]), below(place, key), findings)
     return result
+
+
+def _with_free_keys(
+    spec: Spec, value: Mapping[Any, Any], place: str, findings: list[Finding]
+) -> Mapping[Any, Any]:
+    """The map with its keys checked, as written, and then in their normal form."""
+    for key in value:
+        _checked(spec.get("keys", {}), key, f"{place}, key {_show(key)}", findings)
+    if "normal" not in spec or not all(isinstance(key, str) for key in value):
+        return value
+    normal, problems = spec["normal"](value, place)
+    findings += problems
+    return normal
 
 
 def _check_bounds(spec: Spec, value: Any, place: str, findings: list[Finding]) -> None:

@@ -136,7 +136,7 @@ class Launch:
     """How one rank's container begins. exec: words run in it once all ranks are in. token: what its processes need a
     secret of the group's for, which lies at `_base.layout.IN_GROUP_TOKEN`; None where they need none. stop_signal: what
     its program ends by, where that isn't the image's. flags: the engine's options among these words, for who
-    asks the plan for them."""
+    asks the plan for them. shared_memory: bytes of /dev/shm that they ask for, beside what every container has."""
 
     arguments: Sequence[str]
     entrypoint: str | None = None
@@ -144,6 +144,7 @@ class Launch:
     flags: Mapping[str, Any] = field(default_factory=dict)
     token: str | None = None
     stop_signal: str | None = None
+    shared_memory: int = 0
 
 
 class Sizing(Protocol):

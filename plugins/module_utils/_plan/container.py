@@ -7,11 +7,16 @@ a person who reads them; nobody takes them apart again. No value passes through 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from .._base.gb10 import fact
+from .._base.sizes import GIB
+
+# Of /dev/shm, in GiB, in every container that has one of its own.
+_SHARED_GIB = 16
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,8 @@ class Container:
     None for no limit. oom_score_adj: how readily its processes are ended where the host's memory runs out, to 1000.
     read_only: its root, but for mounts, caches and the folders of tmpfs. caches: folders of the host by those of the
     container, to be written; an empty one begins with what the image has there. stop_signal: what its first process is
-    asked to end by, where the image's own means nothing to it.
+    asked to end by, where the image's own means nothing to it. more_shared_memory: bytes of /dev/shm beside what every
+    container has.
     """
 
     name: str
@@ -57,13 +63,16 @@ class Container:
     security: Sequence[str] = ("no-new-privileges",)
     ulimits: Mapping[str, str] = field(default_factory=lambda: {"memlock": "-1", "stack": "67108864"})
     stop_signal: str | None = None
+    more_shared_memory: int = 0
 
     def as_data(self) -> dict[str, Any]:
         """A map of JSON values, with what follows for memory that its processes share."""
         data = {key: [*value] if isinstance(value, tuple) else value for key, value in asdict(self).items()}
         if self.stop_signal is None:
             del data["stop_signal"]
-        shared = None if self.ipc == "host" else "16g"
+        del data["more_shared_memory"]
+        gibibytes = _SHARED_GIB + math.ceil(self.more_shared_memory / GIB)
+        shared = None if self.ipc == "host" else f"{gibibytes}g"
         return data | {"shared_memory": shared, "env": dict(sorted(self.env.items()))}
 
 

@@ -167,6 +167,7 @@ def _container(service: Configured, rank: int, launch: Launch) -> Container:
         entrypoint=launch.entrypoint,
         arguments=launch.arguments,
         stop_signal=launch.stop_signal,
+        more_shared_memory=launch.shared_memory,
         env=placed.filled(placed.environments[host.name]),
         mounts=mounts,
         caches=cache_folders(placed),

@@ -421,7 +421,21 @@ def _host_findings(
     floor = gib(fact("memory", "floor_gib"))
     taken = ", ".join(f"{name} {size(share.taken.expected)}" for name, share in sorted(shares.items()))
     remedy = "; ".join([*_smaller(demands, shares), "put a service on another host"])
-    if left.expected < 0:
+    starved = [name for name, share in sorted(shares.items()) if share.workload_bytes and share.offload]
+    stores = sum(shares[name].offload for name in starved)
+    if 0 <= left.expected < floor <= left.expected + stores:
+        # a cache beside the pool is worth nothing where it takes what pool and host need
+        yield error(
+            "memory-does-not-fit",
+            host,
+            found=f"{size(left.expected)} left ({taken}), of which {size(stores)} are caches that options keep in the "
+            "host's memory",
+            expected=f"at least {size(floor)} of {size(total)} left",
+            remedy=f"make that cache of {' and '.join(starved)} smaller by {size(floor - left.low)}, or take it out",
+            source="docs/memory.md",
+            kind="memory",
+        )
+    elif left.expected < 0:
         yield error(
             "memory-does-not-fit",
             host,

@@ -57,7 +57,7 @@ FLAGS: Spec = {
     "normal": normal_options,
     "keys": {
         "type": "str",
-        "pattern": r"[a-z][a-z0-9-]*",
+        "pattern": r"[a-z][a-z0-9_-]*(\.[A-Za-z0-9_-]+\+?)*",
         "expected": "an option as the engine's own help writes it, without dashes before it: max-model-len",
     },
 }

@@ -12,6 +12,7 @@ from .. import ray
 from ..interface import Launch
 from ..placed import Placed
 from ..ports import ranks_port
+from . import host_memory
 from .placement import uses_ray
 from .spec import SPEC
 from .text.flags import flags_to_argv
@@ -23,6 +24,12 @@ _WITH_HEADERS = ("/bin/sh", "-c", f'OTEL_EXPORTER_OTLP_TRACES_HEADERS="$(cat {SP
 
 
 def launch(placed: Placed, flags: Mapping[str, Value], rank: int) -> Launch:
+    """How a rank's container begins."""
+    in_host, _ = host_memory.kept_by(placed, flags)
+    return replace(_launch(placed, flags, rank), shared_memory=in_host.shared)
+
+
+def _launch(placed: Placed, flags: Mapping[str, Value], rank: int) -> Launch:
     image = placed.image
     if not uses_ray(placed):
         return _with_headers(placed, judged_launch(placed, flags, rank), rank)

@@ -12,7 +12,7 @@ from typing import Any
 from ..._base.findings import Finding, FleetError, Severity, error, hint, warning
 from ..._base.gb10 import fact
 from ..._base.layers import Layer, Value
-from ..._base.sizes import gib, is_bytes, quantity, size
+from ..._base.sizes import is_bytes, quantity, size
 from ..._facts.models.config import ConfigJson
 from ..._facts.models.parameters import size_of_weights
 from ..interface import EMPTY_POOL
@@ -21,7 +21,7 @@ from ..memory.budget import Share
 from ..memory.estimate import BATCHED, Demand, published_calibration
 from ..observed import Observed
 from ..placed import Placed
-from . import adapters
+from . import adapters, host_memory
 from .activations import Start, peak, takes_images
 from .catalogue.version import parse
 from .kv import ServiceKv, kv_for_service
@@ -201,6 +201,8 @@ def size_service(placed: Placed, observed: Observed) -> tuple[Sizing, list[Findi
     records = placed.recipe["memory"].get("calibrations", [])
     findings += _unused_records(placed, records, batched)
     weights = _weights(placed, drafts="speculative-config" in values)
+    in_host, uncounted = host_memory.kept_by(placed, placed.flags)
+    findings += uncounted
     demand = Demand(
         service=placed.name,
         requested=partial(requested_bytes, release=parse(placed.image["release"] or "")),
@@ -223,7 +225,7 @@ def size_service(placed: Placed, observed: Observed) -> tuple[Sizing, list[Findi
         activations=None if config is None else peak(config, _start(config, kv, values, batched)),
         takes_images=config is not None and takes_images(config) and not _without_images(values),
         adapters=lora.slots if lora else 0,
-        offload=_offload(values) + (lora.copies if lora else 0),
+        offload=in_host.size + (lora.copies if lora else 0),
         utilization=values.get("gpu-memory-utilization"),
         kv_cache_memory_bytes=values.get("kv-cache-memory-bytes", asked.declared),
         limits=(limits["min"], limits["max"]),
@@ -372,12 +374,6 @@ def _without_images(flags: Mapping[str, Any]) -> bool:
     return nothing or flags.get("language-model-only") is True
 
 
-def _offload(flags: Mapping[str, Any]) -> int:
-    """What options keep in the host's memory beside the weights. --cpu-offload-gb moves weights within one memory."""
-    size = flags.get("kv-offloading-size", 0)
-    return gib(size) if isinstance(size, int | float) and not isinstance(size, bool) else 0
-
-
 def _key(placed: Placed, flags: Mapping[str, Any]) -> str:
     image, model = placed.image, placed.model
     variables = _variables_without_group(placed)
@@ -483,7 +479,7 @@ def memory_flags(written: Mapping[str, Value], shares: Sequence[Share]) -> Layer
     values: dict[str, Any] = {"gpu-memory-utilization": min(share.utilization for share in shares)}
     pools = [share.kv_cache_memory_bytes for share in shares if share.kv_cache_memory_bytes is not None]
     if pools:
-        values["kv-cache-memory-bytes"] = min(pools)
+        values["kv-cache-memory-bytes"] = min(pools) + host_memory.pool_share(written)
     return Layer("computed", {name: value for name, value in values.items() if name not in written}, shares[0].reasons)
 
 

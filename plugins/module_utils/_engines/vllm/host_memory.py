@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What options and variables of vLLM keep in the host's memory beside weights, activations and KV pool.
+
+CPU and GPU of a GB10 share one memory, so that a cache "in CPU memory" takes from the same bytes. Read in vLLM 0.33.0:
+vllm/distributed/kv_transfer/kv_connector/factory.py (which connectors there are), vllm/v1/kv_offload/cpu/spec.py,
+.../v1/simple_cpu_offload_connector.py, vllm/config/{cache,kv_transfer,multimodal}.py. LMCache: lmcache/v1/config.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from ..._base.findings import Finding, error, warning
+from ..._base.layers import Value
+from ..._base.sizes import gib
+from ..._facts.models.config import ConfigJson
+from ..placed import Placed
+
+Settings = Mapping[str, Any]
+
+_SIMPLE_BYTES = 8 << 30  # DEFAULT_CPU_CAPACITY_BYTES
+_LMCACHE_GIB = 5.0  # lmcache/v1/config.py, max_local_cpu_size
+# Each of the two processes that keep processed images has one (vllm/config/multimodal.py). What 4 GiB of them come to
+# is in the growth of the processes that was measured.
+_IMAGE_CACHES, _IMAGE_CACHE_GIB = 2, 4.0
+_SOURCE = "vllm/distributed/kv_transfer/kv_connector/factory.py of 0.33.0; docs/memory.md"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Bytes that one rank keeps in its host's memory. shared: those of them in /dev/shm of the container."""
+
+    size: int = 0
+    shared: int = 0
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Of a service. count: how many, one a host. one_copy: whether all hold the same KV cache, as with latent
+    attention."""
+
+    count: int
+    one_copy: bool
+
+
+class _UncountedError(Exception):
+    """Nobody can say from the options alone how much it keeps. args: why."""
+
+
+def kept_by(placed: Placed, decided: Mapping[str, Value]) -> tuple[Kept, list[Finding]]:
+    """What a rank of a placed service keeps in its host's memory by its decided options, and what can't be counted."""
+    flags = {name: option.value for name, option in decided.items()}
+    environment = {name: str(one.value) for name, one in placed.environments[placed.head.name].items()}
+    one_copy = bool(ConfigJson(placed.config or {}).text.get("kv_lora_rank"))
+    found, findings = kept(flags, environment, placed.place, Ranks(len(placed.hosts), one_copy))
+    return replace(found, size=found.size + pool_share(decided)), findings
+
+
+def kept(
+    flags: Settings, environment: Mapping[str, str], place: str, ranks: Ranks
+) -> tuple[Kept, list[Finding]]:
+    """The same of options and variables by their names. place: the service's, ``fleet_services.x``."""
+    findings: list[Finding] = []
+    total = Kept(_images(flags))
+    for at, settings in _connectors(flags):
+        where, name = f"{place}.flags.{at}", str(settings.get("kv_connector"))
+        try:
+            more = _count(name)(_extra(settings), environment, ranks)
+        except _UncountedError as why:
+            findings.append(_uncounted(where, name, str(why)))
+        except ValueError as cause:
+            findings.append(_refused(where, name, str(cause)))
+        else:
+            total = Kept(total.size + more.size, total.shared + more.shared)
+    return total, [*findings, *_encoder_caches(flags, place)]
+
+
+def pool_share(decided: Mapping[str, Value]) -> int:
+    """Bytes that vLLM takes out of the KV pool for its front end (vllm/config/multimodal.py, mm_ipc_gpu_memory_gb; true
+    of 0.26 to 0.33), so that a pinned pool needs them on top."""
+    return _gib(decided["mm-ipc-gpu-memory-gb"].value) if "mm-ipc-gpu-memory-gb" in decided else 0
+
+
+def _connectors(flags: Settings) -> Iterator[tuple[str, Settings]]:
+    """Every KV connector of a launch with its settings, those of a MultiConnector one by one."""
+    written = flags.get("kv-transfer-config")
+    settings: Settings = written if isinstance(written, Mapping) else {}
+    if flags.get("kv-offloading-size") is not None:
+        # vllm/config/vllm.py, _post_init_kv_transfer_config: the size replaces the connector and its bytes
+        bytes_asked = {"cpu_bytes_to_use": _gib(flags["kv-offloading-size"])}
+        extra = {**_extra(settings), **bytes_asked}
+        yield "kv-offloading-size", {"kv_connector": "OffloadingConnector", "kv_connector_extra_config": extra}
+    elif settings.get("kv_connector") == "MultiConnector":
+        children = _extra(settings).get("connectors")
+        for child in children if isinstance(children, list) else []:
+            if isinstance(child, Mapping):
+                yield "kv-transfer-config", child
+    elif settings.get("kv_connector") is not None:
+        yield "kv-transfer-config", settings
+
+
+def _extra(settings: Settings) -> Settings:
+    extra = settings.get("kv_connector_extra_config")
+    return extra if isinstance(extra, Mapping) else {}
+
+
+_Count = Callable[[Settings, Mapping[str, str], Ranks], Kept]
+
+
+def _nothing(extra: Settings, environment: Mapping[str, str], ranks: Ranks) -> Kept:
+    return Kept()
+
+
+def _offloading(extra: Settings, environment: Mapping[str, str], ranks: Ranks) -> Kept:
+    """The size is the service's. Each host has a file of that size in /dev/shm and fills its rank's part of it, or all
+    of it where the ranks' caches are the same."""
+    size = _bytes(extra.get("cpu_bytes_to_use"))
+    if not size:
+        raise ValueError("cpu_bytes_to_use is missing, without which vLLM does not start")
+    return Kept(size if ranks.one_copy else -(-size // ranks.count), size)
+
+
+def _simple(extra: Settings, environment: Mapping[str, str], ranks: Ranks) -> Kept:
+    own = _bytes(extra.get("cpu_bytes_to_use_per_rank"))
+    size = _bytes(extra.get("cpu_bytes_to_use", _SIMPLE_BYTES))
+    return Kept(own if own is not None else -(-(size or 0) // ranks.count))
+
+
+def _sparse(extra: Settings, environment: Mapping[str, str], ranks: Ranks) -> Kept:
+    return Kept(_gib(extra.get("host_pool_gib")))
+
+
+def _lmcache(extra: Settings, environment: Mapping[str, str], ranks: Ranks) -> Kept:
+    """Its options, then its variables. A file has precedence over both, and only the container reads it."""
+    if environment.get("LMCACHE_CONFIG_FILE"):
+        raise _UncountedError("LMCACHE_CONFIG_FILE names a file that only the container reads")
+    used = extra.get("lmcache.local_cpu", environment.get("LMCACHE_LOCAL_CPU", "true"))
+    if str(used).lower() in ("false", "0", "no"):
+        return Kept()
+    asked = extra.get("lmcache.max_local_cpu_size", environment.get("LMCACHE_MAX_LOCAL_CPU_SIZE", _LMCACHE_GIB))
+    return Kept(_gib(asked))
+
+
+def _unknown(why: str, extra: Settings, environment: Mapping[str, str], ranks: Ranks) -> Kept:
+    raise _UncountedError(why)
+
+
+_ELSEWHERE = "its size stands in a file or program of its own, which the plan does not read"
+_COUNTS: dict[str, _Count] = {
+    "DecodeBenchConnector": _nothing,
+    "ExampleConnector": _nothing,  # keeps what it writes on a disk
+    "ExampleHiddenStatesConnector": _nothing,
+    "HiSparseConnector": _sparse,
+    "LMCacheConnector": _lmcache,
+    "LMCacheConnectorV1": _lmcache,
+    "LMCacheMPConnector": partial(_unknown, "LMCache's server keeps it, a program that is not of this service"),
+    "MooncakeConnector": _nothing,  # sends between pools, and keeps nothing
+    "MooncakeStoreConnector": partial(_unknown, _ELSEWHERE),
+    "NixlConnector": _nothing,
+    "NixlPullConnector": _nothing,
+    "NixlPushConnector": _nothing,
+    "OffloadingConnector": _offloading,
+    "P2pNcclConnector": partial(_unknown, "it keeps what it received in a buffer of its own"),
+    "SharedStorageConnector": _nothing,  # the earlier name of ExampleConnector
+    "SimpleCPUOffloadConnector": _simple,
+}
+
+
+def _count(name: str) -> _Count:
+    return _COUNTS.get(name, partial(_unknown, "a connector that the plan does not know"))
+
+
+def _uncounted(place: str, name: str, why: str) -> Finding:
+    return warning(
+        "memory-uncounted",
+        place,
+        found=f"{name}, which counts nothing in the plan: {why}",
+        expected="a connector whose memory the options tell",
+        remedy="subtract its memory yourself: write workload.pool smaller by it, or use OffloadingConnector with "
+        "cpu_bytes_to_use",
+        source=_SOURCE,
+        kind="memory",
+    )
+
+
+def _refused(place: str, name: str, cause: str) -> Finding:
+    return error(
+        "memory-connector",
+        place,
+        found=f"{name}: {cause}",
+        expected="kv_connector_extra_config with cpu_bytes_to_use, in bytes",
+        remedy="write kv_connector_extra_config: {cpu_bytes_to_use: 8589934592}, or another number of bytes",
+        source="vllm/v1/kv_offload/cpu/spec.py of 0.33.0",
+        kind="memory",
+    )
+
+
+def _encoder_caches(flags: Settings, place: str) -> Iterator[Finding]:
+    settings = flags.get("ec-transfer-config")
+    name = settings.get("ec_connector") if isinstance(settings, Mapping) else None
+    if name is not None and name != "ECExampleConnector":  # which keeps what it writes on a disk
+        yield _uncounted(f"{place}.flags.ec-transfer-config", str(name), "a cache of encoder outputs")
+
+
+def _images(flags: Settings) -> int:
+    """A cache of processed images that is larger than vLLM's default."""
+    return _IMAGE_CACHES * max(0, _gib(flags.get("mm-processor-cache-gb")) - gib(_IMAGE_CACHE_GIB))
+
+
+def _bytes(value: Any) -> int | None:
+    number = _number(value)
+    return None if number is None else int(number)
+
+
+def _gib(value: Any) -> int:
+    number = _number(value)
+    return 0 if number is None or number < 0 else gib(number)
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, str) and re.fullmatch(r"\d{1,18}(\.\d{1,9})?", value.strip()):
+        return float(value)
+    return value if isinstance(value, int | float) else None
