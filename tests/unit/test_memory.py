@@ -520,6 +520,16 @@ def test_the_fraction_is_rounded_as_the_release_does() -> None:
     assert requested_bytes(1001, 0.5, parse("0.14.0")) == 501
 
 
+@pytest.mark.parametrize(("weights_gib", "severity"), [(60, None), (99, "warning"), (102, "error")])
+def test_all_that_is_free_has_to_hold_more_than_the_weights(weights_gib: int, severity: str | None) -> None:
+    """A pool of unknown size gets what is left; where that is nothing, the engine would not start."""
+    budget = plan_host("titan", TOTAL, [demand(weights_bytes=gib(weights_gib), calibration=None, kv_bytes=None)])
+    found = {one.rule: one.severity for one in budget.findings if one.rule == "memory-utilization-too-low"}
+    assert found == ({} if severity is None else {"memory-utilization-too-low": severity})
+    (service,) = budget.shares.values()
+    assert (severity == "error") == (service.kv_pool is not None and service.kv_pool.expected == 0)
+
+
 def test_a_recipes_record_counts_as_far_as_it_fits() -> None:
     recipe, _ = load(SHIPPED_RECIPES / "nemotron-3-nano-30b-a3b-nvfp4.yml")
     assert recipe is not None

@@ -336,9 +336,10 @@ def _share_findings(demand: Demand, share: Share, total: int, free: int) -> Iter
             kind="memory",
         )
     yield from _boot_differs(demand, share.non_kv)
-    # without a cache nothing is cut from it
-    if demand.utilization is not None and demand.kv_cache_memory_bytes is None and demand.kv_bytes != 0:
-        yield from _written_utilization(demand, share, share.non_kv, total)
+    # without a cache nothing is cut from it; one of a known size is pinned
+    is_cut = demand.kv_bytes is None or (demand.utilization is not None and demand.kv_bytes > 0)
+    if demand.kv_cache_memory_bytes is None and is_cut:
+        yield from _utilization_too_low(demand, share, share.non_kv, total)
     extra = gib(fact("limits", "eager_load_extra_gib")) if demand.load_strategy == "eager" else 0
     if extra and share.non_kv.weights + extra > free:
         yield error(
@@ -367,21 +368,22 @@ def _boot_differs(demand: Demand, shown: NonKv) -> Iterator[Finding]:
         )
 
 
-def _written_utilization(demand: Demand, share: Share, non_kv: NonKv, total: int) -> Iterator[Finding]:
-    """A utilization that the owner wrote must cover the weights and runtime, and should hold the workload."""
+def _utilization_too_low(demand: Demand, share: Share, non_kv: NonKv, total: int) -> Iterator[Finding]:
+    """What the pool is cut from, as the owner wrote it or as all that is free, must cover weights and runtime."""
     requested = demand.requested(total, share.utilization)
-    place = f"{demand.place}.flags.{demand.share_option}"
-    needed = size(non_kv.total.expected)
-    found = f"{share.utilization} of {size(total)} is {size(requested)}; weights and runtime take {needed}"
-    if requested <= non_kv.total.high:
-        judged = error if requested <= non_kv.total.expected else warning
+    place, remedy = demand.place, "write image.release and model.config, by which the workload sizes the pool"
+    if demand.utilization is not None:
+        place = f"{demand.place}.flags.{demand.share_option}"
         remedy = "take it out, and have it computed from the workload"
         if share.enough is not None:
             remedy = f"write at least {share.enough}, or {remedy}"
+    if requested <= non_kv.total.high:
+        judged = error if requested <= non_kv.total.expected else warning
         yield judged(
             "memory-utilization-too-low",
             place,
-            found=found,
+            found=f"{share.utilization} of {size(total)} is {size(requested)}; weights and runtime take "
+            f"{size(non_kv.total.expected)}",
             expected="room for a KV pool",
             remedy=remedy,
             source="docs/memory.md",

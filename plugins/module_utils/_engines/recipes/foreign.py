@@ -310,7 +310,7 @@ def _filled(text: str, values: Mapping[str, Any]) -> tuple[str, list[str]]:
             return ""
         return str(values[match[1]])
 
-    return re.sub(r"\{\{|\}\}|\{(\w+)\}", replacement, text), missing
+    return re.sub(r"\{\{|\}\}|\{([\w-]+)\}", replacement, text), missing
 
 
 def _take_ranks(theirs: Mapping[str, Any], flags: dict[str, Any], name: str, findings: list[Finding]) -> list[int]:
