@@ -62,7 +62,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
         result["changed"] = False
         options |= {key: value for key, value in DEFAULTS[options["profile"]].items() if options[key] is None}
         if options["measured"] is not None:
-            return result | self._kept(options)
+            return result if self._task.check_mode else result | self._kept(options)
         names = services_of(options["plan"], options["service"], options["against"])
         _refuse(_unusable(options, names))
         if options["seen"] is None:
@@ -86,7 +86,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
                     "load": {**targets[step.service]["load"], "words": words(targets[step.service]["load"], *sent)},
                     "owner": targets[step.service]["owner"],
                 }
-                for step in order
+                for step in ([] if self._task.check_mode else order)
                 for sent in [(step.point, step.seed)]
             ]
         }
@@ -119,10 +119,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core carries no
             folder / f"{one['name']}.json": json.dumps(one, indent=1) + "\n" for one in runs if one is not before
         }
         html = folder / f"{runs[-1]['name']}.html"
-        if not self._task.check_mode:
-            for path, text in {**written, html: page(runs, found, len(names) > 1)}.items():
-                replace_file(path, text.encode())
-            show(f"kept: {html}")
+        for path, text in {**written, html: page(runs, found, len(names) > 1)}.items():
+            replace_file(path, text.encode())
+        show(f"kept: {html}")
         return {"changed": True, "runs": [str(path) for path in written], "page": str(html)}
 
 

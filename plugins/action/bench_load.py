@@ -22,9 +22,9 @@ class ActionModule(Measuring):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         variables = task_vars or {}
         result: dict[str, Any] = super().run(tmp, variables)
-        if self._task.check_mode:
-            return result | UNMEASURED
         load, given = self._task.args["load"], self._task.args.get("point")
+        if self._task.check_mode and given:
+            return result | UNMEASURED
         point = Point(**given) if given else None
         try:
             answer = self.measure(load, point, variables) if point else {"seen": self.look(load, variables)["seen"]}

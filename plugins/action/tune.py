@@ -95,7 +95,7 @@ class ActionModule(Planning):
                 "guard": guard(name, plan["inventory"]),
                 "load": load_of(plan, name),
                 "point": asdict(search.asked.point),
-                "most": budget.runs + 2 * budget.pairs,
+                "most": 0 if self._task.check_mode else budget.runs + 2 * budget.pairs,
             }
         _refuse(_not_as_planned(search))
         if search.options["anew"] and not self._task.check_mode:
@@ -157,6 +157,8 @@ class ActionModule(Planning):
         return {"changed": True}
 
     def _end(self, search: _Search) -> dict[str, Any]:
+        if self._task.check_mode:
+            return {}
         state = self._state(search)
         found = verdict(state, search.space, search.asked, search.service)
         show(found["text"])

@@ -70,10 +70,14 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gb10.fleet.plugins.module_utils._base.own_files import clear_of_folders, set_aside
+from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.parts import UnreadableError, bounded_run
+from ansible_collections.gb10.fleet.plugins.module_utils._host.probe.units import read_units
+from ansible_collections.gb10.fleet.plugins.module_utils._host.settings.units import State, decide, refusal
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.undo import record
 
 UNITS = "/etc/systemd/system/"
 OWNER = "root"
+COMMAND_SECONDS = 60
 
 
 def main() -> None:
@@ -174,27 +178,29 @@ def headed(path: Path, before: Any, after: Any) -> dict[str, Any]:
 def converge_units(module: AnsibleModule, wanted: dict[str, str], changed: list[str]) -> dict[str, dict[str, Any]]:
     """A diff of each that was enabled, started or restarted; changed: unit files that were written or removed."""
     names = {Path(path).stem for path in changed}
-    diffs = {}
-    enabled, started = [], []
+    try:
+        found = read_units(bounded_run(COMMAND_SECONDS), wanted)
+    except UnreadableError as why:
+        module.fail_json(msg=f"systemd's units can't be read: {why}")
+    changes = {}
     for unit, state in sorted(wanted.items()):
-        is_enabled = module.run_command(["systemctl", "is-enabled", "--quiet", unit])[0] == 0
-        is_active = module.run_command(["systemctl", "is-active", "--quiet", unit])[0] == 0
-        is_started = state == "started" and (not is_active or Path(unit).stem in names)
-        if is_enabled and not is_started:
-            continue
-        before = {"enabled": is_enabled, "active": is_active}
-        diffs[unit] = headed(Path(unit), before, {"enabled": True, "active": is_active or is_started})
-        enabled += [] if is_enabled else [unit]
-        started += [unit] if is_started else []
+        has_changed = Path(unit).stem in names
+        started: State | None = None if state == "enabled" else "restarted" if has_changed else "started"
+        changes[unit] = decide(found[unit], started, enabled=True)
+        if problem := refusal(unit, found[unit], changes[unit], may_come=module.check_mode):
+            module.fail_json(msg=problem.sentence())
     if not module.check_mode:
         # systemd reads everything anew at each `enable`, and once is enough.
+        enabled = [unit for unit, change in changes.items() if "enable" in change.verbs]
         if enabled:
             systemctl(module, "enable", "--no-reload", *enabled)
         if changed or enabled:
             systemctl(module, "daemon-reload")
-        for unit in started:
-            systemctl(module, "restart", unit)
-    return diffs
+        for unit, change in changes.items():
+            for verb in change.verbs:
+                if verb != "enable":
+                    systemctl(module, verb, unit)
+    return {unit: change.diff(unit) for unit, change in changes.items() if change.verbs}
 
 
 def systemctl(module: AnsibleModule, *words: str) -> None:

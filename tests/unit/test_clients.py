@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.errors import AnsibleFilterError
-from ansible_collections.gb10.fleet.plugins.filter.client_secret import client_secret
 from ansible_collections.gb10.fleet.plugins.module_utils._base import layout
+from ansible_collections.gb10.fleet.plugins.module_utils._base.managed import Managed
 from ansible_collections.gb10.fleet.plugins.module_utils._base.subject import Difference, Look, View
 from ansible_collections.gb10.fleet.plugins.module_utils._on_host.rank.client import Reply
 from ansible_collections.gb10.fleet.plugins.module_utils._operations.drift.questions import before_change, host_view
@@ -158,10 +157,10 @@ def test_no_secret_is_in_the_plan_or_a_command(folder: Path) -> None:
     text = json.dumps(plan) + as_text(plan, [*ADDRESSES])
     assert not [secret for secret in (*KEYS.values(), "password-of-the-owner") if secret in text]
     part = client(plan, "titan")
-    texts = [client_secret(Path(one["source"]).read_text(), one) for one in part["secrets"]]
+    secret = [one for one in CLIENTS.files([part]) if isinstance(one, Managed) and one.secret]
+    texts = [one.rendered(Path(one.source).read_text()) for one in secret]
     assert texts[0] == "OPENAI_API_KEY='key-of-the-chat-00001'\n"
     assert texts[1].startswith("WEBUI_ADMIN_PASSWORD='password-of-the-owner'\nWEBUI_SECRET_KEY='")
-    secret = [one for one in CLIENTS.files([part]) if getattr(one, "secret", False)]
     assert [(one.path, one.mode) for one in secret] == [(one["path"], "0600") for one in part["secrets"]]
 
 
@@ -169,9 +168,10 @@ def test_no_secret_is_in_the_plan_or_a_command(folder: Path) -> None:
     "text", ["", "a b c d e f g h i j", "x';rm -rf /;'aaaaaaaaaaaa", "key: [1", "web: key-of-web-000000001"]
 )
 def test_a_secret_that_can_not_be_is_refused_without_a_word_of_it(folder: Path, text: str) -> None:
-    for one in client(plan_of(folder), "titan")["secrets"]:
-        with pytest.raises(AnsibleFilterError) as refused:
-            client_secret(text, one)
+    files = [*CLIENTS.files([client(plan_of(folder), "titan")])]
+    for one in [file for file in files if isinstance(file, Managed) and file.secret]:
+        with pytest.raises(ValueError) as refused:
+            one.rendered(text)
         assert not text or text not in str(refused.value)
 
 

@@ -130,12 +130,14 @@ def test_however_many_units_change_systemd_reads_them_once(
     calls = tmp_path / "calls"
     program = tmp_path / "bin" / "systemctl"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\necho "$@" >> {calls}\ncase $1 in is-*) exit 1 ;; esac\n')
+    state = "LoadState=loaded\nActiveState=inactive\nSubState=dead\nUnitFileState=disabled\nNeedDaemonReload=no\n"
+    shows = f'shift; for word; do case $word in --*) ;; *) echo "{state}" ;; esac; done'
+    program.write_text(f'#!/bin/sh\necho "$@" >> {calls}\ncase $1 in show) {shows} ;; esac\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(program.parent), prepend=":")
     units = {"a.service": "started", "b.timer": "started", "c.service": "enabled"}
     files = {str(tmp_path / name): {"mode": "0644", "content": "[Unit]\n"} for name in units}
     call(capsys, tmp_path, {"files": files, "units": units})
-    does = [line for line in calls.read_text().splitlines() if not line.startswith("is-")]
+    does = [line for line in calls.read_text().splitlines() if not line.startswith("show")]
     enabled = "enable --no-reload a.service b.timer c.service"
-    assert does == [enabled, "daemon-reload", "restart a.service", "restart b.timer"]
+    assert does == [enabled, "daemon-reload", "start a.service", "start b.timer"]

@@ -116,16 +116,23 @@ TASKS = [
     for path in sorted((ROOT / "roles").glob("*/tasks/*.yml"))
     for task in tasks(yaml.safe_load(path.read_text()))
 ]
-WRITERS = {"assemble", "blockinfile", "copy", "get_url", "lineinfile", "template", "unarchive", "json_settings"}
+WRITERS = {
+    "assemble",
+    "blockinfile",
+    "copy",
+    "get_url",
+    "lineinfile",
+    "template",
+    "unarchive",
+    "json_settings",
+    "group_secret",
+}
 # (role, path as its task writes it): why no `host_files` writes it, and what drift knows it by.
 OTHERWISE = {
     ("container_engine", "/etc/docker/daemon.json"): "_subjects.container_engine.subject, a file of others",
     ("container_engine", "/root/.docker/config.json"): "_subjects.container_engine.subject, a secret",
     ("services", "{{ item.secret.path }}"): "_subjects.services.subject, a secret",
     ("services", "{{ item.1.path }}"): "_subjects.services.subject, overlays",
-    ("clients", "{{ item.path }}"): "_subjects.clients.subject, secrets",
-    ("monitoring", "{{ item.path }}"): "_subjects.monitoring.subject, a secret",
-    ("phoenix", "{{ item.path }}"): "_subjects.phoenix.subject, a secret",
     ("model_store", "{{ __token }}"): "in memory, and taken back by the same tasks",
 }
 

@@ -104,7 +104,7 @@ TO_BE_DONE: dict[str, Callable[[dict[str, Any]], Any]] = {
     "host_files: access": put("files", SYSCTL_FILE, "mode", "0666"),
     "host_files: folder": put("files", "/etc/docker", "kind", "absent"),
     "json_settings": put("json", "/etc/docker/daemon.json", "icc", True),
-    "systemd_service: docker": put("units", "docker.service", "active", "inactive"),
+    "service_unit: docker": put("units", "docker.service", "active", "inactive"),
     "container_engine_info: rules": put("engine", "missing_rules", ["the chain DOCKER"]),
     "container_engine: hangs": put("engine", "running", False),
     "container_engine: toolkit": put("paths", GPU_DEVICE, "exists", True),
@@ -307,8 +307,7 @@ SEEN: dict[str, dict[str, str]] = {
         "Re-execute systemd": "after Keep the settings over a boot",
     },
     "memory_guard": {
-        "Look whether a guard is there that is to go": READS_ONLY,
-        "Stop it": "files",
+        "Stop a guard that is no longer wanted": "files",
         "Bring its program and unit to what is planned": "files units",
         "Start it anew where its program changed": "after Bring its program and unit to what is planned",
     },
@@ -376,9 +375,7 @@ SEEN: dict[str, dict[str, str]] = {
         "Give the services a new start budget": "starts",
         "Stop the heads of groups in which something changed": "starts",
         "Start the services, anew where something of theirs changed": "starts",
-        "Look at those that are on the heads": READS_ONLY,
         "Make them on the heads": "files",
-        "Read them on the heads": READS_ONLY,
         "Give them to the other hosts": "files",
     },
     "gateway": {

@@ -12,7 +12,7 @@ from ..._base import layout
 from ..._base.own_files import look
 from ..._base.received import one_line
 from ..._host.probe.parts import Run, UnreadableError, output
-from ..._host.probe.system import read_units
+from ..._host.probe.units import read_units
 from .apt import deb_of, firmware_of, offered, simulation
 from .form import record_of
 

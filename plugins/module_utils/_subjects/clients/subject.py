@@ -14,13 +14,6 @@ from .kinds import gateway_secret, own_secret
 _PROCESS = "docker-proxy"
 
 
-def secret_text(secret: Mapping[str, Any], text: str) -> str:
-    """A client's secret file. secret: of its slice. text: of the source on the controller. ValueError for one that
-    can't be."""
-    rendered = gateway_secret(secret["kind"], secret["key"]) if secret["key"] else own_secret(secret["kind"])
-    return rendered(text)
-
-
 def _files(part: Sequence[Mapping[str, Any]]) -> Iterator[Managed | ManagedJson]:
     for client in part:
         yield from managed(client)

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..._base import layout
 from ..._base.gb10 import fact
+from .declared import is_key
 
 SECRETS = f"{layout.PHOENIX}/secrets"
 LOCK = "roles/phoenix/files/phoenix.txt"
@@ -36,7 +37,10 @@ RestartSec=5
 
 def secrets_text(text: str) -> str:
     """Phoenix' secrets as systemd's EnvironmentFile. text: of the owner's file with the key, which is the bearer token
-    of whoever sends or asks, and the first password of admin@localhost; sessions are signed with another."""
+    of whoever sends or asks, and the first password of admin@localhost; sessions are signed with another. ValueError
+    for a text that Phoenix does not take: of one that ansible-vault encrypted, the plan knows nothing."""
+    if not is_key(text):
+        raise ValueError("it holds no key that Phoenix takes; openssl rand -hex 32 makes one")
     key = text.strip()
     sessions = hmac.new(key.encode(), b"gb10 phoenix sessions", hashlib.sha256).hexdigest()
     return f"PHOENIX_ADMIN_SECRET={key}\nPHOENIX_DEFAULT_ADMIN_INITIAL_PASSWORD={key}\nPHOENIX_SECRET=a0{sessions}\n"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..._host.probe.parts import Run, UnreadableError
-from ..._host.probe.system import read_units
+from ..._host.probe.units import read_units
 
 _RUNS = ("active", "activating", "reloading")
 # A container has the first, an image the second; `.Image` is an error where it is not there.
