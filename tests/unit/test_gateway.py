@@ -193,6 +193,29 @@ def test_a_token_waits_for_no_other_and_what_may_be_sent_anew_is_small(folder: P
     assert sizes[0] <= 256 << 10 and sizes[1] > 32 << 20
 
 
+def test_nobody_holds_a_connection_by_silence_or_by_their_number(folder: Path) -> None:
+    """Each frontend that the network reaches, by TLS or not. tests/crowd has the crowd and a real HAProxy."""
+    text = config(plan_of(folder))
+    parts = dict(part.split("\n", 1) for part in re.split(r"^frontend ", text, flags=re.M)[1:])
+    reached = {name: part for name, part in parts.items() if re.search(r"^ +bind :", part, re.M)}
+    assert sorted(reached) == ["fleet", "plain"]
+    for part in reached.values():
+        assert "tcp-request connection track-sc0 src table _addresses" in part
+        assert part.count("tcp-request connection reject if") == 3
+        assert re.search(r"^ +maxconn \d+$", part, re.M)
+    (silence,) = re.findall(r"timeout client (\S+)", text)
+    assert silence == "30s"
+
+
+def test_each_model_has_places_that_one_client_cannot_take(folder: Path) -> None:
+    """Also while its requests wait for a rollout."""
+    plan = plan_of(folder, gateway={"queue": 10})
+    slots = plan["gateway"]["models"][0]["slots"]
+    for name in ("a", "a_waits"):
+        (part,) = re.findall(rf"^backend {name}\n((?: +.*\n)+)", config(plan), re.M)
+        assert f"if {{ sc2_conn_cur gt {slots + 5} }}" in part and "set-priority-class sc2_conn_cur" in part
+
+
 @pytest.mark.parametrize(
     ("name", "is_strict"), [("llm.home", True), ("titan", False), ("10.0.0.1", False), (None, False)]
 )
@@ -275,7 +298,8 @@ def test_services_of_one_model_share_its_requests(folder: Path) -> None:
         "verifyhost spark-2"
     )
     assert [line for line in lines if line.startswith("server ")] == [
-        "server bodies /run/gb10-gateway-bodies/bodies.sock",
+        "server medium /run/gb10-gateway-bodies/bodies.sock maxconn 192",
+        "server largest /run/gb10-gateway-bodies/bodies.sock maxconn 32",
         first,
         f"{second} check-sni spark-2",
         # where requests wait, as long as none of them serves

@@ -24,16 +24,28 @@ _USUAL_BODY = 224 << 10
 # Headers, and what HAProxy notes of each part of a message beside it.
 _BESIDE_BODY = 32 << 10
 # A service's name has no such letter.
-_BODIES = "_bodies"
+_BODIES, _ADDRESSES, _CLIENTS = "_bodies", "_addresses", "_clients"
 _RETRY_S = 5
 _LATER = f"hdr Retry-After {_RETRY_S}"
+# The gateway's connections. An address has a few of them until a request from it brings a key; then it may be a
+# program with many people behind it.
+_CONNECTIONS, _OF_ADDRESS, _OF_KNOWN_ADDRESS = 8192, 64, 1024
+_NEW_IN_10S, _KEYLESS_IN_10S = 200, 300
+# Requests of one client, at once and in 10 s.
+_OF_CLIENT, _ASKED_IN_10S = 1024, 10_000
+# How many bodies the second process holds at once, as its memory bears them: of up to so many bytes, and larger ones.
+_MEDIUM_BODY, _MEDIUM_BODIES, _LARGEST_BODIES = 4 << 20, 192, 32
 MODELS = f"{layout.GATEWAY}/models.json"
 MODEL_ANSWERS = f"{layout.GATEWAY}/model_answers.map"
 
 
 def config(gateway: Mapping[str, Any], offered: Sequence[Backend]) -> str:
     """``haproxy.cfg``. gateway: the checked ``fleet_gateway`` (`_subjects.gateway.declared`)."""
-    redirect = _REDIRECT.format(**gateway, port_part="" if gateway["port"] == 443 else f":{gateway['port']}")
+    redirect = _REDIRECT.format(
+        **gateway,
+        by_address=_BY_ADDRESS,
+        port_part="" if gateway["port"] == 443 else f":{gateway['port']}",
+    )
     return _TEXT.format(
         folder=layout.GATEWAY,
         status=layout.GATEWAY_STATUS,
@@ -50,7 +62,22 @@ def config(gateway: Mapping[str, Any], offered: Sequence[Backend]) -> str:
         no_path=answer(404, "not_found", "this gateway answers /v1/... alone"),
         no_model=no_model(offered),
         too_large=TOO_LARGE,
+        connections=_CONNECTIONS,
+        # the gateway's own sockets are beside the clients' connections
+        all_connections=_CONNECTIONS + 1024,
+        by_address=_BY_ADDRESS,
+        keyless=_KEYLESS_IN_10S,
+        of_client=_OF_CLIENT,
+        asked=_ASKED_IN_10S,
+        too_many=answer(429, "rate_limit_exceeded", "this client asks for too much at once; try again"),
+        medium=_MEDIUM_BODY,
+        medium_bodies=_MEDIUM_BODIES,
+        largest_bodies=_LARGEST_BODIES,
+        medium_share=_MEDIUM_BODIES // 2,
+        largest_share=_LARGEST_BODIES // 2,
         bodies=_BODIES,
+        addresses=_ADDRESSES,
+        clients=_CLIENTS,
         bodies_status=layout.GATEWAY_BODIES_STATUS,
         unread=answer(503, "service_unavailable", "large requests are not read now; try again"),
         later=_LATER,
@@ -72,7 +99,7 @@ def _waiting(backend: Backend, gateway: Mapping[str, Any]) -> str:
     most, wait_s = gateway["queue"] + backend.slots, gateway["wait_s"]
     late = answer(503, "service_unavailable", f"{backend.model} did not serve again within {wait_s} s; try again")
     lines = [
-        *_before(backend),
+        *_before(backend, gateway["queue"]),
         f"retries {wait_s}",
         f"timeout queue {wait_s}s",
         "option abortonclose",
@@ -93,8 +120,17 @@ def _busy(backend: Backend) -> str:
     return f"{answer(429, 'rate_limit_exceeded', words)} {_LATER}"
 
 
-def _before(backend: Backend) -> Iterator[str]:
-    """How a server is chosen, and what of a request it gets."""
+def _before(backend: Backend, queue: int) -> Iterator[str]:
+    """Whose turn it is, how a server is chosen, and what of a request it gets.
+
+    One client has all places, but half of the queue at most, and waits behind clients with fewer requests.
+    """
+    words = f"this client has as many requests to {backend.model} as one may have; try again"
+    busy = f"{answer(429, 'rate_limit_exceeded', words)} {_LATER}"
+    yield "stick-table type string len 64 size 10k expire 1m store conn_cur"
+    yield "http-request track-sc2 var(txn.client)"
+    yield f"http-request return {busy} if {{ sc2_conn_cur gt {backend.slots + queue // 2} }}"
+    yield "http-request set-priority-class sc2_conn_cur"
     yield "balance leastconn"
     # the client's own key is the gateway's business alone
     yield "http-request del-header Authorization"
@@ -112,7 +148,7 @@ def _backend(backend: Backend, queue: int) -> str:
     lines = [
         f"option httpchk GET {backend.servers[0].health}",
         f"http-request return {_busy(backend)} if {{ queue gt {queue} }}",
-        *_before(backend),
+        *_before(backend, queue),
         f"http-error {broken}",
         f"http-error {away} {_LATER}",
         f"http-error {slow}",
@@ -173,8 +209,18 @@ _REDIRECT = """\
 
 frontend plain
     bind :::{redirect_port} v4v6
+    maxconn 512
+    option httpclose
+{by_address}\
     http-request return status 400 content-type text/plain string "a host is needed" unless {{ req.hdr(host) -m found }}
-    http-request redirect code 308 location https://%[req.hdr(host),field(1,:)]{port_part}%[capture.req.uri]
+    http-request redirect code 308 location https://%[req.hdr(host),regsub(:[0-9]+$,)]{port_part}%[capture.req.uri]
+"""
+
+_BY_ADDRESS = f"""\
+    tcp-request connection track-sc0 src table {_ADDRESSES}
+    tcp-request connection reject if {{ sc0_conn_cur gt {_OF_ADDRESS} }} ! {{ sc0_get_gpt0 gt 0 }}
+    tcp-request connection reject if {{ sc0_conn_cur gt {_OF_KNOWN_ADDRESS} }}
+    tcp-request connection reject if {{ sc0_conn_rate gt {_NEW_IN_10S} }} ! {{ sc0_get_gpt0 gt 0 }}
 """
 
 _LOG = (
@@ -189,7 +235,7 @@ global
     stats socket {status}/admin.sock mode 600 level admin
     user haproxy
     group haproxy
-    maxconn 4096
+    maxconn {all_connections}
     # an earlier process goes on with its streams after a reload
     hard-stop-after 24h
     tune.bufsize {buffer}
@@ -212,8 +258,9 @@ defaults
     timeout http-request 30s
     timeout http-keep-alive 60s
     timeout queue 2m
+    # of a client that has something to say, or to take: its handshake too. A long prefill is not counted
+    timeout client 30s
     # silence, and not length: a long prefill says nothing, a stream may go on for hours
-    timeout client 1h
     timeout server 1h
     # a host that lost its power says nothing either: its streams end after 25 s
     option srvtcpka
@@ -227,20 +274,36 @@ frontend metrics
     no log
     http-request use-service prometheus-exporter
 
+# what an address has open and asks for; gpt0: with a key
+backend {addresses}
+    stick-table type ipv6 size 100k expire 10m store conn_cur,conn_rate(10s),gpt0,gpc0_rate(10s)
+
+backend {clients}
+    stick-table type string len 64 size 10k expire 1m store conn_cur,http_req_rate(10s)
+
 frontend fleet
     bind :::{port} v4v6 ssl crt {folder}/tls.crt alpn h2,http/1.1
-    log-format {log}
+    maxconn {connections}
+{by_address}    log-format {log}
     http-error {malformed}
     http-error {unfinished}
-{strict}    http-request return status 200 content-type text/plain string ok if {{ path /health }}
-    http-request set-var(txn.from) src
+{strict}    http-request set-var(txn.from) src
+    http-request del-header X-Gateway-Client
+    http-request del-header X-Gateway-From
     http-request set-var(txn.client) http_auth_bearer,sha2(256),hex,map({folder}/clients.map)
     http-request set-var(txn.client) req.hdr(x-api-key),sha2(256),hex,map({folder}/clients.map) unless {{ var(txn.client) -m found }}
+    http-request sc-inc-gpc0(0) unless {{ var(txn.client) -m found }}
+    http-request reject if {{ sc0_gpc0_rate gt {keyless} }} ! {{ var(txn.client) -m found }}
+    http-request return status 200 content-type text/plain string ok if {{ path /health }}
     http-request return {unauthorized} hdr WWW-Authenticate Bearer unless {{ var(txn.client) -m found }}
+    http-request sc-set-gpt0(0) 1
+    http-request track-sc1 var(txn.client) table {clients}
+    http-request return {too_many} {later} if {{ sc1_conn_cur gt {of_client} }} or {{ sc1_http_req_rate gt {asked} }}
     http-request return status 200 content-type application/json file {folder}/models.json if METH_GET {{ path /v1/models /v1/models/ }}
     http-request set-var(txn.answer) path,regsub(^/v1/models/,),map({folder}/model_answers.map) if METH_GET {{ path_beg /v1/models/ }}
     http-request return status 200 content-type application/json lf-string %[var(txn.answer)] if {{ var(txn.answer) -m found }}
-    http-request return {no_path} unless {{ path_beg /v1/ }}
+    # an engine, or what stands before it, may take the way up
+    http-request return {no_path} if ! {{ path_beg /v1/ }} or {{ path,url_dec -m sub .. }}
     http-request return {too_large} if {{ req.body_size gt {body} }}
     http-request set-var(txn.large) bool(true) if {{ req.body_size gt {usual_body} }}
     # also where the model is known: over HTTP/2 curl takes an answer before the body's end for a failure
@@ -258,11 +321,22 @@ frontend fleet
 {redirect}
 # to the process that reads large bodies
 backend {bodies}
+    stick-table type string len 66 size 10k expire 1m store conn_cur
     http-request set-log-level silent
+    http-request set-var(txn.size) str(m)
+    http-request set-var(txn.size) str(l) if {{ req.body_size gt {medium} }} or ! {{ req.hdr(content-length) -m found }}
+    http-request set-var(txn.share) var(txn.client),concat(/,txn.size)
+    http-request track-sc2 var(txn.share)
+    http-request return {too_many} {later} if {{ var(txn.size) -m str l }} {{ sc2_conn_cur gt {largest_share} }}
+    http-request return {too_many} {later} if {{ sc2_conn_cur gt {medium_share} }}
+    http-request set-priority-class sc2_conn_cur
     http-request set-header X-Gateway-Client %[var(txn.client)]
     http-request set-header X-Gateway-From %[var(txn.from)]
     http-error {unread} {later}
-    server bodies {bodies_status}/bodies.sock
+    use-server largest if {{ var(txn.size) -m str l }}
+    use-server medium unless {{ var(txn.size) -m str l }}
+    server medium {bodies_status}/bodies.sock maxconn {medium_bodies}
+    server largest {bodies_status}/bodies.sock maxconn {largest_bodies}
 
 # and back from it, with their model
 frontend large
