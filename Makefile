@@ -20,8 +20,8 @@ $(PARTS):
 demo:            ## the lab fleet up, site.yml on it, and the table
 	@./demo
 
-lock: setup      ## renew the locked requirements
-	lock() { .venv/bin/uv pip compile -q --system-certs $${5:---universal} --python-version $$2 --generate-hashes --no-emit-index-url \
+lock: setup      ## make the locked requirements anew; UPGRADE=--upgrade with the newest packages
+	lock() { .venv/bin/uv pip compile -q $(UPGRADE) --system-certs $${5:---universal} --python-version $$2 --generate-hashes --no-emit-index-url \
 	  --no-annotate --custom-compile-command 'make lock' requirements/$$1.in $$4 -o $$3/$$1.txt; }; \
 	lock tools 3.11 requirements && lock newest 3.12 requirements && lock drift_timer 3.13 requirements && \
 	lock execution_environment 3.12 requirements -crequirements/drift_timer.txt && \

@@ -80,12 +80,17 @@ RUFF = ("ruff", "check", ".")
 YAMLLINT = ("yamllint", "--strict", ".")
 UNIT = (*PYTEST, "tests/unit")
 ANSIBLE_LINT = ("ansible-lint", "--offline", "--strict")
-WORKFLOWS = (
-    "check-jsonschema",
-    "--builtin-schema",
-    "vendor.github-workflows",
-    *map(str, ROOT.glob(".github/workflows/*.yml")),
+# The schemas of GitHub, which this tool brings.
+_SCHEMAS = {
+    "workflows": "workflows/*.yml",
+    "issue-forms": "ISSUE_TEMPLATE/[!c]*.yml",
+    "issue-config": "ISSUE_TEMPLATE/config.yml",
+}
+GITHUB = tuple(
+    ("check-jsonschema", "--builtin-schema", f"vendor.github-{name}", *map(str, sorted(ROOT.glob(f".github/{files}"))))
+    for name, files in _SCHEMAS.items()
 )
+DEPENDABOT = ("check-jsonschema", "--builtin-schema", "vendor.dependabot", ".github/dependabot.yml")
 DOCS = ("antsibull-docs", "lint-collection-docs", "--plugin-docs", "--skip-rstcheck", ".")
 LAB, BUILD = "tests/lab/lab", "tests/lab/vllm/build"
 CALLBACKS = ROOT / "tests" / "tools" / "callbacks"
@@ -125,7 +130,8 @@ PARTS = {
     ),
     "sanity": Part("ansible-test sanity on the built and installed artifact", ((PYTHON, "tests/tools/sanity.py"),)),
     "lint": Part(
-        "ruff, yamllint, ansible-lint (production), GitHub's schema", (RUFF, YAMLLINT, ANSIBLE_LINT, WORKFLOWS)
+        "ruff, yamllint, ansible-lint (production), GitHub's schemas",
+        (RUFF, YAMLLINT, ANSIBLE_LINT, *GITHUB, DEPENDABOT),
     ),
     "types": Part(
         "mypy --strict over all plugins, and over the lab",
