@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: answer_seconds
 short_description: How long services took to answer, by their names
-version_added: 0.2.0
+version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Of the registered result of a loop of M(gb10.fleet.service_ready).

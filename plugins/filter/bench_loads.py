@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: bench_loads
 short_description: How services of a host are measured shortly
-version_added: 0.2.0
+version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Of each of these services whose endpoint is on the host, how it is asked and what. A task that is given the whole

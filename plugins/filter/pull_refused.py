@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: pull_refused
 short_description: Why a host can't be left to fetch its slice itself
-version_added: 0.2.0
+version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - What M(gb10.fleet.publish) would refuse this host for.

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: slower
 short_description: Whether a new definition answers more slowly than the one that it replaces
-version_added: 0.2.0
+version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Compares the best of several answers to the same request. Differences that a busy host makes of it don't count.

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: slower_figures
 short_description: Which services were measured slower than before
-version_added: 0.2.0
+version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Figure by figure, where all of the difference's interval is beyond what is tolerated.

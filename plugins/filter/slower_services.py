@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: slower_services
 short_description: Which services answer more slowly than before
-version_added: 0.2.0
+version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - As P(gb10.fleet.slower#filter), of several services.

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: update_proof
 short_description: What is wrong with a host that was updated and has restarted
-version_added: 0.2.0
+version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Compares what runs with what was to run, and looks for faults that the host had not before.

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: update_stopped
 short_description: Why an update ends with a step
-version_added: 0.2.0
+version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Names the hosts that have not proved themselves, what became of them, and the reason of each.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: bench
 short_description: Decide what a benchmark measures, compare it, and keep it
-version_added: 0.2.0
+version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Without O(seen) it says which services are looked at; with it, in which order they are measured, and refuses to

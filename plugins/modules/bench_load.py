@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: bench_load
 short_description: Measure one point of a benchmark by the engine's own load generator
-version_added: 0.2.0
+version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Runs the load generator of the service's own image in its container, on the host of its endpoint. Others must not

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: bench_owner
 short_description: Measure one point of a benchmark by llama-benchy through the endpoint
-version_added: 0.2.0
+version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Runs llama-benchy on the controller, with the model's own tokenizer from the host. The host of the endpoint is asked

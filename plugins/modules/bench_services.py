@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: bench_services
 short_description: Measure services of a host shortly, and say of each why it can't be
-version_added: 0.2.0
+version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Measures each of them for a minute or two by the load generator of its own image. Nothing counts where others ask

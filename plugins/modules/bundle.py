@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: bundle
 short_description: Fetch everything that a plan names into a folder
-version_added: 0.2.0
+version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Runs on the controller, which reaches the internet, and makes what a site without internet is converged from. Images

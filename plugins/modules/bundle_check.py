@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: bundle_check
 short_description: Read what hosts are to get from a bundle, before the first of them is changed
-version_added: 0.2.0
+version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Runs on the controller. Reads every byte that hosts are about to get, and compares it with the bundle's manifest.

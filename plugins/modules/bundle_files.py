@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: bundle_files
 short_description: Bring files of a bundle from the controller to a host
-version_added: 0.2.0
+version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Sends what the host lacks over Ansible's own connection, and reads each file there before it gets its name.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: checkpoint_info
 short_description: Read what a recipe needs to know of a model in a folder
-version_added: 0.2.0
+version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Reads config.json and the sizes of a model's files in a folder of the host, for M(gb10.fleet.recipe_new).

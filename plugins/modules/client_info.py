@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: client_info
 short_description: Read how the clients of the gateway on a host do
-version_added: 0.2.0
+version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Reads the systemd unit of each, and whether it answers a look at its health. Signs in nowhere and asks no model, so

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: client_ready
 short_description: Prove that a client of the gateway does what its people need
-version_added: 0.2.0
+version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Uses the client on its host as people do. Open WebUI has to let its first account in, to list the gateway's models,

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: export
 short_description: Write services of the plan as another scheduler's objects
-version_added: 0.2.0
+version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Runs on the controller and reaches no host. Writes a file for each service. For Kubernetes it has a LeaderWorkerSet

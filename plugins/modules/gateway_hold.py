@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: gateway_hold
 short_description: Have requests of a model wait at a running gateway
-version_added: 0.2.0
+version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - While nobody serves a model, its requests wait at the gateway instead of being refused, in bounds of number and time

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: host_update
 short_description: Update a host's packages and firmware, and put its packages back
-version_added: 0.2.0
+version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - One step of C(gb10.fleet.update) on one host. What is done is kept in a record on the host, so that a run that was

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: recipe_new
 short_description: Write a recipe for a model that has none
-version_added: 0.2.0
+version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Reads what the hub says of a model (its config.json, its size, its commit), derives a recipe from that, and writes

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: rollout
 short_description: Decide which replicas of a model move to a changed definition, in which order
-version_added: 0.2.0
+version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Without O(ranks) it says which services share the requests of the one that is named, and their hosts.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: service_certificates
 short_description: Make certificates of a local CA on the controller
-version_added: 0.2.0
+version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Makes the CA where there is none, and a certificate for each service that has none, whose end is near, or that names

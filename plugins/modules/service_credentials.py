@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: service_credentials
 short_description: Bring API keys and certificates of services, and the CA by which a host trusts them
-version_added: 0.2.0
+version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Writes the API key, the certificate and its key of each service where they differ from the controller's, and the

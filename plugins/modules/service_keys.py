@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: service_keys
 short_description: Make API keys on the controller
-version_added: 0.2.0
+version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Makes each key that is not there, of 32 random bytes, in a file with mode C(0600). One that is there stays as it is.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: service_trial
 short_description: Go on with a trial of a service, and see how far it is
-version_added: 0.2.0
+version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - While a service is tried with another definition, its host puts the earlier one back by itself as soon as nobody has

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: service_way_back
 short_description: Keep what a service goes by, and put it back
-version_added: 0.2.0
+version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Before a rollout changes a service, its files on this host are kept in a folder that root alone reads. Where the new

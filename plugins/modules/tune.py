@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: tune
 short_description: Search for the settings that serve a load best
-version_added: 0.2.0
+version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Decides what is tried next, by all runs so far, and keeps them beside the inventory, so that a search goes on where

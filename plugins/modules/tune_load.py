@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: tune_load
 short_description: Measure one start of a service for a search
-version_added: 0.2.0
+version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Measures a point round by round, as M(gb10.fleet.bench_load) does, and goes on with the trial before each of them.

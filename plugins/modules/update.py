@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: update
 short_description: Decide which hosts are updated, in which order, and whether they may be
-version_added: 0.2.0
+version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Judges what each host would be once it is updated, by what is known to fail and to work, shows what

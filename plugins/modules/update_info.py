@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: update_info
 short_description: Read what an update would change on a host
-version_added: 0.2.0
+version_added: 0.1.0
 author: gb10.fleet contributors (@gb10-fleet)
 description:
   - Asks apt (C(apt-get --simulate dist-upgrade)) and fwupd, by the package lists and metadata that the host has, and

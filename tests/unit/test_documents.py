@@ -109,7 +109,9 @@ def test_an_entry_of_the_changelog_begins_with_what_it_is_about(name: str) -> No
 
 
 def test_the_changelog_is_plain_text() -> None:
-    assert [line for line in entries(ROOT / "changelogs" / "changelog.yaml") if re.search(r"`|\bC\(", line)] == []
+    files = [ROOT / "changelogs" / "changelog.yaml", *(ROOT / "changelogs" / "fragments").glob("*.yml")]
+    markup = re.compile(r"`|\b[CELMOPUV]\(")
+    assert [f"{file.name}: {line}" for file in files for line in entries(file) if markup.search(line)] == []
 
 
 def test_the_lists_in_documents_are_those_of_today() -> None:
