@@ -312,6 +312,20 @@ def test_services_of_one_model_share_its_requests(folder: Path) -> None:
     assert [row["services"] for row in plan["gateway"]["models"]] == [["a", "b"]]
 
 
+# What a client at the gateway's own port may take; the other process has the gateway alone as client.
+OF_ONE = ("client", "http-request", "tunnel")
+
+
+def test_both_processes_wait_as_long(folder: Path) -> None:
+    """A request goes through both: the shorter limit of two would hold for it, whatever the other says."""
+    files = plan_of(folder)["hosts"]["titan"]["gateway"]["files"]
+    texts = [files[path]["content"].partition("\nfrontend ")[0] for path in (CONFIG, BODIES)]
+    found = [dict(re.findall(r"^ +timeout (\S+) (\S+)$", text, re.MULTILINE)) for text in texts]
+    shared = [{name: value for name, value in one.items() if name not in OF_ONE} for one in found]
+    assert shared[0] == shared[1]
+    assert {*shared[0]} == {"connect", "http-keep-alive", "queue", "server"}
+
+
 def test_an_alias_is_a_further_name_of_its_services(folder: Path) -> None:
     """HAProxy can't change a request's body, so that the engine has to know the name."""
     services = {"a": keyed("own"), "c": keyed("own", served_name="other", port=8001)}

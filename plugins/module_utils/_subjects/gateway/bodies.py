@@ -12,6 +12,7 @@ from ..._base import layout
 from .answers import MOST_BODY, TOO_LARGE, UNFINISHED, no_model
 from .backends import Backend
 from .reading import MODELS_MAP
+from .timeouts import BODY, SHARED
 
 # Headers, and what HAProxy notes of each part of a message beside it. Of a buffer only pages that were written take
 # memory: 80 MB for a body of 28 MB, measured with 2.6.12.
@@ -29,6 +30,8 @@ def config(offered: Iterable[Backend]) -> str:
         no_model=no_model(offered),
         models=MODELS_MAP,
         unfinished=UNFINISHED,
+        timeouts=SHARED,
+        patience=BODY,
     )
 
 
@@ -50,17 +53,14 @@ defaults
     log global
     option dontlog-normal
     option http-no-delay
-    timeout connect 2s
-    timeout http-request 60s
-    timeout http-keep-alive 60s
-    timeout queue 2m
+    timeout http-request {patience}
+    # the gateway, which waits for the answer
     timeout client 1h
-    timeout server 1h
-
+{timeouts}
 frontend bodies
     bind {bodies} mode 660
     http-error {unfinished}
-    http-request wait-for-body time 60s
+    http-request wait-for-body time {patience}
     # of a body without a length it is known only now
     http-request return {too_large} if {{ req.body_size gt {body} }}
     http-request set-header X-Model %[req.body,json_query('$.model')] unless {{ req.hdr(x-model) -m len gt 0 }}

@@ -18,6 +18,7 @@ from ..._base import layout
 from .answers import MOST_BODY, TOO_LARGE, UNFINISHED, answer, no_model
 from .backends import Backend, Endpoint
 from .reading import HOLDS
+from .timeouts import BODY, SHARED
 
 # Words of some 60,000 tokens.
 _USUAL_BODY = 224 << 10
@@ -53,6 +54,8 @@ def config(gateway: Mapping[str, Any], offered: Sequence[Backend]) -> str:
         body=MOST_BODY,
         usual_body=_USUAL_BODY,
         buffer=_USUAL_BODY + _BESIDE_BODY,
+        timeouts=SHARED,
+        patience=BODY,
         log=_LOG,
         unauthorized=answer(
             401,
@@ -254,15 +257,10 @@ defaults
     retry-on conn-failure empty-response 503
     # each token at once: else they wait for a full packet, up to 200 ms
     option http-no-delay
-    timeout connect 2s
     timeout http-request 30s
-    timeout http-keep-alive 60s
-    timeout queue 2m
     # of a client that has something to say, or to take: its handshake too. A long prefill is not counted
     timeout client 30s
-    # silence, and not length: a long prefill says nothing, a stream may go on for hours
-    timeout server 1h
-    # a host that lost its power says nothing either: its streams end after 25 s
+{timeouts}    # a host that lost its power says nothing either: its streams end after 25 s
     option srvtcpka
     srvtcpka-idle 10s
     srvtcpka-intvl 5s
@@ -307,7 +305,7 @@ frontend fleet
     http-request return {too_large} if {{ req.body_size gt {body} }}
     http-request set-var(txn.large) bool(true) if {{ req.body_size gt {usual_body} }}
     # also where the model is known: over HTTP/2 curl takes an answer before the body's end for a failure
-    http-request wait-for-body time 60s if METH_POST !{{ var(txn.large) -m bool }}
+    http-request wait-for-body time {patience} if METH_POST !{{ var(txn.large) -m bool }}
     # of a body without a length it is known only now
     http-request set-var(txn.large) bool(true) if {{ req.body_size gt {usual_body} }}
     http-request set-var(txn.model) req.hdr(x-model)
