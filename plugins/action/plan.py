@@ -123,12 +123,12 @@ class ActionModule(Planning):
             if key and secret_files.is_encrypted(path := Path(key["source"])):
                 # without the Vault's password a plan can be read all the same: the role that needs the key asks for it
                 with contextlib.suppress(AnsibleError):
-                    content = self._loader.get_text_file_contents(str(path)).encode()
+                    content = self._loader.get_text_file_contents(str(path))
                     findings += key_problems(f"fleet_services.{name}.api_key_file", path, content)
             headers = head_of(plan, name)["trace_headers"]
             if headers and secret_files.is_encrypted(path := Path(headers["source"])):
                 with contextlib.suppress(AnsibleError):
-                    content = self._loader.get_text_file_contents(str(path)).encode()
+                    content = self._loader.get_text_file_contents(str(path))
                     findings += headers_problems(f"fleet_services.{name}.tracing.headers_file", path, content)
         gateway = _gateway(plan)
         if gateway and secret_files.is_encrypted(path := Path(gateway["clients"]["source"])):

@@ -235,6 +235,7 @@ def test_a_key_and_none_is_a_contradiction(tmp_path: Path) -> None:
 def test_a_made_key_that_was_damaged_is_refused(tmp_path: Path) -> None:
     (tmp_path / ".fleet" / "keys").mkdir(parents=True)
     (tmp_path / ".fleet" / "keys" / "nano.key").write_text("")
+    (tmp_path / ".fleet" / "keys" / "nano.key").chmod(0o600)
     hosts = {"titan": {"address": "a", "variables": {"fleet_services": {"nano": NANO}}}}
     first, *_others = read_declaration({"hosts": hosts, "folder": str(tmp_path)})[1]
     assert (first.rule, first.severity) == ("input-key-file", "error")
@@ -326,7 +327,7 @@ def _with_registry(folder: Path, file: str) -> dict[str, Any]:
         (b" \n", " is empty"),
         (b"nvapi-secret\nmore\n", " holds more than one line"),
         (b"nvapi-secret\x1b[0m", " holds more than one line"),
-        (b"s" * 5000, " holds more than one line"),
+        (b"s" * 5000, " has more than 4096 bytes"),
         ("folder", " is no file"),
         ("link", " is no file"),
     ],
@@ -339,6 +340,7 @@ def test_a_password_that_can_not_be_read_is_refused_by_the_plan(
     path.parent.mkdir()
     if isinstance(content, bytes):
         path.write_bytes(content)
+        path.chmod(0o600)
     elif content == "folder":
         path.mkdir()
     elif content == "link":

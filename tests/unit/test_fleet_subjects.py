@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Iterator, Mapping
 from itertools import combinations
@@ -30,6 +31,7 @@ from drift_fleet import LIBRARY, OF_RECIPES, planned
 
 UTILS = Path(__file__).parents[2] / "plugins" / "module_utils"
 HOSTS = {name: Host(name, f"10.0.0.{number}", {}) for number, name in enumerate(("titan", "beast"), 1)}
+SERVICE: dict[str, Any] = {"recipe": "lab-tiny", "hosts": ["titan"], "port": 8000}
 CONTEXT = DeclareContext(Path("/inventory"), HOSTS, {}, ())
 
 
@@ -174,6 +176,70 @@ def test_no_two_take_the_same_port_of_a_host(tmp_path: Path, first: str, second:
     errors = [one for one in plan["findings"] if one["severity"] == "error"]
     assert [one["rule"] for one in errors] == ["input-port-twice"]
     assert errors[0]["place"].startswith(second) and first in errors[0]["found"] and "9100" in errors[0]["found"]
+
+
+# What owners write in many places ------------------------------------------------------------------------------------
+
+FILES = {
+    "fleet_gateway.keys_file": {"fleet_gateway": {"hosts": ["titan"], "keys_file": "FILE"}},
+    "fleet_clients.chat.secret_file": {
+        "fleet_clients": {"chat": {"kind": "open-webui", "host": "titan", "secret_file": "FILE"}}
+    },
+    "fleet_monitoring.alerts.webhook_url_file": {
+        "fleet_monitoring": {"host": "titan", "alerts": {"webhook_url_file": "FILE"}}
+    },
+    "fleet_phoenix.secret_file": {"fleet_phoenix": {"host": "titan", "listen": "10.0.0.1", "secret_file": "FILE"}},
+    "fleet_services.a.api_key_file": {"fleet_services": {"a": {**SERVICE, "api_key_file": "FILE"}}},
+    "fleet_services.a.tracing.headers_file": {
+        "fleet_services": {"a": {**SERVICE, "tracing": {"endpoint": "https://traces.lan", "headers_file": "FILE"}}}
+    },
+    "titan: fleet_host.container_engine.registries.r.password_file": {
+        "fleet_host": {"container_engine": {"registries": [{"name": "r", "username": "me", "password_file": "FILE"}]}}
+    },
+}
+
+
+def errors_of(variables: Mapping[str, Any], folder: Path) -> dict[str, str]:
+    """What was found, by its place."""
+    hosts = {"titan": {"address": "10.0.0.1", "variables": {"fleet_services": {}, **variables}}}
+    plan = plan_fleet({"hosts": hosts, "folder": str(folder)}, LIBRARY, OF_RECIPES)
+    return {one["place"]: one["found"] for one in plan["findings"] if one["severity"] == "error"}
+
+
+@pytest.mark.parametrize("place", FILES)
+@pytest.mark.parametrize(
+    ("file", "found"),
+    [
+        ("none", "no file FILE"),
+        (".", "FILE is no file"),
+        ("/proc/self/mem", "FILE can't be read: Input/output error"),
+        ("/dev/zero", "FILE is no file"),
+        ("long", "FILE has more than"),
+    ],
+)
+def test_a_file_that_can_not_be_read_is_named(tmp_path: Path, place: str, file: str, found: str) -> None:
+    """Whatever is wrong with it, and whoever declares it: no traceback."""
+    (tmp_path / "long").write_bytes(b"a" * ((1 << 20) + 1))
+    variables = json.loads(json.dumps(FILES[place]).replace("FILE", file))
+    assert errors_of(variables, tmp_path)[place].startswith(found.replace("FILE", str(tmp_path / file)))
+
+
+LISTENS: dict[str, Any] = {
+    "fleet_clients.chat": {"fleet_clients": {"chat": {"kind": "open-webui", "host": "titan", "listen": "LISTEN"}}},
+    "fleet_monitoring": {"fleet_monitoring": {"host": "titan", "listen": "LISTEN"}},
+    "fleet_phoenix": {"fleet_phoenix": {"host": "titan", "listen": "LISTEN", "secret_file": "none"}},
+    "fleet_services.a": {"fleet_services": {"a": {**SERVICE, "listen": "LISTEN"}}},
+}
+
+
+@pytest.mark.parametrize("place", LISTENS)
+@pytest.mark.parametrize(
+    ("listen", "is_wrong"),
+    [("10.0.0", True), ("300.0.0.1", True), (":", True), ("fd00", True), ("10.0.0.1", False), ("::1", False)],
+)
+def test_what_is_no_address_is_refused(tmp_path: Path, place: str, listen: str, is_wrong: bool) -> None:
+    variables = json.loads(json.dumps(LISTENS[place]).replace("LISTEN", listen))
+    assert (f"{place}.listen" in errors_of(variables, tmp_path)) == is_wrong
 
 
 def test_what_nobody_declares_is_nowhere() -> None:

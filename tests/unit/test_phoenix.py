@@ -82,7 +82,7 @@ def test_what_is_installed_is_known_by_its_lock(tmp_path: Path) -> None:
     ("words", "rule"),
     [
         ({"host": "nobody"}, "input-unknown-host"),
-        ({"listen": "10.0.0"}, "input-phoenix-listen"),
+        ({"listen": "10.0.0"}, "input-listen"),
         ({"secret_file": "none"}, "input-phoenix-secret"),
         ({"port": 22}, "input-port-twice"),
         ({"key": "short1"}, "input-phoenix-secret"),

@@ -302,6 +302,25 @@ def test_a_service_on_one_host_is_a_group_of_one() -> None:
     assert "--network" not in rank["command"]
 
 
+@pytest.mark.parametrize(
+    ("listen", "published", "asked"),
+    [
+        ("0.0.0.0", "0.0.0.0:8000:8000", "127.0.0.1"),
+        ("::", "[::]:8000:8000", "[::1]"),
+        ("10.0.0.5", "10.0.0.5:8000:8000", "10.0.0.5"),
+        ("fd00::5", "[fd00::5]:8000:8000", "[fd00::5]"),
+    ],
+)
+def test_a_service_is_published_and_asked_at_the_address_that_it_listens_at(
+    listen: str, published: str, asked: str
+) -> None:
+    """Docker and URLs have IPv6 addresses in brackets."""
+    (rank,) = ranks(hosts=["spark-2"], listen=listen)
+    assert after(rank["command"], "--publish") == published
+    assert rank["supervisor"]["endpoint"]["url"] == f"http://{asked}:8000"
+    assert rank["proof"]["url"] == f"http://{asked}:8000"
+
+
 def test_what_listens_is_reported_of_each_host() -> None:
     found = plan()["hosts"]
     assert [(row["port"], row["address"]) for row in found["spark-2"]["listens"]] == [

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
-from .findings import Finding, warning
+from .findings import Finding, error, warning
 
 _VAULT = b"$ANSIBLE_VAULT;"
 
@@ -32,3 +33,26 @@ def others_may_read(rule: str, place: str, path: Path) -> Iterator[Finding]:
     if path.stat().st_mode & 0o077:
         found = f"{path} can be read by other accounts of this machine"
         yield warning(rule, place, found=found, expected="mode 0600", remedy=f"chmod 600 {path}")
+
+
+def named(
+    rule: str, place: str, path: Path, *, expected: str, remedy: str, most: int = 4096
+) -> Generator[Finding, None, str | None]:
+    """What is wrong with a file that the owner names, whatever is in it; returns its text.
+
+    None where there is none to be judged: of a file that is missing, or that ansible-vault has to decrypt first.
+    """
+    text, found = None, f"{path} is no file" if os.path.lexists(path) else f"no file {path}"
+    if path.is_file():
+        try:
+            content = read(path, most)
+        except OSError as problem:
+            found = f"{path} can't be read: {problem.strerror}"
+        else:
+            found = f"{path} has more than {most} bytes" if len(content or b"") > most else ""
+            text = None if content is None or found else content.decode("utf-8", "replace")
+    if found:
+        yield error(rule, place, found=found, expected=expected, remedy=remedy)
+    elif text is not None:
+        yield from others_may_read(rule, place, path)
+    return text

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .._base import layout
+from .._base.addresses import EVERYWHERE, from_its_host, in_url, is_loopback
 from .._base.layers import Layer, Value, fill
 from .._facts.models.stored import stored_name
 from .environment import Member
@@ -29,7 +30,7 @@ class Host:
     @property
     def url_host(self) -> str:
         """The address as a URL has it."""
-        return f"[{self.address}]" if ":" in self.address else self.address
+        return in_url(self.address)
 
     def own(self, service: str, kind: str) -> Mapping[str, Any]:
         """What the host says of a service otherwise. kind: ``flags`` or ``env``."""
@@ -100,7 +101,23 @@ class Placed:
     @property
     def is_open(self) -> bool:
         """Whether other machines reach it without a key."""
-        return not self.key_file and not self.settings["listen"].startswith("127.") and self.settings["listen"] != "::1"
+        return not self.key_file and not self.is_local
+
+    @property
+    def is_local(self) -> bool:
+        """Whether its head alone reaches it."""
+        return is_loopback(self.settings["listen"])
+
+    @property
+    def address(self) -> str:
+        """The head's, by which other hosts reach it."""
+        listen: str = self.settings["listen"]
+        return self.head.address if listen in EVERYWHERE else listen
+
+    @property
+    def tls_names(self) -> list[str]:
+        """What its certificate names, the name in its URL first."""
+        return [name for name in (self.tls["main"], *self.tls["names"]) if name] if self.tls else []
 
     @property
     def tls(self) -> Mapping[str, Any] | None:
@@ -110,8 +127,7 @@ class Placed:
     @property
     def local_url(self) -> str:
         """The endpoint as its head itself reaches it, without /v1."""
-        listen = self.settings["listen"]
-        return f"{self._scheme}://{'127.0.0.1' if listen == '0.0.0.0' else listen}:{self.port}"
+        return f"{self._scheme}://{from_its_host(self.settings['listen'])}:{self.port}"
 
     @property
     def client_url(self) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from .._base.addresses import in_url
 from .._base.gb10 import fact
 from .._base.sizes import GIB
 
@@ -100,7 +101,7 @@ def docker_options(container: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "stop-signal", container["stop_signal"]
     if container["shared_memory"] is not None:
         yield "shm-size", container["shared_memory"]
-    yield from (("publish", f"{one['address']}:{one['port']}:{one['port']}") for one in container["ports"])
+    yield from (("publish", f"{in_url(one['address'])}:{one['port']}:{one['port']}") for one in container["ports"])
     yield from (("device", device) for device in container["devices"])
 
 

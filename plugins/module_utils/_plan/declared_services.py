@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from .._base.addresses import EVERYWHERE, is_loopback, wrong_listen
 from .._base.findings import Finding, error, unknown_host
 from .._base.gb10 import facts
 from .._base.schema import Spec, check
@@ -127,6 +128,7 @@ def read_services(
                 *key_file(name, own, folder),
                 *decide_tracing(name, own, folder),
                 *_declared_twice(place, own),
+                *wrong_listen(place, own["listen"]),
                 *_ports_of_the_host(place, own, hosts),
                 *_tls(replica, own, hosts, folder, tls),
             ]
@@ -204,7 +206,7 @@ def _tls(
     place = f"fleet_services.{name}.tls" if "tls" in service else "fleet_tls"
     head = hosts.get(service["hosts"][0])
     address = [head.name, head.address] if head else []
-    listen = [] if service["listen"] in ("0.0.0.0", "::") else [service["listen"]]
+    listen = [] if service["listen"] in EVERYWHERE else [service["listen"]]
     yield from decide_tls(name, service, place, service.get("tls", of_fleet), [*listen, *address], folder)
 
 
@@ -230,7 +232,7 @@ def _ports_of_the_host(place: str, service: Mapping[str, Any], hosts: Mapping[st
     """Ports of the head at which its system listens already: what we reach it by, and what every GB10 has."""
     head = hosts.get(service["hosts"][0])
     taken = _listening(head)
-    local = service["listen"] in ("0.0.0.0", "::") or service["listen"].startswith("127.")
+    local = service["listen"] in EVERYWHERE or is_loopback(service["listen"])
     for port in ports_on_head(service["port"], service["hosts"]):
         who, everywhere = taken.get(port, ("", False))
         if who and (everywhere or local):

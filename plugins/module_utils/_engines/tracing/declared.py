@@ -32,6 +32,8 @@ TRACING: Spec = {
 # Where OTLP over HTTP takes spans, below a base address (OpenTelemetry's protocol exporter specification).
 _HTTP_PATH = "/v1/traces"
 _HEADERS_BYTES = 8192
+_EXPECTED = "a file of this machine with one header a line, as Authorization: Bearer ..."
+_REMEDY = "write them into it, mode 0600 or encrypted with ansible-vault; or take headers_file out"
 # The token of RFC 9110, and what a field's value may hold.
 _HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*:[ \t]*([\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?)")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -55,7 +57,11 @@ def decide(service_name: str, service: dict[str, Any], folder: Path) -> Iterator
         return
     path = folder / tracing["headers_file"]
     tracing["headers_file"] = str(path)
-    yield from _file_problems(f"{place}.headers_file", path)
+    file = f"{place}.headers_file"
+    text = yield from secret_files.named(
+        "input-tracing-headers", file, path, expected=_EXPECTED, remedy=_REMEDY, most=_HEADERS_BYTES
+    )
+    yield from headers_problems(file, path, text) if text is not None else ()
     if endpoint.scheme == "http":
         yield warning(
             "service-tracing-clear",
@@ -91,33 +97,12 @@ def _endpoint_problems(place: str, written: str, protocol: str) -> Iterator[Find
     )
 
 
-def _file_problems(place: str, path: Path) -> Iterator[Finding]:
-    try:
-        content = secret_files.read(path, _HEADERS_BYTES)
-    except OSError as problem:
-        yield _unusable(place, f"{path} can't be read: {problem.strerror}")
-        return
-    if content is not None:
-        yield from headers_problems(place, path, content)
-        yield from secret_files.others_may_read("input-tracing-headers", place, path)
-
-
-def headers_problems(place: str, path: Path, content: bytes) -> Iterator[Finding]:
+def headers_problems(place: str, path: Path, text: str) -> Iterator[Finding]:
     """Why headers can't be sent. Their values are nowhere in a finding."""
     try:
-        headers_text(content.decode("utf-8", "replace"))
+        headers_text(text)
     except ValueError as problem:
-        yield _unusable(place, f"{path}: {problem}")
-
-
-def _unusable(place: str, found: str) -> Finding:
-    return error(
-        "input-tracing-headers",
-        place,
-        found=found,
-        expected="a file of this machine with one header a line, as Authorization: Bearer ...",
-        remedy="write them into it, mode 0600 or encrypted with ansible-vault; or take headers_file out",
-    )
+        yield error("input-tracing-headers", place, found=f"{path}: {problem}", expected=_EXPECTED, remedy=_REMEDY)
 
 
 def headers_text(lines: str) -> str:

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ..._base import secret_files
+from ..._base.addresses import wrong_listen
 from ..._base.findings import Finding, did_you_mean, error, unknown_host
 from ..._base.gb10 import fact
 from ..._base.schema import Spec
@@ -98,6 +100,7 @@ def decide(clients: dict[str, dict[str, Any]], context: DeclareContext) -> Itera
                 expected="a key of its own, so that it can be withdrawn alone",
                 remedy=f"""echo "{client["key"]}: $(openssl rand -hex 32)" >> {gateway["keys_file"]}""",
             )
+        yield from wrong_listen(place, client["listen"])
         yield from _secret(client, place)
 
 
@@ -145,27 +148,13 @@ def claims(clients: Mapping[str, Mapping[str, Any]], _hosts: Mapping[str, Host])
 
 def _secret(client: Mapping[str, Any], place: str) -> Iterator[Finding]:
     path = Path(client["secret_file"])
-    if not path.is_file():
-        if not client["secret_made"]:
-            yield error(
-                "input-client-secret",
-                f"{place}.secret_file",
-                found=f"no file {path}",
-                expected="a file with the secret in one line",
-                remedy=f"(umask 077; openssl rand -hex 32 > {path}); or remove secret_file, and it is made",
-            )
+    if client["secret_made"] and not os.path.lexists(path):
         return
-    content = secret_files.read(path, _MOST_BYTES)
-    if content is not None:
-        if not is_secret(content.decode("utf-8", "replace")):
-            yield error(
-                "input-client-secret",
-                f"{place}.secret_file",
-                found=f"{path} holds something else than one word of at least 16 characters",
-                expected="at least 16 characters of A-Z, a-z, 0-9 and ._~+/=-",
-                remedy=f"(umask 077; openssl rand -hex 32 > {path})",
-            )
-        yield from secret_files.others_may_read("input-client-secret", f"{place}.secret_file", path)
+    rule, where, make = "input-client-secret", f"{place}.secret_file", f"(umask 077; openssl rand -hex 32 > {path})"
+    expected = "one word of at least 16 characters of A-Z, a-z, 0-9 and ._~+/=-"
+    text = yield from secret_files.named(rule, where, path, expected=expected, remedy=make)
+    if text is not None and not is_secret(text):
+        yield error(rule, where, found=f"{path} holds something else", expected=expected, remedy=make)
 
 
 def is_secret(text: str) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..._base.addresses import is_address, is_loopback
 from ..._base.findings import Finding, error
 from ..._base.gb10 import fact
 from ..._engines.decided import Decided
@@ -14,7 +15,6 @@ from ..._engines.placed import Host
 from ..fleet.subject import FleetPart, FleetSubject, PlanContext, Planned
 from ..gateway.declared import url
 from ..gateway.fleet import Gateway
-from ..tls.declared import is_address
 from .declared import CLIENTS, HERMES, claims, decide
 from .kinds import KINDS, Way
 from .plan import client_slice
@@ -62,7 +62,7 @@ class Clients(FleetPart):
 
     def apis(self, host: str) -> Iterator[dict[str, Any]]:
         for name, client in self._here(host):
-            if not client["listen"].startswith("127."):
+            if not is_loopback(client["listen"]):
                 yield {"port": client["port"], "from": [], "reason": f"the client {name}"}
 
     def listens(self, host: str) -> Iterator[dict[str, Any]]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..._base import layout
+from ..._base.addresses import from_its_host, in_url
 from .declared import HERMES
 from .kinds import IN_CERTIFICATES, IN_SETTINGS, KINDS, Way, environment, settings, start, unit
 
@@ -66,19 +67,12 @@ def client_slice(
         "listens": {"address": client["listen"], "port": client["port"]},
         "proof": {
             "kind": client["kind"],
-            "url": f"http://{_asked(client['listen'])}:{client['port']}",
+            "url": f"http://{from_its_host(client['listen'])}:{client['port']}",
             "health": KINDS[client["kind"]].health,
             "account": client["account"],
             "models": [model] if client["kind"] == HERMES else list(way.models),
         },
     }
-
-
-def _asked(listen: str) -> str:
-    """Where its own host finds it."""
-    if listen in ("0.0.0.0", "::"):
-        return "127.0.0.1"
-    return f"[{listen}]" if ":" in listen else listen
 
 
 def _docker_run(name: str, client: Mapping[str, Any], way: Way) -> list[str]:
@@ -107,6 +101,6 @@ def _options(name: str, client: Mapping[str, Any], way: Way) -> Iterator[tuple[s
     yield "cap-drop", "ALL"
     yield from (("cap-add", capability) for capability in kind.capabilities)
     yield from (("security-opt", "no-new-privileges"), ("pids-limit", "2048"), ("memory", str(kind.memory_limit)))
-    yield "publish", f"{client['listen']}:{client['port']}:{kind.port}"
+    yield "publish", f"{in_url(client['listen'])}:{client['port']}:{kind.port}"
     if way.address:
         yield "add-host", f"{way.name}:{way.address}"

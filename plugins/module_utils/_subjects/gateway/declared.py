@@ -3,17 +3,16 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from ..._base import secret_files
+from ..._base.addresses import in_url, is_address, is_network
 from ..._base.findings import Finding, error, unknown_host
 from ..._base.schema import Spec
 from ..._engines.placed import Host
 from ..fleet.subject import Claims, DeclareContext, Port
-from ..tls.declared import LOCAL, NAME_PATTERN, TLS, is_address
+from ..tls.declared import LOCAL, NAME_PATTERN, TLS
 from ..tls.declared import decide as decide_tls
 from .clients import client_problems
 
@@ -79,7 +78,13 @@ def decide(gateway: dict[str, Any], context: DeclareContext) -> Iterator[Finding
     yield from _placement(gateway, hosts)
     keys = folder / gateway["keys_file"]
     gateway["keys_file"] = str(keys)
-    yield from _keys(keys)
+    make = f"""(umask 077; mkdir -p {keys.parent}; echo "me: $(openssl rand -hex 32)" > {keys})"""
+    expected, place = "a YAML file with one line a client, NAME: KEY", f"{PLACE}.keys_file"
+    text = yield from secret_files.named(
+        "input-gateway-keys", place, keys, expected=expected, remedy=make, most=_MOST_BYTES
+    )
+    # keys that can't work would be missed only when clients come
+    yield from client_problems(place, str(keys), text) if text is not None else ()
     there = [name for name in gateway["hosts"] if name in hosts]
     yield from _addresses(gateway, [hosts[name] for name in there])
     yield from _floating(gateway, hosts)
@@ -103,15 +108,14 @@ def decide(gateway: dict[str, Any], context: DeclareContext) -> Iterator[Finding
 
 def url(gateway: Mapping[str, Any]) -> str:
     """Where clients reach it, without /v1."""
-    name = f"[{gateway['name']}]" if ":" in gateway["name"] else gateway["name"]
-    return f"https://{name}" + ("" if gateway["port"] == 443 else f":{gateway['port']}")
+    return f"https://{in_url(gateway['name'])}" + ("" if gateway["port"] == 443 else f":{gateway['port']}")
 
 
 def _addresses(gateway: dict[str, Any], reached: list[str]) -> Iterator[Finding]:
     """The packet filter of a host knows addresses alone."""
     is_written = "addresses" in gateway
     gateway.setdefault("addresses", reached)
-    wrong = [one for one in gateway["addresses"] if not (_is_network(one) if is_written else is_address(one))]
+    wrong = [one for one in gateway["addresses"] if not (is_network(one) if is_written else is_address(one))]
     if wrong:
         yield error(
             "input-gateway-address",
@@ -167,14 +171,6 @@ def _floating(gateway: dict[str, Any], hosts: Mapping[str, str]) -> Iterator[Fin
     gateway["members"] = dict(zip(chosen, known, strict=True))
 
 
-def _is_network(text: str) -> bool:
-    try:
-        ipaddress.ip_network(text)
-    except ValueError:
-        return False
-    return True
-
-
 def _placement(gateway: Mapping[str, Any], hosts: Mapping[str, str]) -> Iterator[Finding]:
     chosen = gateway["hosts"]
     yield from (unknown_host(f"{PLACE}.hosts", name, hosts) for name in sorted({*chosen} - {*hosts}))
@@ -196,31 +192,3 @@ def ports(gateway: Mapping[str, Any]) -> list[tuple[str, int]]:
 def claims(gateway: Mapping[str, Any], _hosts: Mapping[str, Host]) -> Claims:
     taken = [Port(host, port, f"{PLACE}.{key}") for key, port in ports(gateway) for host in gateway["hosts"]]
     return Claims(taken, gateway["tls"], gateway["aliases"])
-
-
-def _keys(path: Path) -> Iterator[Finding]:
-    """Keys that can't work would be missed only when clients come."""
-    place = f"{PLACE}.keys_file"
-    if not path.is_file():
-        yield error(
-            "input-gateway-keys",
-            place,
-            found=f"no file {path}",
-            expected="a YAML file with one line a client, NAME: KEY",
-            remedy=f"""(umask 077; mkdir -p {path.parent}; echo "me: $(openssl rand -hex 32)" > {path})""",
-        )
-        return
-    content = secret_files.read(path, _MOST_BYTES)
-    if content is None:
-        return  # the plan's action looks at it once it is decrypted
-    if len(content) > _MOST_BYTES:
-        yield error(
-            "input-gateway-keys",
-            place,
-            found=f"{path} has more than {_MOST_BYTES} bytes",
-            expected="a YAML file with one line a client, NAME: KEY",
-            remedy="name the right file",
-        )
-        return
-    yield from client_problems(place, str(path), content.decode("utf-8", "replace"))
-    yield from secret_files.others_may_read("input-gateway-keys", place, path)

@@ -7,16 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ..._base.addresses import is_address
 from ..._base.findings import Finding, error
 from ..._engines.decided import Decided
 from ..._engines.placed import Host, Placed
 from ..fleet.subject import FleetPart, FleetSubject, PlanContext, Planned
-from ..tls.declared import is_address
 from .backends import Backend, Endpoint, backends
 from .declared import GATEWAY, NAME, claims, decide, ports
 from .plan import gateway_slice, shown
-
-_EVERYWHERE = ("0.0.0.0", "::")
 
 
 @dataclass(frozen=True)
@@ -74,13 +72,12 @@ def plan(declared: Mapping[str, Any] | None, context: PlanContext) -> Planned:
 
 
 def _endpoint(service: Decided) -> Endpoint:
-    placed, listen = service.placed, service.placed.settings["listen"]
-    model = service.plan["served_name"]
+    placed, model = service.placed, service.plan["served_name"]
     return Endpoint(
         service=placed.name,
         model=model,
         host=placed.head.name,
-        address=placed.head.address if listen in _EVERYWHERE else listen,
+        address=placed.address,
         port=placed.port,
         slots=service.slots,
         health=service.ranks[0].supervisor["probes"]["health"],
@@ -93,14 +90,13 @@ def _endpoint(service: Decided) -> Endpoint:
 
 def _tls_name(placed: Placed) -> str:
     """The first name of its certificate: HAProxy compares no addresses."""
-    names = [] if placed.tls is None else [placed.tls["main"], *placed.tls["names"]]
-    return next((name for name in names if name and not is_address(name)), "")
+    return next((name for name in placed.tls_names if not is_address(name)), "")
 
 
 def _unreachable(placed: Placed, gateways: Sequence[str]) -> Iterator[Finding]:
     listen, head = placed.settings["listen"], placed.head.name
     away = [host for host in gateways if host != head]
-    if away and (listen.startswith("127.") or listen == "::1"):
+    if away and placed.is_local:
         yield error(
             "input-gateway-listen",
             f"{placed.place}.listen",

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..._base import layout
+from ..._base.addresses import in_url
 from .answers import MOST_BODY, TOO_LARGE, UNFINISHED, answer, no_model
 from .backends import Backend, Endpoint
 from .reading import HOLDS
@@ -163,9 +164,8 @@ def _backend(backend: Backend, queue: int) -> str:
 
 def _server(server: Endpoint) -> str:
     """A host that its name doesn't lead to yet is one that is away (init-addr), and keeps no other from starting."""
-    address = f"[{server.address}]" if ":" in server.address else server.address
     tls = f" ssl verify required ca-file @system-ca sni str({server.tls_name}) verifyhost {server.tls_name}"
-    words = f"server {server.service} {address}:{server.port} maxconn {server.slots}"
+    words = f"server {server.service} {in_url(server.address)}:{server.port} maxconn {server.slots}"
     return words + (tls if server.tls_name else "")
 
 

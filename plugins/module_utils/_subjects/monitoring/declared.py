@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ..._base import secret_files
+from ..._base.addresses import is_network, wrong_listen
 from ..._base.findings import Finding, error, unknown_host
 from ..._base.gb10 import fact
 from ..._base.schema import Spec
@@ -50,7 +50,6 @@ MONITORING: Spec = {
         },
     },
 }
-_MOST_BYTES = 4096
 
 
 def decide(monitoring: dict[str, Any], context: DeclareContext) -> Iterator[Finding]:
@@ -62,6 +61,7 @@ def decide(monitoring: dict[str, Any], context: DeclareContext) -> Iterator[Find
     if name not in context.hosts:
         yield unknown_host(f"{PLACE}.host", name, context.hosts)
         return
+    yield from wrong_listen(PLACE, monitoring["listen"])
     yield from _addresses(monitoring, context.hosts[name].address)
     yield from _files(monitoring["alerts"], context.folder)
 
@@ -78,9 +78,7 @@ def _addresses(monitoring: dict[str, Any], address: str) -> Iterator[Finding]:
     is_written = "addresses" in monitoring
     monitoring.setdefault("addresses", [address])
     for one in monitoring["addresses"]:
-        try:
-            ipaddress.ip_network(one)
-        except ValueError:
+        if not is_network(one):
             yield error(
                 "input-monitoring-address",
                 f"{PLACE}.addresses" if is_written else f"{PLACE}.host",
@@ -98,22 +96,9 @@ def _files(alerts: dict[str, Any], folder: Path) -> Iterator[Finding]:
         path = folder / holder[key]
         holder[key] = str(path)
         place = f"{PLACE}.alerts.{'email.' if holder is email else ''}{key}"
-        if not path.is_file():
-            yield error(
-                "input-monitoring-file",
-                place,
-                found=f"no file {path}",
-                expected="a file with one line",
-                remedy=f"(umask 077; mkdir -p {path.parent}; cat > {path})",
-            )
-            continue
-        content = secret_files.read(path, _MOST_BYTES)
-        if content is not None and len(content.split()) != 1:
-            yield error(
-                "input-monitoring-file",
-                place,
-                found=f"{path} holds {len(content.split())} words",
-                expected="the password" if key == "password_file" else "one URL",
-                remedy="write it alone into the file",
-            )
-        yield from secret_files.others_may_read("input-monitoring-file", place, path)
+        rule, expected = "input-monitoring-file", "the password alone" if holder is email else "one URL, in one line"
+        make = f"(umask 077; mkdir -p {path.parent}; cat > {path})"
+        text = yield from secret_files.named(rule, place, path, expected=expected, remedy=make)
+        if text is not None and len(text.split()) != 1:
+            found = f"{path} holds {len(text.split())} words"
+            yield error(rule, place, found=found, expected=expected, remedy="write it alone into the file")

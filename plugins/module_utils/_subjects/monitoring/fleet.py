@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
+from ..._base.addresses import in_url
 from ..._base.findings import Finding, error
 from ..._base.gb10 import fact
 from ..._engines.decided import Decided
@@ -18,7 +19,6 @@ from .declared import MONITORING, claims, decide
 from .plan import collected_slice, host_slice, shown_slice
 from .prometheus import Endpoint
 
-_EVERYWHERE = ("0.0.0.0", "::")
 NAME = "monitoring"
 
 
@@ -116,15 +116,13 @@ def plan(declared: Mapping[str, Any] | None, context: PlanContext) -> Planned:
 
 
 def _endpoint(service: Decided, path: str) -> Endpoint:
-    placed, listen = service.placed, service.placed.settings["listen"]
-    head = placed.head if listen in _EVERYWHERE else replace(placed.head, address=listen)
-    names = [] if placed.tls is None else [placed.tls["main"], *placed.tls["names"]]
+    placed = service.placed
     return Endpoint(
         service=placed.name,
         host=placed.head.name,
-        target=f"{head.url_host}:{placed.port}",
+        target=f"{in_url(placed.address)}:{placed.port}",
         path=path,
-        tls_name=next((name for name in names if name), ""),
+        tls_name=next(iter(placed.tls_names), ""),
         key=placed.settings.get("api_key_file") or "",
     )
 
@@ -132,7 +130,7 @@ def _endpoint(service: Decided, path: str) -> Endpoint:
 def _unreachable(service: Decided, collector: str) -> Iterator[Finding]:
     placed = service.placed
     listen = placed.settings["listen"]
-    if placed.head.name != collector and (listen.startswith("127.") or listen == "::1"):
+    if placed.head.name != collector and placed.is_local:
         yield error(
             "input-monitoring-listen",
             f"{placed.place}.listen",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..._base import layout
+from ..._base.addresses import in_url
 from ..._base.gb10 import fact
 
 CONFIG, RULES = f"{layout.MONITORING}/prometheus.yml", f"{layout.MONITORING}/rules.yml"
@@ -130,8 +131,7 @@ def retention_bytes(hosts: int, services: int, days: int) -> int:
 
 def url(monitoring: Mapping[str, Any]) -> str:
     """Where Prometheus answers on its host."""
-    listen = f"[{monitoring['listen']}]" if ":" in monitoring["listen"] else monitoring["listen"]
-    return f"http://{listen}:{monitoring['port']}"
+    return f"http://{in_url(monitoring['listen'])}:{monitoring['port']}"
 
 
 def prometheus_unit(monitoring: Mapping[str, Any], most_bytes: int, keys: Sequence[str], inventory: str) -> str:

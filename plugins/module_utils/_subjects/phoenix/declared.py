@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ..._base import secret_files
+from ..._base.addresses import wrong_listen
 from ..._base.findings import Finding, error, unknown_host
 from ..._base.gb10 import fact
 from ..._base.schema import Spec
@@ -33,7 +33,6 @@ PHOENIX: Spec = {
         "disk_gib": {"type": "number", "min": 0.1, "max": 10_000},
     },
 }
-_MOST_BYTES = 4096
 # What Phoenix itself asks of a key (phoenix/auth.py, REQUIREMENTS_FOR_PHOENIX_SECRET, 20.26), without what systemd's
 # environment files give a meaning to.
 _KEY = re.compile(r"(?=.*[0-9])(?=.*[a-z])[0-9A-Za-z._~+/=-]{32,1024}")
@@ -43,19 +42,12 @@ def decide(phoenix: dict[str, Any], context: DeclareContext) -> Iterator[Finding
     """Complete a checked ``fleet_phoenix``: ``secret_file`` becomes absolute, figures that nobody wrote are GB10's."""
     for key in ("port", "retention_days", "disk_gib"):
         phoenix.setdefault(key, fact("phoenix", key))
-    name, listen = phoenix["host"], phoenix["listen"]
+    name = phoenix["host"]
     path = context.folder / phoenix["secret_file"]
     phoenix["secret_file"] = str(path)
     if name not in context.hosts:
         yield unknown_host(f"{PLACE}.host", name, context.hosts)
-    if not _is_address(listen):
-        yield error(
-            "input-phoenix-listen",
-            f"{PLACE}.listen",
-            found=f"{listen}, which is no address",
-            expected=f"an IP address of {name}",
-            remedy="write the one that services' hosts reach it by",
-        )
+    yield from wrong_listen(PLACE, phoenix["listen"])
     yield from _key_problems(path)
 
 
@@ -63,30 +55,13 @@ def claims(phoenix: Mapping[str, Any], _hosts: Mapping[str, Host]) -> Claims:
     return Claims([Port(phoenix["host"], phoenix["port"], f"{PLACE}.port")])
 
 
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
-
-
 def _key_problems(path: Path) -> Iterator[Finding]:
-    place = f"{PLACE}.secret_file"
+    rule, place = "input-phoenix-secret", f"{PLACE}.secret_file"
+    expected = "one word of 32 to 1,024 letters, digits and ._~+/=-, with a digit and a small letter"
     make = f"(umask 077; mkdir -p {path.parent}; openssl rand -hex 32 > {path})"
-    if not path.is_file():
-        yield error("input-phoenix-secret", place, found=f"no file {path}", expected="a file with one key", remedy=make)
-        return
-    content = secret_files.read(path, _MOST_BYTES)
-    if content is not None and not is_key(content.decode("utf-8", "replace")):
-        yield error(
-            "input-phoenix-secret",
-            place,
-            found=f"{path} holds no key that Phoenix takes",
-            expected="one word of 32 to 1,024 letters, digits and ._~+/=-, with a digit and a small letter",
-            remedy=make,
-        )
-    yield from secret_files.others_may_read("input-phoenix-secret", place, path)
+    text = yield from secret_files.named(rule, place, path, expected=expected, remedy=make)
+    if text is not None and not is_key(text):
+        yield error(rule, place, found=f"{path} holds no key that Phoenix takes", expected=expected, remedy=make)
 
 
 def is_key(text: str) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..._base.addresses import is_loopback
 from ..._engines.placed import Host
 from ..fleet.subject import FleetPart, FleetSubject, PlanContext, Planned
 from .declared import PHOENIX, claims, decide
@@ -30,7 +31,7 @@ class Phoenix(FleetPart):
         return kept | {"url": url(self.declared)}
 
     def apis(self, host: str) -> Iterator[dict[str, Any]]:
-        if self.declared and host == self.declared["host"] and not self.declared["listen"].startswith("127."):
+        if self.declared and host == self.declared["host"] and not is_loopback(self.declared["listen"]):
             yield {"port": self.declared["port"], "from": [], "reason": "Phoenix"}
 
     def listens(self, host: str) -> Iterator[dict[str, Any]]:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..._base import layout
+from ..._base.addresses import in_url
 from ..._base.gb10 import fact
 from .declared import is_key
 
@@ -75,8 +76,7 @@ def part_of(phoenix: Mapping[str, Any] | None, host: str, inventory: str) -> dic
 
 
 def url(phoenix: Mapping[str, Any]) -> str:
-    listen = f"[{phoenix['listen']}]" if ":" in phoenix["listen"] else phoenix["listen"]
-    return f"http://{listen}:{phoenix['port']}"
+    return f"http://{in_url(phoenix['listen'])}:{phoenix['port']}"
 
 
 def _server(phoenix: Mapping[str, Any], inventory: str) -> str:

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ..._base import secret_files
+from ..._base.addresses import is_address
 from ..._base.findings import Finding, error
 from ..._base.schema import Spec
 
@@ -89,15 +89,6 @@ def decide(
 
 
 _ENDS = {"certificate": "crt", "key": "key"}
-
-
-def is_address(name: str) -> bool:
-    """Whether it is an IP address."""
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
 
 
 def _file_problems(place: str, own: Mapping[str, str]) -> Iterator[Finding]:

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""IP addresses as owners write them."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Iterator
+
+from .findings import Finding, error
+
+EVERYWHERE = ("0.0.0.0", "::")
+
+
+def is_address(text: str) -> bool:
+    return _can(ipaddress.ip_address, text)
+
+
+def is_network(text: str) -> bool:
+    """Whether it is an address, or a network by its first one."""
+    return _can(ipaddress.ip_network, text)
+
+
+def _can(read: Callable[[str], object], text: str) -> bool:
+    try:
+        read(text)
+    except ValueError:
+        return False
+    return True
+
+
+def is_loopback(listen: str) -> bool:
+    """Whether its host alone reaches what listens there."""
+    return listen.startswith("127.") or listen == "::1"
+
+
+def in_url(address: str) -> str:
+    """As a URL has it, and every other ``ADDRESS:PORT``."""
+    return f"[{address}]" if ":" in address else address
+
+
+def from_its_host(listen: str) -> str:
+    """Where the host itself asks what listens there, as a URL has it."""
+    return {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(listen, in_url(listen))
+
+
+def wrong_listen(place: str, listen: str) -> Iterator[Finding]:
+    """place: of what declares it."""
+    if not is_address(listen):
+        yield error(
+            "input-listen",
+            f"{place}.listen",
+            found=f"{listen}, which is no address",
+            expected="an IP address of the host",
+            remedy="write one, as 10.0.0.5; 0.0.0.0 for all of them",
+        )
