@@ -47,6 +47,11 @@ def of_model(path: str) -> list[dict[str, Any]]:
         ("status/by", "a\x00b"),
         ("image/entrypoint", "/bin/sh\n-c"),
         ("image/source", {"archive": "/srv/x\n"}),
+        ("image/source", {"archive": "/srv/../root/x"}),
+        ("image/source", {"archive": "x.tar"}),
+        ("model/source", {"path": "/srv/../root/.ssh"}),
+        ("model/source", {"path": "/srv/m/.."}),
+        ("model/source", {"path": "srv/m"}),
         # `--mount` takes commas for its own
         ("mounts", mount("/srv/x,source=/etc")),
         ("mounts", mount(target="/y,readonly=false")),
@@ -150,6 +155,23 @@ def test_a_link_in_a_recipes_folder_brings_no_other_file(tmp_path: Path, kind: s
     assert found is not None and findings == []
 
 
+def of_source(part: str, **source: str) -> dict[str, Any]:
+    return {part: {**RECIPE[part], "source": source}}
+
+
+def adapter(folder: str) -> dict[str, Any]:
+    return {"flags": {"enable-lora": True, "lora-modules": [f"a={folder}"]}}
+
+
+@pytest.mark.parametrize("folder", ["/srv/../root/.ssh", "/srv/x,source=/etc", "/srv/x/..", "/root/x,readonly=false"])
+@pytest.mark.parametrize("trust", [[], ["mounts"]])
+def test_an_adapters_folder_is_one_path_of_a_mount(folder: str, trust: list[str]) -> None:
+    """Also where the service itself names it: Docker separates a mount's parts by commas."""
+    for recipe, service in ((adapter(folder), {}), ({}, adapter(folder))):
+        rules = {row["rule"] for row in findings_of(recipe, service | {"trust": trust}) if row["severity"] == "error"}
+        assert "service-adapter-folder" in rules
+
+
 CODE = {"flags": {"trust-remote-code": True}}
 DRAFTED = {"flags": {"speculative-config": {"model": "some/draft", "method": "draft_model"}}}
 REPOSITORY = RECIPE["model"]["repository"]
@@ -185,6 +207,19 @@ LOCAL = {"source": {"path": "/srv/m"}}
         ({"mounts": mount("/srv/x")}, {}, []),
         ({"mounts": [{"source": "/srv/x", "target": "/x", "read_only": False}]}, {}, ["service-trust-mounts"]),
         ({"mounts": mount("/etc")}, {"trust": ["mounts"]}, []),
+        (of_source("model", path="/root/.ssh"), {}, ["service-trust-mounts"]),
+        (of_source("model", path="/etc/gb10-fleet/secrets"), {}, ["service-trust-mounts"]),
+        (of_source("model", path="/"), {}, ["service-trust-mounts"]),
+        (of_source("model", path="/srv"), {}, ["service-trust-mounts"]),
+        (of_source("model", path="/root/.ssh"), {"trust": ["mounts"]}, []),
+        (of_source("model", path="/root/m"), {"model": {"source": {"path": "/root/m"}}}, []),
+        (of_source("model", path="/root/.ssh"), {"model": {"source": "hub"}}, []),
+        (of_source("model", path="/srv/m"), {}, []),
+        (of_source("model", host="beast"), {}, []),
+        (of_source("image", archive="/root/x.tar"), {}, ["service-trust-mounts"]),
+        (of_source("image", archive="/srv/x.tar"), {}, []),
+        (adapter("/root/.ssh"), {}, ["service-trust-mounts"]),
+        (adapter("/srv/x"), {}, []),
         ({"container": {"capabilities": {"value": ["SYS_ADMIN"], "reason": "r"}}}, {}, ["service-trust-container"]),
         ({"container": {"ipc": {"value": "host", "reason": "r"}}}, {}, ["service-trust-container"]),
         ({"container": {"ipc": {"value": "host", "reason": "r"}}}, {"trust": ["container"]}, []),

@@ -396,6 +396,7 @@ ELSEWHERE = {
         *("tuning-refused", "tuning-unknown", "tuning-unreadable"),
     ),
     "an engine that ends no TLS: test_tls": ("service-tls-engine",),
+    "a recipe that names a host's files: test_hostile_recipe": ("service-trust-mounts", "service-adapter-folder"),
     "an engine without traces: test_tracing": ("service-tracing-engine",),
     "an engine that asks for no key: test_trtllm": ("service-key-engine",),
 }

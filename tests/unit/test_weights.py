@@ -583,3 +583,44 @@ def test_a_bundles_model_is_asked_for_until_it_is_brought_and_then_nobody_is(
     # the second run, which brings nothing there any more
     shutil.rmtree(brought)
     assert converge(store, Wanted.from_plan(entry)) == ("nothing", manifest)
+
+
+@pytest.mark.parametrize(
+    ("odd", "reported"),
+    [
+        ("id_ed25519", "id_ed25519, which no model has"),
+        ("keys/server.key", "keys/server.key, which no model has"),
+        ("backup.sql", "backup.sql, which no model has"),
+        ("no weights", "there are no weights in it"),
+        (".ssh", "lies in .ssh"),
+        ("etc", "is the system's"),
+        ("link", "is the system's"),
+    ],
+)
+def test_a_folder_that_is_no_models_is_refused(folder: Path, store: ModelStore, odd: str, reported: str) -> None:
+    named = folder
+    if odd == "no weights":
+        for path in folder.glob("model*"):
+            path.unlink()
+    elif odd == ".ssh":
+        named = folder.parent / ".ssh"
+        folder.rename(named)
+    elif odd == "etc":
+        named = folder.parent / "x"
+        named.symlink_to("/etc/ssl")
+    elif odd == "link":
+        (folder / "vocab.txt").symlink_to("/etc/hostname")
+    else:
+        (folder / odd).parent.mkdir(exist_ok=True)
+        (folder / odd).write_text("secret")
+    with pytest.raises(FleetError) as refused:
+        store.examine([from_folder(named, None)])
+    assert reported in str(refused.value) and "secret" not in str(refused.value)
+
+
+def test_what_models_have_beside_their_weights_is_taken(folder: Path, store: ModelStore) -> None:
+    for name in ("LICENSE", "README.md", "USE_POLICY.md", "tokenizer.model", "figures/a.png", "original/params.json"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("x")
+    [step] = store.examine([from_folder(folder, None)])
+    assert step.changes

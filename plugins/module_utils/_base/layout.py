@@ -72,6 +72,8 @@ OWN_FOLDERS = (CONFIG, LIBRARY, STATE, COMPILED)
 _OWN_NAME = "gb10-"
 
 # In the container.
+# Where an owner's data lies, and ours that containers may read.
+DATA = ("/srv/", "/mnt/", "/media/", "/data/", f"{MODELS}/", f"{OVERLAYS}/")
 IN_MODELS = "/hf"
 # Code that comes with a model is copied here (HF_MODULES_CACHE): the models themselves are mounted read-only.
 IN_MODEL_CODE = "/tmp/hf_modules"

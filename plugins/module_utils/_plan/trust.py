@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ from .._base import layout
 from .._base.findings import Finding, error
 from .._engines.placed import Placed
 from .._engines.recipes.derive import DERIVED
+from .._engines.recipes.spec import MOUNTED
 from .._stores.lock.lock import Lock, locked
 
 TRUST = {
@@ -18,8 +20,7 @@ TRUST = {
     "mounts": "the container reads or writes folders of the host that are neither data nor ours",
     "development": "the engine's switches for development are on",
 }
-# Where an owner's data lies. A container may read there; what it may write to is the owner's word.
-_DATA = ("/srv/", "/mnt/", "/media/", "/data/", f"{layout.MODELS}/", f"{layout.OVERLAYS}/")
+_EXPECTED = f"a folder below {', '.join(layout.DATA[:4])}"
 
 
 def trust_problems(placed: Placed, lock: Lock, relock: str) -> Iterator[Finding]:
@@ -37,21 +38,51 @@ def trust_problems(placed: Placed, lock: Lock, relock: str) -> Iterator[Finding]
                 found = f"{decided.value}: {decided.reason}"
                 yield _untrusted("container", f"{recipe}.container.{key}", found, "what GB10's default has")
     if "mounts" not in trusted:
-        for index, mount in enumerate(placed.recipe["mounts"]):
-            if not mount["source"].startswith(_DATA):
-                found = f"{mount['source']} of the host"
-                yield _untrusted("mounts", f"{recipe}.mounts[{index}]", found, f"a folder below {', '.join(_DATA[:4])}")
-            elif not mount["read_only"]:
-                yield _untrusted(
-                    "mounts", f"{recipe}.mounts[{index}]", f"{mount['source']}, to be written", "read_only: true"
-                )
-        own = placed.engine.adapters(placed.settings["flags"])
-        for folder in placed.adapter_folders:
-            if folder not in own and not folder.startswith(_DATA):
-                found = f"{folder} of the host, the folder of an adapter"
-                yield _untrusted("mounts", f"{recipe}.flags", found, f"a folder below {', '.join(_DATA[:4])}")
+        yield from _mounts(placed, recipe)
     if "development" not in trusted:
         yield from _development(placed)
+    for folder in placed.adapter_folders:
+        if not re.fullmatch(MOUNTED, folder):
+            yield error(
+                "service-adapter-folder",
+                placed.place,
+                found=f"{folder!a} as the folder of an adapter",
+                expected="an absolute path without .., comma and control characters, as its container gets it",
+                remedy="write that path among the flags",
+            )
+
+
+def _mounts(placed: Placed, recipe: str) -> Iterator[Finding]:
+    """Folders and files of the host that the recipe names, and the service does not."""
+    for index, mount in enumerate(placed.recipe["mounts"]):
+        if not mount["source"].startswith(layout.DATA):
+            found = f"{mount['source']} of the host"
+            yield _untrusted("mounts", f"{recipe}.mounts[{index}]", found, _EXPECTED)
+        elif not mount["read_only"]:
+            yield _untrusted(
+                "mounts", f"{recipe}.mounts[{index}]", f"{mount['source']}, to be written", "read_only: true"
+            )
+    own = placed.engine.adapters(placed.settings["flags"])
+    for folder in placed.adapter_folders:
+        if folder not in own and not folder.startswith(layout.DATA):
+            found = f"{folder} of the host, the folder of an adapter"
+            yield _untrusted("mounts", f"{recipe}.flags", found, _EXPECTED)
+    yield from _foreign_sources(placed, recipe)
+
+
+def _foreign_sources(placed: Placed, recipe: str) -> Iterator[Finding]:
+    """Files of the host that the recipe, and not the service, names as the model or the image."""
+    for part, key in (("model", "path"), ("image", "archive")):
+        source = placed.recipe[part]["source"]
+        named = source.get(key) if isinstance(source, Mapping) else None
+        if named and "source" not in placed.settings[part] and not named.startswith(layout.DATA):
+            yield error(
+                "service-trust-mounts",
+                f"{recipe}.{part}.source.{key}",
+                found=f"{named} of the host, which the container would have as its {part}",
+                expected=_EXPECTED,
+                remedy=f"if those files are yours, write {part}: {{source: {{{key}: {named}}}}} in the service",
+            )
 
 
 def _unpinned_code(placed: Placed, lock: Lock, relock: str) -> Iterator[Finding]:

@@ -14,13 +14,18 @@ _LINE = r"[^\x00-\x08\x0a-\x1f\x7f\x85\u2028\u2029]"
 _TEXT: Spec = {"type": "str", "min": 1, "pattern": f"{_LINE}+", "expected": "text on one line"}
 # `docker run --mount` separates its parts by commas and has no escape; `..` would lead out of the folder that is meant.
 _STEP = r"(?!\.\.(/|$))[^,/\x00-\x1f\x7f]*"
-_ABSOLUTE = rf"(/{_STEP})+"
+MOUNTED = rf"(/{_STEP})+"
 _RELATIVE = rf"(?=[^/]){_STEP}(/{_STEP})*"
 _FOLDER_OR_FILE: Spec = {
     "type": "str",
     "required": True,
-    "pattern": _ABSOLUTE,
+    "pattern": MOUNTED,
     "expected": "an absolute path without .., comma and control characters",
+}
+_OF_HOST: Spec = {
+    "type": "str",
+    "pattern": r"(/(?!\.\.(/|$))[^/\x00-\x1f\x7f]*)+",
+    "expected": "an absolute path of the host, without .. and control characters",
 }
 _GIB: Spec = {"type": "number", "nullable": True, "default": None, "min": 0, "max": 1024}
 _BYTES: Spec = {"type": "int", "nullable": True, "default": None, "min": 1}
@@ -152,7 +157,7 @@ MODEL: Spec = {
             "expected": "hub, {host: <a host that has it>} or {path: <a folder on the host>}",
             "any_of": [
                 {"type": "str", "choices": ["hub"]},
-                {"type": "map", "options": {"host": _TEXT, "path": _TEXT}, "min": 1, "max": 1},
+                {"type": "map", "options": {"host": _TEXT, "path": _OF_HOST}, "min": 1, "max": 1},
             ],
         },
     },
@@ -199,7 +204,7 @@ def image_spec(engine: EngineSpec) -> Spec:
                 "expected": "registry, {host: <one that has or builds it>} or {archive: <a file of docker save>}",
                 "any_of": [
                     {"type": "str", "choices": ["registry"]},
-                    {"type": "map", "options": {"host": _TEXT, "archive": _TEXT}, "min": 1, "max": 1},
+                    {"type": "map", "options": {"host": _TEXT, "archive": _OF_HOST}, "min": 1, "max": 1},
                 ],
             },
         },
@@ -212,7 +217,7 @@ OVERLAY: Spec = {
         "target": {
             "type": "str",
             "required": True,
-            "pattern": f"{_ABSOLUTE}|{_RELATIVE}",
+            "pattern": f"{MOUNTED}|{_RELATIVE}",
             "expected": "a path in the container, or one below the model's folder; no .., comma, control character",
         },
         "json_merge": {"type": "map", "min": 1},

@@ -9,10 +9,66 @@ import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from ..._base import layout
 from ..._base.findings import FleetError, first_of
 from ..._base.staging import refusal
-from .source import Source
+from .source import Source, is_noted
 
+# What a folder of a model has beside its weights, by the endings and the names of files.
+_ENDINGS = (
+    ".bin",
+    ".csv",
+    ".gguf",
+    ".gif",
+    ".h5",
+    ".html",
+    ".index",
+    ".ipynb",
+    ".jinja",
+    ".jpeg",
+    ".jpg",
+    ".json",
+    ".jsonl",
+    ".md",
+    ".mlmodel",
+    ".model",
+    ".mp3",
+    ".mp4",
+    ".msgpack",
+    ".npy",
+    ".npz",
+    ".onnx",
+    ".ot",
+    ".pdf",
+    ".png",
+    ".proto",
+    ".pt",
+    ".pth",
+    ".py",
+    ".rst",
+    ".safetensors",
+    ".sha256",
+    ".sha256sum",
+    ".sentencepiece",
+    ".spm",
+    ".svg",
+    ".tekken",
+    ".tiktoken",
+    ".tsv",
+    ".txt",
+    ".vocab",
+    ".wav",
+    ".webm",
+    ".webp",
+    ".yaml",
+    ".yml",
+)
+_PAPERS = ("license", "notice", "readme", "use_policy", "usage", "copying", "authors", "citation", "changelog", "md5")
+# Whose files are no model's, whoever names them.
+_SYSTEM = ("bin", "boot", "dev", "etc", "lib", "lib64", "proc", "run", "sbin", "sys", "usr")
+_STATE = "/var"
+_LEAST_STEPS = 2
+_PRIVATE = (".ssh", ".gnupg", ".aws", ".azure", ".config", ".docker", ".kube", ".password-store", ".mozilla", ".fleet")
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -109,12 +165,61 @@ def others_decide(cache: Path, source: Source) -> str:
     return ""
 
 
+def require_model(given: Path, source: Source) -> None:
+    """Refuse an owner's folder that is no model's: a container gets all of its files.
+
+    What `hf download` noted or keeps in a cache is what the hub has. given: the folder as it is named.
+    """
+    inside = _inside(source)
+    for path in (inside, *(file.real for file in source.files if not file.real.is_relative_to(inside))):
+        require_place(given, path)
+    if not source.has_weights:
+        raise _no_model(given, "there are no weights in it", "a model's files, with its weights")
+    if inside != source.folder.resolve():
+        return
+    odd = [file.path for file in source.files if not (_is_of_a_model(file.path) or is_noted(source.folder, file.path))]
+    if odd:
+        raise _no_model(given, f"{first_of(odd)}, which no model has", "the files of a model and nothing else")
+
+
+def require_place(given: Path, path: Path) -> None:
+    """Refuse what no owner keeps models in. given: as it is named. path: what it leads to."""
+    if problem := _no_place(path):
+        raise _no_model(given, f"{path} {problem}", "a folder of an owner's data")
+
+
+def _no_model(folder: Path, found: str, expected: str) -> FleetError:
+    remedy = "name the model's own folder as source.path; or take out of it what is no part of the model"
+    return refusal("model-folder", str(folder), found=found, expected=expected, remedy=remedy)
+
+
+def _no_place(path: Path) -> str:
+    """Why no model may lie there, or an empty string."""
+    steps = path.parts[1:]
+    if len(steps) < _LEAST_STEPS:
+        return "is no folder of its own"
+    if private := [step for step in steps if step in _PRIVATE]:
+        return f"lies in {private[0]}"
+    if steps[0] in _SYSTEM or (path.is_relative_to(_STATE) and not f"{path}/".startswith(layout.DATA)):
+        return "is the system's"
+    return ""
+
+
+def _is_of_a_model(name: str) -> bool:
+    last = name.rpartition("/")[2].lower()
+    return last.endswith(_ENDINGS) or last.startswith(_PAPERS)
+
+
+def _inside(source: Source) -> Path:
+    """The folder that all files of a model lie in; of a cache, whose files lie beside its snapshots, the model's."""
+    folder = source.folder.resolve()
+    return folder.parent.parent if folder.parent.name == "snapshots" else folder
+
+
 def require_own_files(source: Source) -> None:
     """Refuse an account's folder whose links lead to files of others: root would read them for him."""
     owner = source.folder.stat().st_uid
-    inside = source.folder.resolve()
-    if inside.parent.name == "snapshots":  # of a cache, whose files lie beside it
-        inside = inside.parent.parent
+    inside = _inside(source)
     for file in source.files if owner else ():
         whose = file.real.stat().st_uid
         if whose != owner and not file.real.is_relative_to(inside):

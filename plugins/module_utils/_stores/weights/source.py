@@ -158,6 +158,11 @@ def _download_metadata(folder: Path, name: str) -> list[str]:
     return note.read_text().split() if note.is_file() else []
 
 
+def is_noted(folder: Path, name: str) -> bool:
+    """Whether ``hf download --local-dir`` brought a file."""
+    return bool(_download_metadata(folder, name))
+
+
 def _downloaded_sum(folder: Path, name: str) -> str | None:
     note = _download_metadata(folder, name)
     # Small files in a folder of his own an owner may edit: a patched config.json is no damage.

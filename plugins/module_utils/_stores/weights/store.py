@@ -29,7 +29,14 @@ from ..transfer.peer import Peer
 from ..transfer.places import Places
 from ..transfer.route import Route
 from ..transfer.spool import Incoming
-from .access import others_decide, require_own_files, require_readable_model, require_readable_source
+from .access import (
+    others_decide,
+    require_model,
+    require_own_files,
+    require_place,
+    require_readable_model,
+    require_readable_source,
+)
 from .cache import Cache, can_link, repository_folder, take_in
 from .hub import Hub
 from .manifest import File, Manifest, git_sum, hash_file, revision_of_content
@@ -327,8 +334,12 @@ class ModelStore:
         if wanted.source == "bundle" and not (wanted.path and wanted.path.is_dir()):
             return None
         if wanted.path:
+            if wanted.source == "path":
+                require_place(wanted.path, wanted.path.resolve())
             source = read_source(wanted.path, wanted.revision, files_of(wanted.repository))
             require_own_files(source)
+            if wanted.source == "path":
+                require_model(wanted.path, source)
             return source
         own, repository = self._root / "hub", repository_of(wanted.repository)
         # one file of it may lie alone in the store, or among all others, here or in a cache
